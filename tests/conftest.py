@@ -45,8 +45,24 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
     return check
 
 
-def pytest_collection_modifyitems(items):
-    """`pytest -m fast` asks for nothing that a plain `pytest` leaves out."""
+@pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked full
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark full the cases that `sampled` leaves out; refuse a test that is both fast and full."""
+    for cases in _sampled(items).values():
+        share = cases[0].get_closest_marker("sampled").args[0]
+        kept = {round(k * (len(cases) - 1) / max(1, share - 1)) for k in range(share)}
+        for place, case in enumerate(cases):
+            if place not in kept:
+                case.add_marker("full")
     both = [item.nodeid for item in items if {"fast", "full"} <= {mark.name for mark in item.iter_markers()}]
     if both:
         raise pytest.UsageError(f"marked fast and full: {', '.join(both)}")
+
+
+def _sampled(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:
+    """The cases of each function that has the mark `sampled`, but those that are full themselves."""
+    functions: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("full"):
+            functions.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return functions

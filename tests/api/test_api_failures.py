@@ -98,6 +98,7 @@ def test_a_run_of_which_every_trial_failed_raises_and_has_the_run(tmp_path):
     assert f"to try it again: ablate retry tiny --results {tmp_path / 'results'}" in again.stdout
 
 
+@pytest.mark.full
 def test_a_run_of_which_some_trials_failed_prints_them_and_returns(tmp_path):
     space, said = write(tmp_path, "pre_ln, broken"), io.StringIO()
     done = run(space, said)

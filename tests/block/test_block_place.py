@@ -10,8 +10,6 @@ from ablate.block.address import name_parts
 from ablate.block.diff import diff
 from ablate.block.normal_form import normalise
 
-pytestmark = pytest.mark.fast
-
 GRAMMAR = transformer()
 CATALOGUE = GRAMMAR.catalogue
 PAIRS = random.Random(0).sample(list(itertools.permutations(GRAMMAR.blocks, 2)), 400)
@@ -28,6 +26,7 @@ def test_places_are_addresses_of_one_of_the_two_blocks(before, after):
         assert {place.split(".")[0] for place in edit.places} <= known, edit
 
 
+@pytest.mark.fast
 def test_a_norm_that_moves_behind_its_part_is_named_after_it():
     found = diff(GRAMMAR.block("pre_ln"), GRAMMAR.block("post_ln"), CATALOGUE).edits
     assert {edit.name: edit.places for edit in found} == {

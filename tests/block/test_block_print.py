@@ -80,7 +80,6 @@ def test_what_is_not_in_normal_form_is_printed_otherwise(text: str, normal: str)
     assert normal_text(text) == normal != text
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("path", GRAMMARS, ids=lambda path: path.stem)
 def test_named_blocks_of_shipped_grammars(path: Path) -> None:
     grammar = load_grammar(path, CATALOGUE)

@@ -46,6 +46,7 @@ def warned(screen: str) -> bool:
     return f"warning: exact_start is broken by small, which this space tolerates: {REASON}" in said
 
 
+@pytest.mark.full
 def test_it_is_said_before_anything_is_trained_then_on_the_screen_in_the_store_and_on_the_page(
     folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -85,6 +85,7 @@ def test_topics_of_the_manual_are_completed(tmp_path):
     assert complete("bash", "ablate docs ver", tmp_path).split() == ["verdicts"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_verbs_and_names_of_spaces_are_completed(shell, tmp_path):
     (tmp_path / "spaces").mkdir()

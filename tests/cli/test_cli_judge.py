@@ -83,6 +83,7 @@ def by_comparison(summary: dict) -> dict:
     return {(e["kind"], names[e["before"]], names[e["after"]], e["metric"]): e for e in summary["effects"]}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("space", "options"), [("tiny", ["--path"]), ("other", [])])
 def test_the_rows_of_a_space_are_judged_as_the_space_judges_them(world, space, options, tmp_path, monkeypatch):
     folder, runs = world
@@ -105,6 +106,7 @@ def test_the_rows_of_a_space_are_judged_as_the_space_judges_them(world, space, o
             assert numbers_of(there[comparison]) == numbers_of(effect), comparison
 
 
+@pytest.mark.full
 def test_without_the_path_the_same_differences_are_in_a_smaller_family(world, tmp_path, monkeypatch):
     folder, runs = world
     monkeypatch.chdir(tmp_path)

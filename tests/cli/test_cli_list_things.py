@@ -33,6 +33,7 @@ def run(*words):
     return done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("kind", "name", "source"),
     [("optimizers", "soap", "arXiv:2409.11321"), ("schedules", "wsd", "arXiv:2404.06395")],

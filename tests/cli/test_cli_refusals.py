@@ -81,6 +81,7 @@ def refuse(name: str, folder: Path) -> str:
 OFTEN = ("no_corpus", "unknown_profile", "norm_of_zeros")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in CASES])
 def test_it_is_refused_in_words(name, tmp_path, golden):
     golden(GOLDEN / f"{name}.txt", refuse(name, tmp_path))

@@ -80,6 +80,7 @@ def test_more_seeds_are_judged_a_second_time_and_the_same_again_is_no_other(worl
     assert done.stdout.splitlines()[1:] == ["2"]
 
 
+@pytest.mark.full
 def test_again_imports_neither_mlflow_nor_torch(world):
     folder, _ = world
     probe = (
@@ -287,6 +288,7 @@ def test_what_is_refused_gives_nothing_up(world):
     assert resumed.returncode == 0 and "nothing to resume" in resumed.stdout, resumed.stderr
 
 
+@pytest.mark.full
 def test_a_second_ctrl_c_stops_at_once_and_says_how_to_go_on(tmp_path):
     """The worker is held still, so that the first one alone would wait for it."""
     write_world(tmp_path, steps=100_000, seeds=1)

@@ -42,6 +42,7 @@ def test_check_of_the_shipped_space():
     assert "+qk_norm" in done.stdout
 
 
+@pytest.mark.full
 def test_check_reads_the_profiles_too(tmp_path):
     text = (ROOT / "spaces" / "op_vs_preln.yaml").read_text(encoding="utf-8")
     text = text.replace("smoke: {recipe: {steps: 20}", "smoke: {recipe: {stepz: 20}")
@@ -59,6 +60,7 @@ def test_diff_names_the_edits():
         assert edit in done.stdout.replace("\n", "").replace(" ", "")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -99,6 +101,7 @@ def test_show_as_a_space_has_it():
     assert "RoPE" in done.stdout
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [
@@ -138,6 +141,7 @@ def test_a_block_that_is_not_there_is_told_by_those_near_it():
     assert max(map(len, done.stderr.splitlines())) <= 120
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "what", ["blocks", *(pytest.param(w, marks=pytest.mark.full) for w in ("presets", "components"))]
 )

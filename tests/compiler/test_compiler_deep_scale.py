@@ -124,6 +124,7 @@ def average(seen: list[Seen]) -> Seen:
     return Seen(*(np.mean([getattr(one, name) for one in seen], axis=0) for name in Seen.__dataclass_fields__))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("post", [False, True], ids=["pre", "post"])
 def test_24_layers_conserve_variances_and_gradients(post):
     shape = sizes(24, 64, 32)

@@ -24,6 +24,7 @@ AROUND = {
 }
 
 
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("around", list(AROUND.values()), ids=list(AROUND))
 @pytest.mark.parametrize("block", list(many_blocks().values()), ids=list(many_blocks()))
 def test_closed_form_equals_the_count(block, around):

@@ -7,6 +7,7 @@ from builders import CATALOGUE, SIZES, default_init, many_blocks
 from ablate.compiler import compile_block
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["regulated", "parallel"])
 def test_one_graph_with_the_same_outputs_and_gradients(name):
     block = many_blocks()[name]

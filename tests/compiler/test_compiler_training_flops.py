@@ -73,6 +73,7 @@ def test_three_times_the_forward_pass_less_what_fixed_weights_spare(weight):
     assert cost(model, CATALOGUE).spared == spared.get(weight, 0)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("matrix", MATRICES)
 @pytest.mark.parametrize(

@@ -34,8 +34,6 @@ SAID = {
 }
 """Words that components have for names, too, where something else is meant."""
 
-pytestmark = pytest.mark.fast
-
 
 def rooms() -> Iterator[Path]:
     """Every source file that is not a component's."""
@@ -68,6 +66,7 @@ def test_no_room_names_or_imports_a_component(path):
     assert not modules_imported(source)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "source",
     [
@@ -82,5 +81,6 @@ def test_a_room_that_did_would_be_seen(source):
     assert names_spoken(source) | modules_imported(source)
 
 
+@pytest.mark.fast
 def test_what_documents_is_not_code():
     assert not names_spoken('def f():\n    "attention"\n    return 1')

@@ -81,6 +81,7 @@ def test_what_was_made_in_inference_mode_can_be_trained_with(name):
     found.sum().backward()
 
 
+@pytest.mark.sampled(1)
 @CAUSAL
 @pytest.mark.parametrize("name", ["alibi", "t5"])
 def test_traced_before_it_has_run_it_is_one_graph_with_the_same_result(name, causal):

@@ -13,8 +13,6 @@ from ablate.block.cost import Cost
 from ablate.errors import InputError
 from ablate.plan.size import cost as cost_of
 
-pytestmark = pytest.mark.fast
-
 PLUGIN = """\
 \"\"\"A norm of one's own.\"\"\"
 from ablate.components.declare import Cost, component, implements
@@ -51,6 +49,7 @@ def world(tmp_path):
     return written
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("cost", "said"),
     [
@@ -67,6 +66,7 @@ def test_a_cost_that_fails_is_told_with_component_file_and_error(world, cost, sa
     assert "\n  = fix it there; " in text and "in this block" in text
 
 
+@pytest.mark.fast
 def test_what_a_component_refuses_itself_is_said_as_it_says_it(world):
     space, plugin = world(**FINE | {"cost": "raise InputError('odd is at odds\\n  = choose another')"})
     with pytest.raises(InputError, match="error: odd is at odds\n") as refused:
@@ -74,6 +74,7 @@ def test_what_a_component_refuses_itself_is_said_as_it_says_it(world):
     assert "fails in" not in str(refused.value)
 
 
+@pytest.mark.fast
 def test_a_component_of_ours_keeps_its_traceback(monkeypatch):
     """The twin: what fails in one of these is a bug here, and nobody else's to mend."""
     monkeypatch.setattr(CATALOGUE["gelu"].config, "cost", lambda config, sizes: Cost(1 // 0))
@@ -81,11 +82,13 @@ def test_a_component_of_ours_keeps_its_traceback(monkeypatch):
         cost_of(architecture(sequence(node("mlp", activation="gelu"))), CATALOGUE)
 
 
+@pytest.mark.fast
 def test_one_that_works_is_planned(world):
     space, plugin = world(**FINE)
     assert [v.name for v in ablate.check(ablate.load_space(space, plugins=[plugin])).variants] == ["pre_ln", "odd"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("method", "verb"), [("cost", ("plan", "tiny.yaml")), ("equation", ("show", "odd", "--space", "tiny.yaml"))]
 )

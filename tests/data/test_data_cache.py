@@ -38,6 +38,7 @@ def die_at_rename(library, cache, number):
     prepare(data(), library, cache)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("number", [0, 1, 2])
 def test_a_process_that_dies_before_a_rename_leaves_nothing_half_done(library, cache, tmp_path, caplog, number):
     process = spawn.Process(target=die_at_rename, args=(library, cache, number))

@@ -20,6 +20,7 @@ def prepared(tmp_path_factory):
     return cache, prepare(data(tuning=0.05, verdict=0.05), Path(), cache)
 
 
+@pytest.mark.full
 def test_every_file_is_read_or_named(prepared):
     _, streams = prepared
     paths = [

@@ -15,9 +15,8 @@ from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.data.text import SPLITS
 from ablate.errors import RefusedError
 
-pytestmark = pytest.mark.fast
 
-
+@pytest.mark.fast
 def test_streams_are_the_texts_of_each_split_one_behind_the_other(library, cache):
     streams = prepare(data(), library, cache)
     corpus = read_corpus(data(), library)
@@ -34,6 +33,7 @@ def test_streams_are_the_texts_of_each_split_one_behind_the_other(library, cache
         streams.train[0] = 1
 
 
+@pytest.mark.fast
 def test_the_report_tells_files_shares_and_what_was_skipped(library, cache):
     for number in range(12):
         (library / f"bad_{number:02d}.py").write_bytes(b"\xff\n")
@@ -51,6 +51,7 @@ def test_the_report_tells_files_shares_and_what_was_skipped(library, cache):
     assert streams.report.notes == ()
 
 
+@pytest.mark.fast
 def test_a_share_that_whole_folders_cannot_give_is_noted(library, cache):
     for number in range(40):
         (library / f"module_{number:02d}.py").unlink()
@@ -58,6 +59,7 @@ def test_a_share_that_whole_folders_cannot_give_is_noted(library, cache):
     assert any(note.startswith("verdict has") and "2.0% was requested" in note for note in report.notes)
 
 
+@pytest.mark.fast
 def test_bpe_learns_from_train_alone(library, cache):
     def learnt(split):
         """Whether a word that only the texts of `split` use became a token."""
@@ -73,6 +75,7 @@ def test_bpe_learns_from_train_alone(library, cache):
     assert learnt("train")  # the two above can fail
 
 
+@pytest.mark.fast
 def test_a_bpe_corpus_decodes_to_its_texts(library, cache):
     streams = prepare(data(tokenizer={"bpe": 300}), library, cache)
     assert streams.vocab_size == 300
@@ -81,6 +84,7 @@ def test_a_bpe_corpus_decodes_to_its_texts(library, cache):
     assert again.decode(again.verdict) == "".join(text.content.decode() + "<|endoftext|>" for text in texts)
 
 
+@pytest.mark.fast
 def test_unused_ids_are_noted(library, cache):
     report = prepare(data(tokenizer={"bpe": 60000}), library, cache).report
     assert any("of the 60,000 requested tokens" in note for note in report.notes)
@@ -89,6 +93,7 @@ def test_unused_ids_are_noted(library, cache):
 # Fingerprints
 
 
+@pytest.mark.fast
 def test_a_byte_changes_the_fingerprint_and_a_time_does_not(library, cache):
     before = fingerprint(data(), library, cache).fingerprint
     module = library / "module_07.py"
@@ -98,6 +103,7 @@ def test_a_byte_changes_the_fingerprint_and_a_time_does_not(library, cache):
     assert fingerprint(data(), library, cache).fingerprint != before
 
 
+@pytest.mark.fast
 def test_a_boundary_between_texts_is_part_of_the_fingerprint(library, cache):
     """With the same bytes in the same order, and the same splits."""
     first, second = library / "package_0" / "one.py", library / "package_0" / "two.py"
@@ -110,6 +116,7 @@ def test_a_boundary_between_texts_is_part_of_the_fingerprint(library, cache):
     assert after.fingerprint != before.fingerprint
 
 
+@pytest.mark.fast
 def test_names_do_not_enter_the_fingerprint_and_tokenizer_and_splits_do(library, cache):
     before = fingerprint(data(), library, cache).fingerprint
     (library / "package_0" / "two.py").rename(library / "package_0" / "two_.py")
@@ -118,6 +125,7 @@ def test_names_do_not_enter_the_fingerprint_and_tokenizer_and_splits_do(library,
     assert len({before, *(fingerprint(other, library, cache).fingerprint for other in others)}) == 5
 
 
+@pytest.mark.fast
 def test_nothing_is_read_where_nothing_changed(library, cache, monkeypatch):
     report = fingerprint(data(), library, cache)
 
@@ -132,6 +140,7 @@ def test_nothing_is_read_where_nothing_changed(library, cache, monkeypatch):
         fingerprint(data(), library, cache)
 
 
+@pytest.mark.fast
 def test_a_file_just_written_is_not_trusted_by_its_time(library, cache):
     """A second change within one tick of the clock leaves size and time as they were."""
 
@@ -149,6 +158,7 @@ def test_a_file_just_written_is_not_trusted_by_its_time(library, cache):
     assert not changed_behind_our_back()
 
 
+@pytest.mark.fast
 def test_skipped_files_are_those_of_today(library, cache):
     """They do not enter the fingerprint, so the report must not be kept under it."""
     first = fingerprint(data(), library, cache)
@@ -188,6 +198,7 @@ def test_other_processes_find_the_same(library, tmp_path):
 # Whether a corpus is enough
 
 
+@pytest.mark.fast
 def test_a_corpus_that_is_exactly_enough_is_accepted(library, cache):
     streams = prepare(data(), library, cache)
     train, verdict = streams.report.train.tokens, streams.report.verdict.tokens
@@ -199,6 +210,7 @@ def test_a_corpus_that_is_exactly_enough_is_accepted(library, cache):
         check_corpus(streams.report, seq_len=1, batch=1, windows=verdict // 2 + 1)
 
 
+@pytest.mark.fast
 def test_what_is_missing_is_said_all_at_once_with_the_way_out(library, cache):
     with pytest.raises(RefusedError) as refusal:
         check_corpus(prepare(data(verdict=0), library, cache), seq_len=1024, batch=64, windows=16)
@@ -209,6 +221,7 @@ def test_what_is_missing_is_said_all_at_once_with_the_way_out(library, cache):
     assert "model.context" in told
 
 
+@pytest.mark.fast
 def test_an_undamaged_cache_is_used_without_a_word(library, cache, caplog):
     with caplog.at_level(logging.INFO):
         first = prepare(data(), library, cache)

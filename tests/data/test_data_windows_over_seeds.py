@@ -37,6 +37,7 @@ def coverage(window_variance: float, tables: int, *, fixed: bool = False) -> flo
     return held / tables
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("window_variance", [0.3, 1.0])
 def test_the_interval_over_seeds_covers_the_difference_over_all_text(window_variance):
     """5,000 tables: within three standard errors of 95 %, and as the project promises."""

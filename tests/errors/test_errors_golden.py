@@ -17,8 +17,6 @@ from ablate.plan.build import build_plan
 from ablate.space.load import load_space
 
 CATALOGUE = toy_catalogue()
-pytestmark = pytest.mark.fast
-
 FOLDER = Path(__file__).parent
 CASES = sorted(path.name for path in FOLDER.iterdir() if path.name.startswith(("space_", "grammar_")))
 OPTION = re.compile(r"^# (profile|set): (.*)$", re.MULTILINE)
@@ -44,12 +42,14 @@ def test_text(case: str, monkeypatch: pytest.MonkeyPatch, golden) -> None:
     golden(FOLDER / case / "expected.txt", shown(case))
 
 
+@pytest.mark.fast
 def test_every_case_has_its_text() -> None:
     cases = {path.parent.name for name in ("space.yaml", "grammar.yaml") for path in FOLDER.glob(f"*/{name}")}
     assert cases == set(CASES)
     assert len(cases) >= 20
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("case", CASES)
 def test_a_text_has_a_place_and_is_no_traceback(case: str) -> None:
     text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
@@ -60,6 +60,7 @@ def test_a_text_has_a_place_and_is_no_traceback(case: str) -> None:
         assert "--> " in problem or "  = " in problem
 
 
+@pytest.mark.fast
 def test_the_pattern_of_the_cases_is_itself_sound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """So that each case fails for what it is about."""
     monkeypatch.chdir(FOLDER)
@@ -69,6 +70,7 @@ def test_the_pattern_of_the_cases_is_itself_sound(monkeypatch: pytest.MonkeyPatc
     assert build_plan(load_space(tmp_path / "space.yaml", CATALOGUE), vocab_size=256, corpus="none").trials
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("case", CASES)
 def test_no_line_lists_more_names_than_one_reads(case: str) -> None:
     text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
@@ -83,6 +85,7 @@ SAYS_WHAT_IS_ACCEPTED = re.compile(
 """A message that says itself what may stand there needs no second line."""
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("case", CASES)
 def test_each_mistake_has_a_way_out_or_says_what_is_accepted(case: str) -> None:
     text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")
@@ -91,6 +94,7 @@ def test_each_mistake_has_a_way_out_or_says_what_is_accepted(case: str) -> None:
         assert way or SAYS_WHAT_IS_ACCEPTED.search(problem.splitlines()[0]), problem
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("case", CASES)
 def test_no_library_speaks_in_a_text(case: str) -> None:
     text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")

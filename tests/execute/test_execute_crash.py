@@ -48,6 +48,7 @@ def check(world, executor, victim, delay):
     return measured
 
 
+@pytest.mark.full
 def test_killed_and_gone_on_with_in_a_short_run(short):
     check(short, "local", "driver", delay=0.3)
 

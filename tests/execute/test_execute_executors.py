@@ -31,6 +31,7 @@ def tasks_of(space, results):
     return [Task(trial=trial, folder=results) for trial in plan.trials]
 
 
+@pytest.mark.full
 def test_inline_has_every_trial(space, undisturbed):
     assert len({row[0] for row in undisturbed}) == 4 * 2
     assert {row[2] for row in undisturbed} >= {"train_loss", "eval_loss", "kurtosis", "token_correlation_rms"}

@@ -121,7 +121,6 @@ def test_contexts_are_left_out_of_what_is_shared():
     assert gpu.usable(2 * GIB, 8) == 0.5, "as much again for tensors"
 
 
-@pytest.mark.fast
 def test_a_part_of_a_gpu_on_ray_is_one_of_what_contexts_leave():
     from ablate.execute.ray.driver import _held
 

@@ -68,6 +68,7 @@ def test_the_batch_stays_as_it_is(tmp_path):
     assert losses["half"] != pytest.approx(losses["whole"], rel=1e-3)
 
 
+@pytest.mark.full
 def test_what_never_fits_is_told_and_tried_again_by_the_next_run(tmp_path):
     paths = write_metered(tmp_path, most=0, seeds=1)
     for _ in range(2):

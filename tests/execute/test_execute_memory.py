@@ -94,6 +94,7 @@ def measured(trial, parts=1):
     return living.peak
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("block", BLOCKS)
 def test_the_formula_is_near_what_is_measured(tmp_path, block):
     trial = trial_of(tmp_path, block)
@@ -101,6 +102,7 @@ def test_the_formula_is_near_what_is_measured(tmp_path, block):
     assert TOO_LITTLE < predicted / measured(trial) < TOO_MUCH
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "settings",
     [
@@ -122,6 +124,7 @@ def test_it_follows_type_batch_width_context_and_depth(tmp_path, settings):
 OPTIMIZERS = ("adamw", "adam", "sgd", "lion", "muon", "soap")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "name", [*OPTIMIZERS[:2], *(pytest.param(name, marks=pytest.mark.full) for name in OPTIMIZERS[2:])]
 )

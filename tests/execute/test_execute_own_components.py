@@ -57,6 +57,7 @@ def test_twice_the_same_bits_whatever_ran_before(spaces, undisturbed, tmp_path, 
     assert rows == undisturbed
 
 
+@pytest.mark.full
 def test_the_process_goes_on_as_if_no_trial_had_drawn(spaces, undisturbed, tmp_path):
     disturb(0)
     before = [torch.rand(2).tolist(), random.random(), np.random.rand()]

@@ -70,6 +70,7 @@ def trained(asked, results, **options):
     return run, rows_of(results)
 
 
+@pytest.mark.full
 def test_it_comes_to_a_verdict(inline):
     run, rows = inline
     assert run.ended.kinds == {"finished": 4}

@@ -28,6 +28,7 @@ def test_what_would_happen_again_stands(outcome, settled):
     assert is_settled(outcome) is settled
 
 
+@pytest.mark.full
 def test_a_failed_trial_is_told_every_time_and_lack_of_memory_is_tried_again(tmp_path, monkeypatch):
     from ablate.execute import work
 

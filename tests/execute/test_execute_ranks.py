@@ -217,6 +217,7 @@ def test_more_ranks_than_gpus_are_refused(world):
     assert outcome.detail[REFUSED].startswith(f"a trial was assigned GPU {count}, but only {count} ")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("act", "kind", "says"),
     [

@@ -49,6 +49,7 @@ def attempts(results):
     return dict(query(results, "SELECT trial_id, attempt FROM trials").rows)
 
 
+@pytest.mark.full
 def test_what_failed_is_trained_again_and_nothing_else(broken, tmp_path):
     space, results, (first, second) = broken
     assert ablate.resumable(results) == ((), ()), "a run does not try them again by itself"
@@ -63,6 +64,7 @@ def test_what_failed_is_trained_again_and_nothing_else(broken, tmp_path):
     assert retried(results)[1].endswith(f"nothing to retry in {results}: no trial has failed\n")
 
 
+@pytest.mark.full
 def test_what_has_not_failed_is_refused_with_what_has(broken):
     _, results, (first, second) = broken
     good = next(id for id in attempts(results) if id not in (first, second))

@@ -41,6 +41,7 @@ samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 QUICK: tuple[str, ...] = ("random", "evolution", "tpe", "nsga2")
 
 
+@pytest.mark.sampled(4)
 @samplers
 @pytest.mark.parametrize("goals", [("min",), ("min", "max")], ids=["one", "two"])
 def test_the_same_seed_and_history_give_the_same_proposal(sampler: str, goals: tuple[Goal, ...]) -> None:
@@ -226,6 +227,7 @@ def test_a_sampler_that_only_repeats_itself_does_not_end_a_search(monkeypatch: p
     assert (alone.why_over, alone.folded) == ("exhausted", 100)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sampler", ["nsga2", "tpe"])
 def test_a_sampler_is_told_each_derivation_once(sampler: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what is new behind what it was told before: so NSGA-II finds its generations again."""

@@ -195,6 +195,7 @@ def test_a_search_begun_anew_and_stopped_goes_on_anew(
     assert attempts == [2]
 
 
+@pytest.mark.full
 def test_a_search_whose_question_has_changed_is_not_resumed(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -204,6 +205,7 @@ def test_a_search_whose_question_has_changed_is_not_resumed(
     assert found == () and "describes another search" in str(refused[0]) and "design" in str(refused[0])
 
 
+@pytest.mark.full
 def test_a_search_that_would_propose_otherwise_says_so(
     world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

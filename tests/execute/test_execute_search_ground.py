@@ -143,6 +143,7 @@ BARE = {
 }
 
 
+@pytest.mark.full
 def test_constraints_are_asked_of_what_the_overrides_make(tmp_path: Path) -> None:
     """The override brings a norm of queries and keys, and with it the constraint on another before attention."""
     overridden = ground(searching(tmp_path, "design.search.from=bare", block="{attention.pre_qk: rms_norm}", **BARE))
@@ -177,6 +178,7 @@ def test_what_cannot_take_an_override_is_refused_and_is_no_error(tmp_path: Path)
     assert any(not here.refusals(block) for block in blocks)
 
 
+@pytest.mark.full
 def test_what_cannot_be_built_at_these_sizes_is_refused(tmp_path: Path) -> None:
     """Rotations go in pairs, and a head of 9 has an odd one out."""
     here = ground(searching(tmp_path, "model.width=36", block="{attention.matrix: softmax}"))
@@ -256,6 +258,7 @@ def test_what_cannot_be_computed_at_its_start_is_refused(tmp_path: Path, monkeyp
     assert here.refusals(pre_ln(here)) == ("cannot be computed at its start: RuntimeError: shapes",)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("settings", "why", "way"),
     [
@@ -318,6 +321,7 @@ def test_rows_longer_than_may_be_written_are_refused(tmp_path: Path, inside: boo
     assert again.refusals(again.derive(again.count - 1)) == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("share", ["100%", "99.9%", "57%", "140%"])
 def test_a_veto_by_share_against_a_count_of_the_weights(tmp_path: Path, share: str) -> None:
     here = vetoing(tmp_path, f"{{parameters: {share}}}")
@@ -418,6 +422,7 @@ def test_measuring_leaves_this_process_as_it_was(tmp_path: Path) -> None:
         torch.set_num_threads(1)
 
 
+@pytest.mark.full
 def test_a_veto_on_the_start(tmp_path: Path) -> None:
     here = vetoing(tmp_path, "{start_gradient_norm: 200%}")
     limit = 2 * here.measure("start_gradient_norm", pre_ln(here))

@@ -83,6 +83,7 @@ def test_proposals_come_near_to_what_was_good(sampler: str) -> None:
     assert fmean(abs(index - 700) for index in others) > 90  # so that the first could fail
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("w", [1, 8])
 def test_cma_es_comes_near_to_what_is_good(w: int) -> None:
     """It learns from what it proposed itself, be it w results later."""
@@ -143,6 +144,7 @@ def test_what_is_told_is_within_reach() -> None:
         assert np.array_equal(within_reach(adapted, near), near)
 
 
+@pytest.mark.full
 def test_cma_es_draws_all_else() -> None:
     history = finished(random.Random(3).sample(range(SPHERE.count), 40), sphere(0))
     words = Counter()

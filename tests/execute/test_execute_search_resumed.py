@@ -112,6 +112,7 @@ def test_a_search_cut_anywhere_ends_as_an_undisturbed_one(
     alike(again, whole)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("sampler", QUICK)
 @pytest.mark.parametrize("parallel", [1, 3])
 def test_every_sampler_goes_on_as_it_would_have(sampler: str, parallel: int) -> None:

@@ -137,6 +137,7 @@ def test_what_another_space_has_trained_is_not_trained_again(world: Path, tmp_pa
     assert sum(also.ended.kinds.values()) == 8 - 1 - also.searched.known
 
 
+@pytest.mark.full
 def test_a_search_that_was_stopped_can_be_resumed(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(world, CONFIRMED)
     monkeypatch.setattr(interrupt.Interrupt, "__call__", _after(40))

@@ -38,6 +38,7 @@ def calm(tmp_path_factory):
     return path, folder / "calm", printed.getvalue(), done
 
 
+@pytest.mark.full
 def test_seeds_are_added_until_the_last_look(calm):
     _, _, said, done = calm
     assert done.plan.seeds == (0, 1, 2, 3) and not done.plan.open and len(done.plan.trials) == 16
@@ -59,6 +60,7 @@ def test_what_is_decided_needs_no_more_seeds(tmp_path):
     assert query(tmp_path / "r", "SELECT DISTINCT seeds FROM judged").rows == ((2,),)
 
 
+@pytest.mark.full
 def test_a_plan_shows_the_stage_it_is_at(calm, tmp_path):
     path, results, _, done = calm
     space = ablate.load_space(path)
@@ -168,6 +170,7 @@ def test_anew_trains_every_look_again(tmp_path):
     assert dict(query(tmp_path / "r", "SELECT trial_id, attempt FROM trials").rows) == dict.fromkeys(first, 2)
 
 
+@pytest.mark.full
 def test_a_space_that_says_something_else_is_not_gone_on_with(tmp_path, monkeypatch):
     path = write_looks(tmp_path, looks="[2, 3]")
     monkeypatch.setattr(AdaptiveRun, "_go_on", interrupted)

@@ -78,6 +78,7 @@ def test_a_script_without_a_guard_runs_once_and_trains_all(world):
     assert rows_of(folder / "script") == calm
 
 
+@pytest.mark.full
 def test_a_worker_that_leaves_with_exit_code_0_in_mid_trial_is_a_lost_one(world, tmp_path):
     _, space, _ = world
     leaves = plugin(tmp_path, "leaves", "import os\n\nos.write(2, b'so long\\n')\nos._exit(0)\n")
@@ -87,6 +88,7 @@ def test_a_worker_that_leaves_with_exit_code_0_in_mid_trial_is_a_lost_one(world,
     assert outcome.detail["stderr"] == "so long"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "executor", [Inline(), pytest.param(Local(workers=1), marks=pytest.mark.full)], ids=["inline", "local"]
 )
@@ -148,6 +150,7 @@ def test_workers_that_cannot_start_stop_the_run_and_cost_no_trial(world, tmp_pat
     assert rows_of(results) == calm
 
 
+@pytest.mark.full
 def test_a_worker_that_never_gets_ready_is_given_up(tmp_path, monkeypatch):
     from ablate.execute import supervisor
 

@@ -14,8 +14,6 @@ from builders import CATALOGUE
 from ablate.components.registry import declarations, implementation
 from ablate.extension.put_off import complete, import_head, put_off
 
-pytestmark = pytest.mark.fast
-
 OWN = '''"""Twice: twice x."""
 from ablate.components.declare import Cost, component, implements
 
@@ -63,24 +61,28 @@ def module(tmp_path):
     sys.modules.pop("a_file_of_this_test", None)
 
 
+@pytest.mark.fast
 def test_what_stands_below_torch_runs_when_a_name_of_it_is_asked_for(module):
     assert put_off(module) and "Twice" not in vars(module) and module.FACTOR == 2
     assert module.Twice.Config is module.Config
     assert not put_off(module) and type(module) is type(ast)
 
 
+@pytest.mark.fast
 def test_an_import_statement_completes_it_too(module):
     from a_file_of_this_test import Twice
 
     assert Twice is module.Twice and importlib.import_module("a_file_of_this_test") is module
 
 
+@pytest.mark.fast
 def test_its_documentation_is_its_own_and_not_a_text_below(module):
     assert module.__doc__ == "Twice: twice x."
     complete(module)
     assert module.__doc__ == "Twice: twice x."
 
 
+@pytest.mark.fast
 def test_a_name_that_is_nowhere_is_an_attribute_error_as_ever(module):
     with pytest.raises(AttributeError, match="has no attribute '__path__'"):
         module.__path__
@@ -89,6 +91,7 @@ def test_a_name_that_is_nowhere_is_an_attribute_error_as_ever(module):
         module.Thrice
 
 
+@pytest.mark.fast
 def test_what_the_rest_raises_is_raised_each_time(tmp_path):
     path = tmp_path / "broken.py"
     path.write_text("import torch\nNUMBER = 1 // 0\n")
@@ -99,6 +102,7 @@ def test_what_the_rest_raises_is_raised_each_time(tmp_path):
     assert put_off(module)
 
 
+@pytest.mark.fast
 def test_a_changed_plugin_is_read_again(tmp_path):
     path = tmp_path / "twice.py"
     path.write_text(OWN)
@@ -110,6 +114,7 @@ def test_a_changed_plugin_is_read_again(tmp_path):
     assert factors == [2, 3] and declarations((path,))["twice"] is second
 
 
+@pytest.mark.fast
 def test_two_plugins_of_one_file_name_are_two_modules(tmp_path):
     paths = []
     for name in ("twice", "again"):
@@ -121,6 +126,7 @@ def test_two_plugins_of_one_file_name_are_two_modules(tmp_path):
     assert implementation(known["twice"]) is not implementation(known["again"])
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("spec", list(CATALOGUE), ids=lambda spec: spec.name)
 def test_a_config_is_of_the_class_that_its_module_has(spec):
     config = object.__new__(spec.config)  # whatever its values
@@ -141,6 +147,7 @@ assert known["rms_norm"].config is Config is RMSNorm.Config
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
+@pytest.mark.full
 def test_the_other_order_gives_the_same_class():
     program = """
 from ablate.components.norms.rms_norm import Config, RMSNorm
@@ -150,6 +157,7 @@ assert declarations()["rms_norm"].config is Config is RMSNorm.Config
     subprocess.run([sys.executable, "-c", program], check=True, timeout=120)
 
 
+@pytest.mark.fast
 def test_a_file_that_planning_has_read_is_an_attribute_of_its_package():
     """As after a plain import, which finds the module there already and binds nothing."""
     program = """

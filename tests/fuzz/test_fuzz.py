@@ -39,6 +39,7 @@ def test_many_mutated_files_and_options(first):
     assert not found, said(found)
 
 
+@pytest.mark.full
 def test_what_was_found_once():
     cases = dict(kept(FINDS))
     assert cases
@@ -54,6 +55,7 @@ def test_a_case_is_a_function_of_its_number():
     assert targets == {"check", "set", "profile", "seconds", "show", "diff", "sql", "options"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("breaking", "why"),
     [

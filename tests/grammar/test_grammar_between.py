@@ -26,8 +26,6 @@ from ablate.grammar.grammar import Grammar
 from ablate.grammar.mutate import crossover, mutate
 from ablate.report.screens import check
 
-pytestmark = pytest.mark.fast
-
 
 def gains(written: str) -> list[str]:
     """The gains that a choice between numbers derives, as they are printed; 1 is not printed."""
@@ -35,6 +33,7 @@ def gains(written: str) -> list[str]:
     return [text.removeprefix("[residual: {gain: ").removesuffix(", branch: [mlp]}]") for text in found]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("written", "numbers"),
     [
@@ -71,6 +70,7 @@ def test_linear_numbers_are_the_nearest_of_six_digits(pair: tuple[Decimal, Decim
     assert list(found) == sorted(found)
 
 
+@pytest.mark.fast
 @settings(max_examples=examples_of(50), deadline=None)
 @given(ends(), st.integers(2, 200))
 def test_log_numbers_have_equal_ratios(pair: tuple[Decimal, Decimal], points: int) -> None:
@@ -94,6 +94,7 @@ block:
 )
 
 
+@pytest.mark.fast
 def test_it_is_counted_and_listed_like_any_choice() -> None:
     fixed = ["2", "0.1", "0.3", "0.5", "0.7", "0.9"]
     gain = [*fixed, *(f"{{init: {start}, trainable: true}}" for start in ("0.01", "0.1", "1"))]
@@ -109,12 +110,14 @@ def test_it_is_counted_and_listed_like_any_choice() -> None:
     assert texts(SMALL) == first + second
 
 
+@pytest.mark.fast
 def test_what_it_derives_reads_back_and_is_a_block_of_its_own() -> None:
     blocks = [SMALL.derive(k) for k in range(SMALL.count)]
     assert [read_block(printed(block)) for block in blocks] == blocks
     assert len({fingerprint(block, CATALOGUE) for block in blocks}) == SMALL.count
 
 
+@pytest.mark.fast
 def test_it_says_that_it_is_ordered() -> None:
     scales = {one.name: (one.choice.scale, one.choice.words) for k in range(SMALL.count) for one in _choices(SMALL, k)}
     five, three = ("0.1", "0.3", "0.5", "0.7", "0.9"), ("0.01", "0.1", "1")
@@ -134,6 +137,7 @@ def _choices(small: Grammar, k: int) -> tuple[Decision, ...]:
     return choices(small.derivations, k)
 
 
+@pytest.mark.fast
 def test_places_count_up() -> None:
     """The next place is the next derivation: what a search calls near is near."""
     small = grammar(f"block: [residual: {{gain: {FIVE}, branch: [mlp]}}]")
@@ -144,6 +148,7 @@ def test_places_count_up() -> None:
         decide(small.derivations, lambda asked: 5)
 
 
+@pytest.mark.fast
 def test_every_kind_of_number() -> None:
     """A bounded number, arithmetic, a gain of one, a width, and numbers by a rule and by its argument."""
     small = grammar(
@@ -160,6 +165,7 @@ block:
     ]
 
 
+@pytest.mark.fast
 def test_a_start_may_be_any_rule_of_numbers() -> None:
     small = grammar(
         "start: [0, 1/depth]\nblock: [residual: {gain: {init: $start, trainable: true, per: channel}, branch: [mlp]}]"
@@ -170,6 +176,7 @@ def test_a_start_may_be_any_rule_of_numbers() -> None:
     ]
 
 
+@pytest.mark.fast
 def test_mutation_and_crossover_reach_it() -> None:
     small = grammar(f"block: [residual: {{gain: {FIVE}, skip: {FIVE}, branch: [mlp]}}]")
     rng = random.Random(3)
@@ -177,6 +184,7 @@ def test_mutation_and_crossover_reach_it() -> None:
     assert {crossover(small.derivations, 0, 24, rng) for _ in range(100)} == {4, 20}
 
 
+@pytest.mark.fast
 def test_what_constraints_leave_of_numbers_is_counted_exactly() -> None:
     small = grammar(
         f"""rate: [0.15, {{between: [0, 0.3], points: 4, scale: linear}}]
@@ -191,6 +199,7 @@ block:
     assert take_census(small).admitted == admitted == 5 * 5 - 2 * 2 + 2 * 5
 
 
+@pytest.mark.fast
 def test_the_shipped_grammar_has_one_and_each_number_is_drawn() -> None:
     shipped = transformer()
     assert [(one.words[0], one.words[-1], len(one.words)) for one in ordered(shipped.derivations)] == [
@@ -206,6 +215,7 @@ def test_the_shipped_grammar_has_one_and_each_number_is_drawn() -> None:
     assert set(drawn) == set(ordered(shipped.derivations)[0].words)
 
 
+@pytest.mark.fast
 def test_check_says_which_numbers_there_are() -> None:
     assert str(check.grammar(SMALL)).splitlines()[1:] == [
         "  numbers in order: 5 from 0.1 to 0.9, linear",
@@ -216,6 +226,7 @@ def test_check_says_which_numbers_there_are() -> None:
     assert "numbers" not in str(check.grammar(grammar("block: [mlp]")))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("written", "said"),
     [
@@ -235,6 +246,7 @@ def test_a_mistake_is_said_once_wherever_it_is_read(written: str, said: str) -> 
     assert str(found.value).count("error: ") == str(found.value).count(said) == 1
 
 
+@pytest.mark.fast
 def test_a_number_out_of_bounds_is_named() -> None:
     with pytest.raises(InputError, match="expected a number above 0, got -1"):
         grammar("block: [attention: {entropy: {softcap: {between: [-1, 1], points: 3, scale: linear}}}]")

@@ -17,7 +17,6 @@ from ablate.grammar.choices import OpenChoice, choices, decide, follow, subtrees
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.mutate import crossover, draw, like, mutate
 
-pytestmark = pytest.mark.fast
 NORM = "norm: [none, layer_norm, rms_norm]"
 RULES = {
     "product": f"{NORM}\nblock:\n  - [$norm, attention]\n  - [$norm, $norm, mlp]",
@@ -46,6 +45,7 @@ def unasked(asked: OpenChoice) -> int:
     raise AssertionError(f"{asked.name} was asked")
 
 
+@pytest.mark.fast
 @kinds
 def test_choices_and_numbers_are_inverse(small: Grammar) -> None:
     """Every derivation is its choices and no other's, and asking for them again makes it."""
@@ -57,6 +57,7 @@ def test_choices_and_numbers_are_inverse(small: Grammar) -> None:
         assert made.decisions == choices(small.derivations, k)
 
 
+@pytest.mark.fast
 @kinds
 def test_names_are_unique_and_mean_one_choice(small: Grammar) -> None:
     meant: dict[str, OpenChoice] = {}
@@ -68,6 +69,7 @@ def test_names_are_unique_and_mean_one_choice(small: Grammar) -> None:
             assert len(one.choice.words) == len(one.choice.counts) > 1
 
 
+@pytest.mark.fast
 @kinds
 def test_a_chooser_that_tries_every_answer_makes_every_derivation(small: Grammar) -> None:
     made, pending = set(), [()]
@@ -88,6 +90,7 @@ def test_a_chooser_that_tries_every_answer_makes_every_derivation(small: Grammar
     assert made == set(range(small.count))
 
 
+@pytest.mark.fast
 def test_names_by_rule_and_place() -> None:
     assert list(taken(SMALL["product"], 3)) == ["block", "block/norm", "block/norm#2"]
     assert list(taken(SMALL["once"], 0)) == ["block", "block/n=norm"]
@@ -99,6 +102,7 @@ def test_names_by_rule_and_place() -> None:
     assert list(taken(SMALL["single"], 0)) == ["block/inner/deeper", "block/inner#2/deeper"]
 
 
+@pytest.mark.fast
 def test_words_are_the_alternatives_as_written() -> None:
     first, second = choices(SMALL["product"].derivations, 1)
     assert (first.word, second.word) == ("[$norm, attention]", "layer_norm")
@@ -106,11 +110,13 @@ def test_words_are_the_alternatives_as_written() -> None:
     assert first.choice.counts == (3, 9)
 
 
+@pytest.mark.fast
 def test_an_answer_that_is_not_there() -> None:
     with pytest.raises(IndexError, match="alternative 2 of 2 for block"):
         decide(SMALL["product"].derivations, lambda asked: 2)
 
 
+@pytest.mark.fast
 def test_what_is_not_said_is_asked() -> None:
     asked = []
     made = follow(SMALL["product"].derivations, {"block": 1, "block/norm": 9}, lambda one: asked.append(one.name) or 2)
@@ -118,6 +124,7 @@ def test_what_is_not_said_is_asked() -> None:
     assert made.index == SMALL["product"].count - 1
 
 
+@pytest.mark.fast
 @settings(max_examples=examples_of(60), deadline=None)
 @given(st.integers(0, transformer().count - 1))
 def test_the_shipped_grammar_is_taken_apart_and_made_again(k: int) -> None:
@@ -126,6 +133,7 @@ def test_the_shipped_grammar_is_taken_apart_and_made_again(k: int) -> None:
     assert follow(transformer().derivations, {one.name: one.taken for one in made}, unasked).index == k
 
 
+@pytest.mark.fast
 def test_the_shipped_grammar_has_one_parameter_for_each_choice() -> None:
     """Conditional: the kind of norm of QK-norm is asked only with it, and what a norm stands in does not rename it."""
     rng, meant = random.Random(3), {}
@@ -153,6 +161,7 @@ def test_mutation_reaches_each_other_derivation_of_a_subtree_equally(small: Gram
     assert pvalue > 1e-4
 
 
+@pytest.mark.fast
 def test_mutation_changes_what_it_says_and_no_more() -> None:
     """Of `[$norm, $norm, mlp]` with both norms kept or one changed, or anything at all from the start rule."""
     small = SMALL["product"]
@@ -164,6 +173,7 @@ def test_mutation_changes_what_it_says_and_no_more() -> None:
     assert mutate(lonely.derivations, 0, random.Random(0)) == 0
 
 
+@pytest.mark.fast
 def test_subtrees_move_the_number_by_their_stride() -> None:
     small = SMALL["two lets"]
     for k in range(small.count):
@@ -174,6 +184,7 @@ def test_subtrees_move_the_number_by_their_stride() -> None:
             assert len(set(map(printed, inside))) > 1
 
 
+@pytest.mark.fast
 def test_crossover_takes_like_rules_only() -> None:
     """Attention's norm may come from attention's sublayer, not from the MLP's: the arguments differ."""
     small = grammar(f"{NORM}\npre(f): [[$norm, $f]]\nblock: [[$pre(attention), $pre(mlp)]]")
@@ -188,11 +199,13 @@ def test_crossover_takes_like_rules_only() -> None:
     assert children == {"[attention, mlp]", "[layer_norm, attention, rms_norm, mlp]", "[rms_norm, attention, mlp]"}
 
 
+@pytest.mark.fast
 def test_crossover_of_what_shares_nothing() -> None:
     small = grammar("a: [mlp, residual: [mlp]]\nb: [attention, residual: [attention]]\nblock: [$a, $b]")
     assert crossover(small.derivations, 0, 2, random.Random(0)) is None
 
 
+@pytest.mark.fast
 @settings(max_examples=examples_of(60), deadline=None)
 @given(st.integers(0, 2**63), st.integers(0, transformer().count - 1), st.integers(0, transformer().count - 1))
 def test_crossover_and_mutation_of_the_shipped_grammar(seed: int, k: int, other: int) -> None:
@@ -207,6 +220,7 @@ def test_crossover_and_mutation_of_the_shipped_grammar(seed: int, k: int, other:
     assert mutant != k
 
 
+@pytest.mark.fast
 def test_what_constraints_removed_is_counted_by_reason() -> None:
     small = grammar(
         f"{NORM}\nblock: [[$norm, attention, $norm, mlp]]",
@@ -227,6 +241,7 @@ def test_what_constraints_removed_is_counted_by_reason() -> None:
         assert found.block == small.derive(0)
 
 
+@pytest.mark.fast
 def test_constraints_that_leave_nothing() -> None:
     nothing = "- {forbid: {mlp: any}, because: no block without one}"
     small = grammar("block: [[mlp], [mlp, attention]]", constraints=nothing)
@@ -239,12 +254,14 @@ def test_constraints_that_leave_nothing() -> None:
     ]
 
 
+@pytest.mark.fast
 def test_draws_are_uniform() -> None:
     small = SMALL["once"]
     found = Counter(draw(small, random.Random(seed)).index for seed in range(1200))
     assert chisquare([found[k] for k in range(small.count)]).pvalue > 1e-3
 
 
+@pytest.mark.fast
 def test_brute_force_of_counts() -> None:
     """The numbers behind the rest, by hand."""
     n = 3

@@ -288,7 +288,6 @@ def refuses(one: dict[str, dict[str, list[str]]], activations: tuple[str, ...]) 
     return not all(every(*condition) for condition in one["require"].items())
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("seed", range(3))
 def test_many_constraints_refuse_what_each_refuses_by_its_definition(seed: int) -> None:
     constraints = many_constraints(150, seed)

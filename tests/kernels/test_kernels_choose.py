@@ -9,8 +9,6 @@ import pytest
 from ablate.kernels import BackendChoice, Needs, choose, flex
 from ablate.kernels.choose import objection, order, reservation
 
-pytestmark = pytest.mark.fast
-
 PLAIN = Needs(causal=True, dtype="float32", d_head=32)
 MAPPED = replace(PLAIN, logit_maps=True)
 LEARNED = replace(PLAIN, bias="head", bias_gradient=True)
@@ -21,6 +19,7 @@ def found(monkeypatch):
     monkeypatch.setattr(flex, "missing", lambda: "")
 
 
+@pytest.mark.fast
 def test_on_cpu():
     assert choose(PLAIN, "cpu") == BackendChoice("sdpa", "first choice on cpu")
     assert choose(replace(PLAIN, bias="shared"), "cpu") == BackendChoice("sdpa", "first choice on cpu")
@@ -32,11 +31,13 @@ def test_on_cpu():
     assert dropping == BackendChoice("sdpa", "sdpa holds all scores for dropout on cpu")
 
 
+@pytest.mark.fast
 def test_on_cuda_plain_or_with_a_fixed_bias_xformers(found):
     for needs in (PLAIN, replace(PLAIN, causal=False, dtype="bfloat16"), replace(PLAIN, bias="head", dropout=True)):
         assert choose(needs, "cuda") == BackendChoice("xformers", "first choice on cuda")
 
 
+@pytest.mark.fast
 def test_on_cuda_flex_where_a_score_is_changed_or_a_bias_learns(found):
     why = "xformers takes no map on the logits; sdpa takes no map on the logits"
     assert choose(MAPPED, "cuda") == BackendChoice("flex", why)
@@ -46,6 +47,7 @@ def test_on_cuda_flex_where_a_score_is_changed_or_a_bias_learns(found):
     assert choose(replace(LEARNED, bias="batch"), "cuda").name == "xformers"
 
 
+@pytest.mark.fast
 def test_on_cuda_what_flex_cannot_do(found):
     assert choose(replace(MAPPED, dropout=True), "cuda").name == "eager"
     assert choose(replace(LEARNED, dropout=True), "cuda").name == "xformers"
@@ -54,6 +56,7 @@ def test_on_cuda_what_flex_cannot_do(found):
     assert "flex needs heads at least 16 wide on cuda" in narrow.reason
 
 
+@pytest.mark.fast
 def test_on_cuda_in_float64(found):
     double = choose(replace(PLAIN, dtype="float64"), "cuda")
     assert double == BackendChoice(
@@ -61,6 +64,7 @@ def test_on_cuda_in_float64(found):
     )
 
 
+@pytest.mark.fast
 def test_a_backend_that_the_machine_refuses_is_passed_over_with_its_reason(found):
     said = {"xformers": "xformers cannot be imported (no such module)"}
     assert choose(PLAIN, "cuda", said) == BackendChoice("sdpa", "xformers cannot be imported (no such module)")
@@ -70,6 +74,7 @@ def test_a_backend_that_the_machine_refuses_is_passed_over_with_its_reason(found
     assert left.reason == "; ".join([*said.values(), "eager holds all scores"])
 
 
+@pytest.mark.fast
 def test_the_order_is_that_in_which_backends_are_taken_and_ends_with_eager(found):
     assert order(PLAIN, "cuda") == ("xformers", "sdpa", "flex", "eager")
     assert order(LEARNED, "cuda") == ("flex", "xformers", "sdpa", "eager")
@@ -82,6 +87,7 @@ def test_the_order_is_that_in_which_backends_are_taken_and_ends_with_eager(found
             refused[name] = f"{name} is not there"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("device", ["cpu", "cuda", "meta"])
 def test_the_choice_can_do_it_and_a_dear_one_is_the_last_resort(found, device):
     from itertools import product
@@ -99,11 +105,13 @@ def test_the_choice_can_do_it_and_a_dear_one_is_the_last_resort(found, device):
                 assert objection(other, needs, device) or reservation(other, needs, device)
 
 
+@pytest.mark.fast
 def test_flex_has_no_backward_on_cpu():
     assert objection("flex", PLAIN, "cpu") == "flex has no backward on cpu"
     assert objection("flex", replace(PLAIN, gradient=False), "cpu") == ""
 
 
+@pytest.mark.fast
 def test_elsewhere_eager():
     assert choose(PLAIN, "meta") == BackendChoice("eager", "eager holds all scores")
 

@@ -13,8 +13,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from ablate.kernels import Attend, attention_entropy
 from ablate.probes.attention_entropy import mean_entropy
 
-pytestmark = pytest.mark.fast
-
 
 def drawn(*shape, seed=0):
     generator = torch.Generator().manual_seed(seed)
@@ -51,6 +49,7 @@ def test_a_bias_is_counted_whatever_it_varies_along(n_times, causal, rows, shape
     np.testing.assert_allclose(actual, expected, rtol=1e-11, atol=1e-12)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("causal", [True, False])
 def test_the_probe_reads_the_bias_of_the_core(causal):
     q, k = (x.float() for x in drawn(2, 3, 9, 4))
@@ -63,6 +62,7 @@ def test_the_probe_reads_the_bias_of_the_core(causal):
     assert abs(plain - expected) > 1e-2
 
 
+@pytest.mark.fast
 def test_even_and_collapsed_attention():
     q, k = drawn(1, 1, 9, 4)
     even = attention_entropy(0 * q, k, causal=True, scale=1.0)
@@ -72,6 +72,7 @@ def test_even_and_collapsed_attention():
     assert collapsed.min() >= 0
 
 
+@pytest.mark.fast
 def test_bfloat16_is_exact_at_collapse_because_scores_are_wide():
     q, k = (30 * x.bfloat16() for x in drawn(1, 2, 40, 16))
     actual = attention_entropy(q, k, causal=True, scale=0.25)
@@ -95,6 +96,7 @@ class LargestTensor(TorchDispatchMode):
         return result
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("rows", "fits"), [(8, True), (256, False)])
 def test_the_whole_matrix_is_never_made(rows, fits):
     q, k = drawn(1, 2, 256, 4)

@@ -16,8 +16,6 @@ from ablate.plan.plan import Comparison, Plan
 from ablate.space.load import load_space
 from ablate.space.space import Space
 
-pytestmark = pytest.mark.fast
-
 
 def plan(found: Space, vocab_size: int = 256) -> Plan:
     return build_plan(found, vocab_size=vocab_size, corpus="corpus")
@@ -33,6 +31,7 @@ def edits(found: Plan) -> list[Comparison]:
     return [comparison for comparison in found.comparisons if comparison.kind == "edit"]
 
 
+@pytest.mark.fast
 def test_a_path_holds_each_half_way_model_once_stabilisers_first(tmp_path: Path) -> None:
     found = plan(space(tmp_path))
     names = ["+qk_norm", "residual.gain=1/sqrt(2*depth)", "-layer_norm"]
@@ -48,6 +47,7 @@ def test_a_path_holds_each_half_way_model_once_stabilisers_first(tmp_path: Path)
     assert found.notes == ()
 
 
+@pytest.mark.fast
 def test_trials_are_every_variant_with_every_seed_pairs_first(tmp_path: Path) -> None:
     found = plan(space(tmp_path, "seeds=[7, 3]"))
     ids = [variant.id for variant in found.variants]
@@ -61,11 +61,13 @@ def test_trials_are_every_variant_with_every_seed_pairs_first(tmp_path: Path) ->
         found.variant("none")
 
 
+@pytest.mark.fast
 def test_an_order_comes_first_and_the_rest_follows(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{path: {from: pre_ln, to: op, order: [-layer_norm]}}"))
     assert [edit.change for edit in edits(found)] == ["-layer_norm", "+qk_norm", "residual.gain=1/sqrt(2*depth)"]
 
 
+@pytest.mark.fast
 def test_split_edits_are_steps_of_their_own(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{path: {from: pre_ln, to: op, split: true}}"))
     assert len(found.variants) == 6
@@ -73,6 +75,7 @@ def test_split_edits_are_steps_of_their_own(tmp_path: Path) -> None:
     assert [edit.change for edit in edits(one)][2:] == ["-layer_norm@attention_norm", "-layer_norm@mlp_norm"]
 
 
+@pytest.mark.fast
 def test_leave_one_out_starts_from_the_full_treatment(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{leave_one_out: {from: pre_ln, to: op}}"))
     full = next(variant for variant in found.variants if variant.name == "op")
@@ -85,6 +88,7 @@ def test_leave_one_out_starts_from_the_full_treatment(tmp_path: Path) -> None:
         assert set(full.edits) - set(without.edits) == {edit.change}
 
 
+@pytest.mark.fast
 def test_compare_asks_about_no_edit(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{compare: [op, pre_ln, post_ln]}"))
     assert [variant.name for variant in found.variants] == ["op", "pre_ln", "post_ln"]
@@ -92,6 +96,7 @@ def test_compare_asks_about_no_edit(tmp_path: Path) -> None:
     assert {c.before for c in found.comparisons} == {found.variants[1].id} == {found.baseline}
 
 
+@pytest.mark.fast
 def test_the_baseline_is_trained_where_the_design_has_it_not(tmp_path: Path) -> None:
     found = plan(space(tmp_path, judge="{against: post_ln, metrics: {eval_loss: {}}}"))
     assert found.variants[0].name == "post_ln"
@@ -100,6 +105,7 @@ def test_the_baseline_is_trained_where_the_design_has_it_not(tmp_path: Path) -> 
     assert len(edits(found)) == 3
 
 
+@pytest.mark.fast
 def test_blocks_that_are_the_same_are_trained_once_and_said(tmp_path: Path) -> None:
     bare = "[layer_norm, attention, residual: {skip: 0, branch: [mlp]}]"
     own = f"{{bare: {bare}, wrapped: [residual: {{skip: 0, branch: [layer_norm, attention]}}, mlp]}}"
@@ -109,6 +115,7 @@ def test_blocks_that_are_the_same_are_trained_once_and_said(tmp_path: Path) -> N
     assert len(found.trials) == 4
 
 
+@pytest.mark.fast
 def test_blocks_that_are_the_same_at_these_sizes_are_trained_once(tmp_path: Path) -> None:
     """1/sqrt(2·depth) is 0.5 at depth 2, and at no other."""
     own = "{half: [residual: {gain: 0.5, branch: [mlp]}], deep: [residual: {gain: 1/sqrt(2*depth), branch: [mlp]}]}"
@@ -117,6 +124,7 @@ def test_blocks_that_are_the_same_at_these_sizes_are_trained_once(tmp_path: Path
     assert len(plan(space(tmp_path, "model.layers=3", **sections)).variants) == 3
 
 
+@pytest.mark.fast
 def test_an_edit_that_changes_nothing_at_these_sizes_is_no_question(tmp_path: Path) -> None:
     own = "{half: [residual: {gain: 0.5, branch: [attention: {position: rope}]}],"
     own += " deep: [residual: {gain: 1/sqrt(2*depth), branch: [attention]}]}"
@@ -140,6 +148,7 @@ def constrained(folder: Path) -> str:
     return path.name
 
 
+@pytest.mark.fast
 def test_a_half_way_model_that_a_constraint_refuses_is_left_out_and_said(tmp_path: Path) -> None:
     found = plan(space(tmp_path, grammar=constrained(tmp_path)))
     assert [variant.name for variant in found.variants] == ["pre_ln", "op"]
@@ -154,6 +163,7 @@ def test_a_half_way_model_that_a_constraint_refuses_is_left_out_and_said(tmp_pat
     assert other.notes == ()
 
 
+@pytest.mark.fast
 def test_leaving_one_out_may_be_refused_too(tmp_path: Path) -> None:
     found = plan(space(tmp_path, grammar=constrained(tmp_path), design="{leave_one_out: {from: pre_ln, to: op}}"))
     assert found.notes[0] == "left out: op without -layer_norm (one norm is enough)"
@@ -161,6 +171,7 @@ def test_leaving_one_out_may_be_refused_too(tmp_path: Path) -> None:
     assert [edit.change for edit in edits(found)] == ["+qk_norm", "residual.gain=1/sqrt(2*depth)"]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("settings", "sections", "said"),
     [
@@ -207,6 +218,7 @@ def test_what_cannot_be_planned(
     assert "\n --> " in text or "\n  --> " in text
 
 
+@pytest.mark.fast
 def test_variants_are_in_normal_form_and_sized(tmp_path: Path) -> None:
     found = space(tmp_path)
     for variant in plan(found).variants:

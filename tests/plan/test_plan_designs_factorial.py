@@ -23,8 +23,6 @@ from ablate.plan.plan import Comparison, Factors, Plan
 from ablate.source.problems import Problems
 from ablate.space.design import AddOneIn, Design, DOptimal, Factorial, Fractional, LeaveOneOut, PlackettBurman
 
-pytestmark = pytest.mark.fast
-
 NAMES = ("+qk_norm", "residual.gain=1/sqrt(2*depth)", "-layer_norm")
 
 
@@ -59,6 +57,7 @@ def bias(factors: Factors, effect: tuple[str, ...]) -> dict[tuple[str, ...], flo
     return {other: times for other, times in found.items() if abs(times) > 1e-9}
 
 
+@pytest.mark.fast
 def test_a_factorial_trains_every_combination_and_asks_about_edits_and_pairs(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{factorial: {from: pre_ln, to: op}}"))
     factors = factors_of(found)
@@ -86,6 +85,7 @@ def test_a_factorial_trains_every_combination_and_asks_about_edits_and_pairs(tmp
     assert of_kind(found, "edit") == []
 
 
+@pytest.mark.fast
 def test_pairs_are_not_asked_about_where_it_says_so(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{factorial: {from: pre_ln, to: op, interactions: none}}"))
     assert factors_of(found).effects == tuple((name,) for name in NAMES)
@@ -93,6 +93,7 @@ def test_pairs_are_not_asked_about_where_it_says_so(tmp_path: Path) -> None:
     assert factors_of(found).aliases == ()
 
 
+@pytest.mark.fast
 def test_short_names_are_names_of_runs(tmp_path: Path) -> None:
     own = "{bare: [residual: [attention], residual: [layer_norm, mlp]]}"
     design = "{factorial: {from: bare, to: pre_rms}}"
@@ -106,6 +107,7 @@ def test_short_names_are_names_of_runs(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("ends", "resolution", "edits", "runs", "found_to_be", "extra"),
     [
@@ -139,6 +141,7 @@ def test_a_fraction_says_its_resolution_generators_and_aliases(
     np.testing.assert_array_equal(x.T @ x, runs * np.eye(edits))
 
 
+@pytest.mark.fast
 def test_a_fraction_that_there_is_not_is_the_whole(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{fractional: {from: pre_ln, to: op, resolution: V}}"))
     assert len(found.variants) == 8
@@ -146,6 +149,7 @@ def test_a_fraction_that_there_is_not_is_the_whole(tmp_path: Path) -> None:
     assert factors_of(found).how == "no fraction of 3 edits has resolution V: every combination, 8 runs"
 
 
+@pytest.mark.fast
 def test_a_fraction_better_than_asked_says_so(tmp_path: Path) -> None:
     own = "{four: [residual: {gain: 0.5, branch: [attention: {entropy: {qk_norm: rms_norm}}]}, residual: [mlp]]}"
     design = "{fractional: {from: pre_ln, to: four, split: [-layer_norm], resolution: III}}"
@@ -157,6 +161,7 @@ def test_a_fraction_better_than_asked_says_so(tmp_path: Path) -> None:
     assert len(found.variants) == 8
 
 
+@pytest.mark.fast
 def test_plackett_and_burman(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{plackett_burman: {from: pre_ln, to: sas}}"))
     factors = factors_of(found)
@@ -174,6 +179,7 @@ def test_plackett_and_burman(tmp_path: Path) -> None:
     np.testing.assert_array_equal(x.T @ x, 12 * np.eye(9))
 
 
+@pytest.mark.fast
 def test_d_optimal_runs_are_as_many_as_asked_with_the_ends(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{d_optimal: {from: pre_ln, to: op, split: true, runs: 10}}"))
     assert len(found.variants) == len(factors_of(found).runs) == 10
@@ -181,6 +187,7 @@ def test_d_optimal_runs_are_as_many_as_asked_with_the_ends(tmp_path: Path) -> No
     assert len(factors_of(found).effects) == 5
 
 
+@pytest.mark.fast
 def test_a_constraint_leaves_a_factorial_that_is_not_orthogonal(tmp_path: Path) -> None:
     design = "{factorial: {from: pre_ln, to: op}}"
     found = plan(space(tmp_path, grammar=constrained(tmp_path), design=design))
@@ -203,6 +210,7 @@ def test_a_constraint_leaves_a_factorial_that_is_not_orthogonal(tmp_path: Path) 
     }
 
 
+@pytest.mark.fast
 def test_a_fraction_avoids_what_is_refused_by_turning_round(tmp_path: Path) -> None:
     """QK-norm alone is refused, which is in the half with all edits; the other half has the pairs and Pre-LN."""
     rule = CONSTRAINED.replace(
@@ -237,6 +245,7 @@ def test_where_turning_does_not_help_runs_are_d_optimal(tmp_path: Path, design: 
     assert all(levels[0] == -1 or levels[where] == 1 for _, levels in factors.runs)
 
 
+@pytest.mark.fast
 def test_pairs_that_the_runs_asked_for_do_not_tell_are_named_where_others_take_their_place(tmp_path: Path) -> None:
     grammar = constrained(tmp_path)
     design = "{fractional: {from: pre_ln, to: op, split: true, resolution: III, interactions: pairs}}"
@@ -250,6 +259,7 @@ def test_pairs_that_the_runs_asked_for_do_not_tell_are_named_where_others_take_t
     assert any(note.endswith("the requested runs do not separate them from others") for note in gone)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("split", "resolution"), [("", "III"), (", split: true", "III")])
 def test_a_small_screen_is_a_fraction_and_says_so(tmp_path: Path, split: str, resolution: str) -> None:
     """Up to seven edits Plackett and Burman's runs are regular: whole effects of pairs are in some, none in others."""
@@ -260,6 +270,7 @@ def test_a_small_screen_is_a_fraction_and_says_so(tmp_path: Path, split: str, re
     assert {abs(alias.times) for alias in factors.aliases} == {0.5}
 
 
+@pytest.mark.fast
 def test_effects_of_three_of_very_many_edits_are_said_not_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -272,6 +283,7 @@ def test_effects_of_three_of_very_many_edits_are_said_not_listed(
     assert {len(alias.other) for alias in factors_of(few).aliases} == {2, 3}
 
 
+@pytest.mark.fast
 def test_an_edit_that_changes_nothing_at_these_sizes_is_not_estimated(tmp_path: Path) -> None:
     """1/sqrt(2·depth) is 0.5 at depth 2."""
     own = "{half: [residual: {gain: 0.5, branch: [layer_norm, attention: {position: rope}]}],"
@@ -289,6 +301,7 @@ def test_an_edit_that_changes_nothing_at_these_sizes_is_not_estimated(tmp_path: 
     assert len(factors_of(plan(space(tmp_path, "model.layers=3", **sections))).runs) == 8
 
 
+@pytest.mark.fast
 def test_an_edit_that_does_something_only_beside_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second edit is taken to do nothing without the first: the model is then known by the block without it."""
     found = space(tmp_path, design="{factorial: {from: pre_ln, to: op}}")
@@ -315,6 +328,7 @@ def test_an_edit_that_does_something_only_beside_another(tmp_path: Path, monkeyp
     assert by_pairs == {((a,), -0.5), ((b,), 0.5)}
 
 
+@pytest.mark.fast
 def test_adding_each_edit_alone_and_all_together(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{add_one_in: {from: pre_ln, to: op}}"))
     assert [variant.name for variant in found.variants] == [
@@ -338,6 +352,7 @@ def test_adding_each_edit_alone_and_all_together(tmp_path: Path) -> None:
     assert len(of_kind(other, "baseline")) == 5
 
 
+@pytest.mark.fast
 def test_what_all_do_is_held_against_the_sum_of_what_each_one_does_last(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{leave_one_out: {from: pre_ln, to: op}}"))
     start, whole, *without = (variant.id for variant in found.variants)
@@ -346,6 +361,7 @@ def test_what_all_do_is_held_against_the_sum_of_what_each_one_does_last(tmp_path
     assert (beyond.before, beyond.after) == ("", "")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("kind", ["add_one_in", "leave_one_out"])
 def test_weights_ask_what_the_sum_of_contrasts_does(tmp_path: Path, kind: str) -> None:
     """Over outcomes that are any number for each variant: the whole difference, less those of the edits."""
@@ -359,6 +375,7 @@ def test_weights_ask_what_the_sum_of_contrasts_does(tmp_path: Path, kind: str) -
     assert sum(weight for _, weight in beyond.weights) == 0
 
 
+@pytest.mark.fast
 def test_adding_one_in_may_be_refused(tmp_path: Path) -> None:
     found = plan(space(tmp_path, grammar=constrained(tmp_path), design="{add_one_in: {from: pre_ln, to: op}}"))
     assert found.notes[0] == "left out: pre_ln with +qk_norm (one norm is enough)"
@@ -366,6 +383,7 @@ def test_adding_one_in_may_be_refused(tmp_path: Path) -> None:
     assert of_kind(found, "interaction") == []
 
 
+@pytest.mark.fast
 def test_one_edit_left_out_has_no_sum(tmp_path: Path) -> None:
     found = plan(space(tmp_path, design="{leave_one_out: {from: pre_ln, to: pre_rms}}"))
     assert of_kind(found, "interaction") == []
@@ -419,6 +437,7 @@ def check_runs(layout: Layout, before: Block, after: Block, split: bool, default
     assert [c.change for c in layout.contrasts] == [" × ".join(effect) for effect in factors.effects]
 
 
+@pytest.mark.fast
 @given(ends=apart() | pairs(), split=st.booleans(), design=DESIGNS)
 @examples
 def test_runs_are_subsets_of_the_edits_between_any_two_blocks(
@@ -447,6 +466,7 @@ def small(factory: pytest.TempPathFactory) -> object:
 SMALL: list[object] = []
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("design", "said"),
     [
@@ -473,6 +493,7 @@ def test_what_cannot_be_asked(tmp_path: Path, design: str, said: str) -> None:
     assert " --> " in text
 
 
+@pytest.mark.fast
 def test_only_the_ends_are_left(tmp_path: Path) -> None:
     """A constraint that lets no half-way model be."""
     path = tmp_path / constrained(tmp_path)
@@ -487,6 +508,7 @@ def test_only_the_ends_are_left(tmp_path: Path) -> None:
         assert "something must norm" in text and "compare: [pre_ln, both]" in text
 
 
+@pytest.mark.fast
 def test_no_model_is_different_at_these_sizes(tmp_path: Path) -> None:
     own = "{a: [residual: {gain: 0.5, branch: [attention]}, residual: {gain: 1/3, branch: [mlp]}],"
     own += " b: [residual: {gain: 1/depth, branch: [attention]}, residual: {gain: 2/(3*depth), branch: [mlp]}]}"
@@ -502,6 +524,7 @@ def test_the_same_space_has_the_same_plan(tmp_path: Path) -> None:
     assert plan(space(tmp_path, design=design)) == plan(space(tmp_path, design=design))
 
 
+@pytest.mark.fast
 def test_random_blocks_come_with_edits_to_combine() -> None:
     """So that the property above is about something."""
     counts = []

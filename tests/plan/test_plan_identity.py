@@ -101,6 +101,7 @@ CHANGED = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("setting", CHANGED)
 def test_what_computes_is_in_it(tmp_path: Path, setting: str) -> None:
     before, after = ids(space(tmp_path)), ids(space(tmp_path, setting))
@@ -158,6 +159,7 @@ def planned_elsewhere(path: Path, hash_seed: str) -> dict[str, list[str]]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.full
 def test_every_process_finds_the_same_and_loads_no_torch() -> None:
     (path, *_) = SPACES
     here = ids(load_space(path, CATALOGUE))

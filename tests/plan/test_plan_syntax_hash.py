@@ -12,8 +12,6 @@ from reading import ROOT
 
 from ablate.plan.syntax_hash import syntax_hash
 
-pytestmark = pytest.mark.fast
-
 SAME = {
     "comments, layout and documentation": (
         'X = 1\n"""What X is."""\n\n\ndef f(a: int) -> int:\n    """Doc."""\n    return a + X  # why\n',
@@ -65,12 +63,14 @@ OTHER = {
 }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", SAME)
 def test_what_a_reader_alone_sees_is_not_meant(name):
     one, other = SAME[name]
     assert syntax_hash(one) == syntax_hash(other)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", OTHER)
 def test_what_is_computed_is_meant(name):
     one, other = OTHER[name]

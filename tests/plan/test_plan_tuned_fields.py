@@ -17,8 +17,6 @@ from ablate.plan.tuned import recipe_at
 from ablate.session.run_protocol import work_of
 from ablate.verdict.fairness_audit import unequal
 
-pytestmark = pytest.mark.fast
-
 DESIGN = "{compare: [pre_ln, op]}"
 JUDGE = "{against: pre_ln, metrics: {eval_loss: {margin: 1%}}}"
 
@@ -68,6 +66,7 @@ OTHER = {"betas": "[0.85, 0.95]", "recipe.optimizer.adamw.decays": "[biases]", "
          "attention.position": "none"}  # fmt: skip
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("address", "value", "said", "plain"), FIELDS, ids=[f"{field[0]} {field[1]}" for field in FIELDS]
 )
@@ -87,6 +86,7 @@ def test_what_is_chosen_is_the_trial_of_a_space_that_says_it(tmp_path, address, 
     assert counts == [(v.parameters, v.flops) for v in saying.variants]
 
 
+@pytest.mark.fast
 @given(
     warmup=st.lists(st.floats(0, 0.5), min_size=2, max_size=3, unique=True),
     clip=st.lists(st.floats(0.1, 9) | st.none(), min_size=2, max_size=3, unique=True),
@@ -108,6 +108,7 @@ def test_every_combination_is_the_recipe_with_just_these_values(tmp_path_factory
     assert sorted(map(str, seen)) == sorted(str((w, c)) for w in warmup for c in clip for _ in plan.variants)
 
 
+@pytest.mark.fast
 def test_a_block_without_a_field_is_not_tuned_in_it_and_that_is_said(tmp_path):
     found = world(tmp_path, "{tune: {attention_norm.eps: [1e-6, 1e-3], lr: [1e-3, 1e-2], seeds: 2}}")
     plan = planned(found)
@@ -128,6 +129,7 @@ def test_a_block_without_a_field_is_not_tuned_in_it_and_that_is_said(tmp_path):
     assert under.declared == "equal steps, each tuned over the same settings, for the fields it has"
 
 
+@pytest.mark.fast
 def test_a_block_with_nothing_to_choose_is_trained_at_once_with_what_is_listed_alone(tmp_path):
     found = world(tmp_path, "{tune: {attention_norm.eps: [1e-6, 1e-3], weight_decay: [0.25], seeds: 1}}")
     plan = planned(found)
@@ -140,6 +142,7 @@ def test_a_block_with_nothing_to_choose_is_trained_at_once_with_what_is_listed_a
     assert verdict(plan) < verdict(saying)
 
 
+@pytest.mark.fast
 def test_the_best_is_told_and_an_edge_only_of_numbers(tmp_path):
     found = world(tmp_path, "{tune: {recipe.schedule.warmup: [0.1, 0.2], mlp.activation: [gelu, relu], seeds: 1}}")
     plan = planned(found)
@@ -163,6 +166,7 @@ def test_the_best_is_told_and_an_edge_only_of_numbers(tmp_path):
     assert labels[0] == "pre_ln · seed 1000000, recipe.schedule.warmup 0.1, mlp.activation gelu, tuning"
 
 
+@pytest.mark.fast
 def test_where_no_setting_has_a_number_the_block_is_as_the_space_has_it(tmp_path):
     found = world(tmp_path, "{tune: {mlp.activation: [relu, silu], seeds: 1}}")
     plan = planned(found)
@@ -176,6 +180,7 @@ def test_where_no_setting_has_a_number_the_block_is_as_the_space_has_it(tmp_path
     assert (row.baseline, row.here) == ("as in the space", "relu")
 
 
+@pytest.mark.fast
 def test_sizes_that_tuning_chose_are_those_that_are_told_to_be_unequal(tmp_path):
     found = world(tmp_path, "{tune: {mlp.hidden: [2x, 4x], seeds: 1}}")
     pre_ln, op = (variant.id for variant in planned(found).variants)
@@ -187,6 +192,7 @@ def test_sizes_that_tuning_chose_are_those_that_are_told_to_be_unequal(tmp_path)
     assert plan.variant(op).parameters == planned(found).variant(op).parameters - two_matrices_less
 
 
+@pytest.mark.fast
 def test_settings_that_come_to_the_same_share_their_trials(tmp_path):
     """A norm that is taken out has no eps that could matter: two of four settings are one model."""
     blocks = "{normed: [residual: [layer_norm, attention: {pre_v: rms_norm}], residual: [layer_norm, mlp]]}"
@@ -207,6 +213,7 @@ def test_settings_that_come_to_the_same_share_their_trials(tmp_path):
     assert chosen.tuned[normed.id] == (("attention.pre_v", "none"), ("attention.pre_v.eps", 1e-6))
 
 
+@pytest.mark.fast
 def test_one_optimiser_is_not_listed_twice_however_it_is_written(tmp_path):
     twice = "[{sgd: {lr: 0.1}}, {sgd: {momentum: 0.9, lr: 1e-1}}]"
     with pytest.raises(InputError, match="is listed twice"):
@@ -214,6 +221,7 @@ def test_one_optimiser_is_not_listed_twice_however_it_is_written(tmp_path):
     assert world(tmp_path, f"{{tune: {{recipe.optimizer: {twice.replace('0.9', '0.8')}, seeds: 1}}}}")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("address", "values", "told"),
     [

@@ -71,6 +71,7 @@ def test_cells_on_and_below_the_diagonal_are_readings_of_blocks_and_head(build, 
     assert cells["layers.1[3,1]"] == pytest.approx(cosines(x)[3, 1], abs=1e-12)
 
 
+@pytest.mark.full
 def test_a_run_has_them_in_python_and_in_sql_and_nowhere_else(tmp_path):
     """Two variants of two layers and 20 tokens, evaluated at steps 0, 8 and 12."""
     asked = (

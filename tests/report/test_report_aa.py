@@ -74,6 +74,7 @@ def test_nor_in_a_factorial_however_much_effects_vary_over_seeds(varies):
     assert false_rate(designed("factorial", seeds=4), rules(), FEW, varies=varies) <= bound(FEW)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("design", ["factorial", pytest.param("fractional", marks=pytest.mark.full)])
 def test_one_error_for_all_effects_would_make_false_claims(design):
     """The twin: the same sweeps, held against what runs do at one seed beyond their mean and that of the seed."""
@@ -135,6 +136,7 @@ def test_without_the_correction_for_many_comparisons_there_would_be_false_claims
     assert uncorrected > bound(FEW)
 
 
+@pytest.mark.full
 def test_without_the_boundaries_of_looks_there_would_be_false_claims():
     plan = designed("{compare: [pre_ln, op]}", looks=LOOKS)
 
@@ -147,6 +149,7 @@ def test_without_the_boundaries_of_looks_there_would_be_false_claims():
     assert rate(any_claim(judge(plan, rules(), finals)) for finals in every) <= bound(FEW)
 
 
+@pytest.mark.full
 def test_metric_by_metric_a_page_of_three_errs_more_often_than_as_one_family():
     plan = designed("compare", seeds=4)
     times = 2 * FEW

@@ -83,6 +83,7 @@ def test_following_the_advice_once_finds_nothing_where_nothing_is(design, varies
     assert share(design, 1000, varies) <= 0.069
 
 
+@pytest.mark.full
 def test_following_the_advice_finds_nothing_in_a_few_tables_either():
     assert share("{compare: [pre_ln, op]}", 120, 1.0) <= bound(120)
 

@@ -94,6 +94,7 @@ def false_findings(folder: Path, sweeps: int, *, corrected: bool = True) -> tupl
     return found, whole
 
 
+@pytest.mark.full
 def test_real_sweeps_of_nothing(tmp_path):
     """The smaller form: at 5 % for each of two metrics, two of three sweeps find something once in forty times."""
     found, whole = false_findings(tmp_path, 3)

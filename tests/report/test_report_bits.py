@@ -19,8 +19,6 @@ from ablate.report.screens.result import result_screen
 from ablate.report.verdict_tables import to_markdown
 from ablate.verdict.judge import judge
 
-pytestmark = pytest.mark.fast
-
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 
 
@@ -36,6 +34,7 @@ def said(screen):
     return " ".join(render(screen, 100).split())
 
 
+@pytest.mark.fast
 def test_the_screen_and_the_verdicts_as_markdown_say_them_in_a_line():
     judged = summary()
     told = finals(ends(path("+qk_norm"), 5))
@@ -49,6 +48,7 @@ def test_the_screen_and_the_verdicts_as_markdown_say_them_in_a_line():
     assert [arm["bits"]["mean"] for arm in arms] == [pytest.approx(statistics.fmean(bits)) for bits in of.values()]
 
 
+@pytest.mark.fast
 def test_of_many_variants_it_says_the_least_and_the_largest():
     judged = summary(*(f"edit{n}" for n in range(9)))
     means = sorted(arm.bits.mean for arm in judged.arms)
@@ -56,11 +56,13 @@ def test_of_many_variants_it_says_the_least_and_the_largest():
     assert f"bits per byte of text: {means[0]:.3f} ±" in text and f"(op) to {means[-1]:.3f} ±" in text
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("metrics", [{BITS: LOSS}, {NATS: LOSS, BITS: LOSS}, {"peak_kurtosis": PEAK}])
 def test_where_they_are_judged_or_nats_are_not_there_is_no_such_line(metrics):
     assert "in bits per byte of text" not in said(result_screen(summary(**metrics)))
 
 
+@pytest.mark.fast
 def test_where_no_text_is_behind_the_tokens_nothing_is_invented():
     judged = summary(without=(BITS,))
     assert "bits per byte" not in said(result_screen(judged)) and {arm.bits for arm in judged.arms} == {None}
@@ -68,6 +70,7 @@ def test_where_no_text_is_behind_the_tokens_nothing_is_invented():
     assert BITS not in page_markdown(replace(page, summary=judged, curves=()))
 
 
+@pytest.mark.fast
 def test_they_are_judged_by_a_margin_that_is_a_share_as_nats_are():
     """Under the tokenizer of bytes they are the same numbers in another unit, and so the same verdicts."""
     judged = summary(**{NATS: LOSS, BITS: LOSS})

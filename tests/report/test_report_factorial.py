@@ -280,6 +280,7 @@ def rates(name: str, times: int) -> tuple[float, float, float]:
     return *false_tables(plan, times, UNEQUAL, without(plan, *cells)), most
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", LOST)
 def test_lost_cells_and_unequal_runs_do_not_make_false_claims(name):
     """In 400 tables: what is bounded by 5 % is seen in more than 9 % of them less than once in a thousand."""

@@ -99,6 +99,7 @@ def test_all_text_has_eight_points(forest: dict[str, bytes]) -> None:
         assert {float(one) for one in re.findall(rb"/F\d+ ([\d.]+) Tf", pdf)} == {8.0}
 
 
+@pytest.mark.full
 def test_nothing_is_left_in_a_colour_that_only_a_page_knows() -> None:
     for export in (of_space(worlds.factorial()), of_search(searched_worlds.confirmed())):
         for name, plot in export.plots:
@@ -300,6 +301,7 @@ def app() -> typer.Typer:
     return made
 
 
+@pytest.mark.full
 def test_the_verb_writes_them_and_says_which_and_what_lies_there_from_before(world: Path) -> None:
     folder = world / "deep" / "figures"
     folder.mkdir(parents=True)
@@ -318,6 +320,7 @@ def test_the_verb_writes_them_and_says_which_and_what_lies_there_from_before(wor
     assert "training-eval_loss: .column.svg, .column.pdf, .column.png, .page.svg" in ran.output
 
 
+@pytest.mark.full
 def test_a_folder_that_cannot_be_one_is_refused(world: Path) -> None:
     taken = world / "taken"
     taken.write_text("a file")
@@ -326,6 +329,7 @@ def test_a_folder_that_cannot_be_one_is_refused(world: Path) -> None:
     assert "--figures" in str(ran.exception) and str(taken) in str(ran.exception)
 
 
+@pytest.mark.full
 def test_a_search_that_ran_has_figures_and_one_whose_json_is_gone_says_what_to_do(tmp_path: Path) -> None:
     page = tmp_path / "search.html"
     page.with_suffix(".json").write_text(to_json(searched_worlds.one_goal()), encoding="utf-8")

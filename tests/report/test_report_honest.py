@@ -27,8 +27,6 @@ from ablate.verdict.finals import Final
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
-pytestmark = pytest.mark.fast
-
 HONEST = Path(__file__).parent / "honest"
 WIDTHS = (80, 120)
 MARGIN = Judged(margin=0.02, scale="linear", better="lower")
@@ -162,6 +160,7 @@ def test_answers(name, golden):
     golden(HONEST / f"{name}.txt", shown(name))
 
 
+@pytest.mark.fast
 def test_no_answer_is_left_over():
     assert {file.stem for file in HONEST.glob("*.txt")} == {*WORLDS}
 
@@ -183,10 +182,12 @@ def test_nothing_is_cut_off_and_json_and_markdown_say_the_same(name):
     assert all(f"| {escape(effect.change)} | {effect.metric} |" in page for effect in summary.effects)
 
 
+@pytest.mark.fast
 def test_a_diverged_arm_is_no_worse_arm():
     assert {effect.verdict for effect in WORLDS["all_diverged"]().effects} == {"diverged"}
 
 
+@pytest.mark.fast
 def test_what_cannot_be_told_has_no_number():
     summary = WORLDS["inestimable"]()
     told = {effect.change: effect for effect in summary.effects if effect.metric == "eval_loss"}

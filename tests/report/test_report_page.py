@@ -74,6 +74,7 @@ def markdown_of(name: str) -> str:
     return to_markdown(WORLDS[name]())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EACH)
 def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     page = Read(page_of(name))
@@ -87,6 +88,7 @@ def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     assert "default-src 'none'" in page_of(name)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EACH)
 def test_ids_are_its_own_and_references_have_one(name: str) -> None:
     page = Read(page_of(name))
@@ -122,6 +124,7 @@ def test_colours_are_those_of_the_page(name: str) -> None:
     assert not re.search(r"#(0[1-9a]){3}\b|#(1[0-5]){3}\b|#(2[0-7]){3}\b", page_of(name))
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EACH)
 def test_every_effect_is_on_both_pages_with_its_interval_and_verdict(name: str) -> None:
     found = WORLDS[name]()
@@ -187,6 +190,7 @@ def test_names_are_text_and_never_markup() -> None:
     assert page.said.count(evil) > 20
 
 
+@pytest.mark.full
 def test_the_same_record_gives_the_same_page_in_every_process() -> None:
     code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import page_worlds as w; " \
            "from ablate.report.page import to_html; " \
@@ -240,6 +244,7 @@ def test_the_first_sentence_is_the_answer_with_sign_and_size() -> None:
     assert many[0].startswith("op against pre_ln")
 
 
+@pytest.mark.full
 def test_a_page_before_the_end_says_so() -> None:
     assert "Preliminary: 8 of 20 trials have not ended" in Read(page_of("partial")).said
     assert "Preliminary" not in page_of("whole")

@@ -179,6 +179,7 @@ def test_variants_stand_in_groups_each_with_the_baseline() -> None:
     assert panels.colour(0, groups[0], found) not in colours and len(colours) == 2
 
 
+@pytest.mark.full
 def test_every_variant_is_drawn_or_folded_under_its_name() -> None:
     from ablate.report.page import to_html
 

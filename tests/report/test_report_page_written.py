@@ -54,6 +54,7 @@ def test_the_page_is_written_with_everything_that_was_measured(world: Path) -> N
     assert "ablate run " in page and "ablate report " in page
 
 
+@pytest.mark.full
 def test_it_reads_and_changes_nothing_but_its_two_files(world: Path) -> None:
     results = world / "results"
 
@@ -87,6 +88,7 @@ def test_curves_are_of_the_seeds_of_the_verdict_alone(world: Path) -> None:
     assert set(loss[base].n) == {2}
 
 
+@pytest.mark.full
 def test_a_name_of_a_space_that_was_run_will_do(world: Path) -> None:
     ran = CliRunner().invoke(app(), ["tiny", "--results", str(world / "results")])
     assert ran.exit_code == 0, ran.output
@@ -94,6 +96,7 @@ def test_a_name_of_a_space_that_was_run_will_do(world: Path) -> None:
     assert re.search(r"page: \S+tiny\.html\n\s+\S+tiny\.md", ran.output)
 
 
+@pytest.mark.full
 def test_json_has_the_paths_and_the_verdicts(world: Path) -> None:
     ran = CliRunner().invoke(app(), [str(world / "tiny.yaml"), "--results", str(world / "results"), "--json"])
     said = json.loads(ran.output)
@@ -101,6 +104,7 @@ def test_json_has_the_paths_and_the_verdicts(world: Path) -> None:
     assert said["summary"]["space"] == "tiny" and said["summary"]["effects"]
 
 
+@pytest.mark.full
 def test_json_has_what_stands_on_the_page(world: Path) -> None:
     ran = CliRunner().invoke(app(), ["tiny", "--results", str(world / "results"), "--json"])
     page = json.loads(ran.output)["page"]
@@ -140,6 +144,7 @@ def test_a_folder_without_results_and_a_question_that_was_not_run(world: Path, t
         reporting.report(other, results=world / "results")
 
 
+@pytest.mark.full
 def test_a_page_of_what_was_run_with_settings_repeats_them(tmp_path: Path) -> None:
     path = write_world(tmp_path, seeds=2)
     space = api.load_space(path, settings=("recipe.steps=9",))

@@ -32,8 +32,6 @@ from ablate.report.page.heatmaps import Maps, Shades
 from ablate.report.screens.result import result_screen
 from ablate.verdict.summary import Arm, Effect, Level, Metric
 
-pytestmark = pytest.mark.fast
-
 LOSS = Metric(name="eval_loss", scale="linear", better="lower", margin=0.02, stated="1%", why_no_margin="")
 PEAK = Metric(name="peak_kurtosis", scale="log", better="lower", margin=None, stated="none", why_no_margin="no margin")
 TERMS = ("equal steps", "equal FLOPs", "same size")
@@ -60,6 +58,7 @@ def effect(
     return replace(some, estimate=estimate, scale=scale, **(alone | changed))  # type: ignore[arg-type]
 
 
+@pytest.mark.fast
 def test_an_answer_that_terms_share_is_there_once_with_all_of_them() -> None:
     found = under_terms(True)
     grid, alone = conclusion.grid(found.summary), conclusion.grid(record().summary)
@@ -73,6 +72,7 @@ def test_an_answer_that_terms_share_is_there_once_with_all_of_them() -> None:
     assert isinstance(answers(found.summary), Statements)
 
 
+@pytest.mark.fast
 def test_tables_forests_and_negatives_have_it_once_too() -> None:
     found, alone = under_terms(True), record()
     titles = [grid.title for grid in verdicts.verdicts(found)]
@@ -84,12 +84,14 @@ def test_tables_forests_and_negatives_have_it_once_too() -> None:
     assert not any(line.count("+qk_norm (") > 1 for line in answer.negatives(found))
 
 
+@pytest.mark.fast
 def test_what_terms_do_not_share_stays_apart() -> None:
     found = under_terms(False)
     titles = [grid.title for grid in verdicts.verdicts(found)]
     assert "Edits, under equal steps and equal FLOPs" in titles and "Edits, under same size" in titles
 
 
+@pytest.mark.fast
 def test_the_same_pair_is_one_of_what_did_not_help() -> None:
     lines = answer.negatives(record())
     assert not any("pre_ln + +qk_norm against pre_ln" in line for line in lines)  # that is the edit +qk_norm
@@ -101,6 +103,7 @@ def arm(flops: int, steps: int | None, spared: int = 0) -> Arm:
                finished=1, diverged=0, missing=(), levels={}, steps=steps)  # fmt: skip
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("before", "after", "said"),
     [
@@ -121,10 +124,12 @@ def test_the_cost_is_of_training_where_steps_differ(before: Arm, after: Arm, sai
     assert wording.cost(before, after) == said
 
 
+@pytest.mark.fast
 def test_the_steps_of_an_arm_are_those_it_was_trained_for() -> None:
     assert {one.steps for one in record().summary.arms} == {300}
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("estimate", "low", "high", "said"),
     [
@@ -142,22 +147,26 @@ def test_factors_have_the_digits_that_their_interval_leaves(
     assert wording.difference(effect(True, estimate, low, high)) == said
 
 
+@pytest.mark.fast
 def test_a_level_that_hardly_varies_keeps_its_digits() -> None:
     assert wording.level(Level(mean=1.00231, sd=0.0012, n=5), PEAK) == "1.0023 ×÷ 1.0012"
     assert wording.level(Level(mean=3.02, sd=0.08, n=5), PEAK) == "3.02 ×÷ 1.08"
 
 
+@pytest.mark.fast
 def test_nought_has_no_sign() -> None:
     assert wording.difference(effect(False, -1e-7, -0.002, 0.0021)) == "0.0000 [-0.0020, +0.0021]"
     assert wording.difference(effect(False, -0.0001, -0.002, 0.0021)) == "-0.0001 [-0.0020, +0.0021]"
 
 
+@pytest.mark.fast
 def test_edits_that_add_up_are_said_to_have_no_interaction() -> None:
     some = effect(False, 0.001, -0.001, 0.002, kind="interaction", verdict="equivalent", differs=False)
     said = "no interaction in eval loss: within 1% of what each does by itself (equivalent)"
     assert wording.phrase(some, LOSS) == said
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("ticks", "said"),
     [
@@ -172,6 +181,7 @@ def test_ticks_are_told_apart(ticks: tuple[float, ...], said: list[str]) -> None
     assert [panels.tick(one, ticks) for one in ticks] == said
 
 
+@pytest.mark.fast
 def test_shades_are_told_apart() -> None:
     edges = tuple(1.12 + 0.0004 * place for place in range(8))
     key = heatmaps.key(Maps(metric="m", plots=(), scale=Shades(edges=edges, log=False), steps=(1, 1)))
@@ -179,6 +189,7 @@ def test_shades_are_told_apart() -> None:
     assert panels.apart([1.0, 2.0]) == ["1.00", "2.00"]
 
 
+@pytest.mark.fast
 def test_time_in_the_table_of_cost_is_what_it_took() -> None:
     found = record()
     short = tuple(replace(one, seconds=0.3 + place / 10) for place, one in enumerate(found.endings))
@@ -186,12 +197,14 @@ def test_time_in_the_table_of_cost_is_what_it_took() -> None:
     assert len(set(column)) == len(column) and column[0] == f"{sum(0.3 + k / 10 for k in range(5)):.1f} s"
 
 
+@pytest.mark.fast
 def test_a_page_that_may_grow_says_so_beside_what_has_not_ended() -> None:
     found = worlds.partial()
     assert "not ended, and more may be added" in answer.unfinished(replace(found, plan=replace(found.plan, open=True)))
     assert "more" not in answer.unfinished(found)
 
 
+@pytest.mark.full
 def test_a_variant_with_steps_of_its_own_says_them_on_both_pages() -> None:
     found = record()
     own = replace(found.plan.variants[3], setting=replace(found.plan.variants[3].setting, steps=143))
@@ -203,23 +216,27 @@ def test_a_variant_with_steps_of_its_own_says_them_on_both_pages() -> None:
     assert "Its own" not in to_html(found)
 
 
+@pytest.mark.full
 def test_notes_have_a_heading_of_their_own() -> None:
     page = to_html(worlds.diverged())
     assert page.index("<nav") < page.index('<h2 id="notes">') < page.index('class="beware"')
     assert "## Notes" in to_markdown(worlds.diverged()) and "## Notes" not in to_markdown(record())
 
 
+@pytest.mark.fast
 def test_on_paper_no_heading_is_left_alone() -> None:
     rule = CSS.split("@media print", 1)[1].split("{break-after:avoid}")[0].rsplit("}", 1)[1]
     assert {"h2", "h3", "summary", "caption"} <= set(rule.split(","))
 
 
+@pytest.mark.fast
 def test_runs_of_a_factorial_without_a_comparison_are_explained() -> None:
     text = " ".join(render(result_screen(worlds.factorial().summary), 120).split())
     assert "Variants, of which op against pre_ln; edits are judged over all runs, above" in text
     assert "Variants, each against pre_ln" in render(result_screen(record().summary), 120)
 
 
+@pytest.mark.fast
 def test_a_small_change_of_training_is_no_bare_nought() -> None:
     assert wording.cost(arm(10_000, 100), arm(9_999, 101)).endswith("training FLOPs +1.0 %")
     assert wording.cost(arm(100_000, 100), arm(99_008, 101)).endswith("training FLOPs -0.002 %")

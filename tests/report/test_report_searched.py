@@ -47,8 +47,6 @@ from ablate.report.searched.screen import DESCRIBED, MOST, search_screen, shown
 from ablate.report.terminal_renderer import Screen
 from ablate.space.load import load_space
 
-pytestmark = pytest.mark.fast
-
 GOLDEN = Path(__file__).parent / "searched"
 SCREENS = {f"{name}_80": (name, 80) for name in WORLDS if name != "sixty"} | {
     "confirmed_120": ("confirmed", 120),
@@ -74,17 +72,20 @@ def beware(found: SearchRecord) -> str:
     return " ".join(answer.warnings(found, analyse(found)))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", SCREENS)
 def test_screens(name: str, golden) -> None:
     world, width = SCREENS[name]
     golden(GOLDEN / f"{name}.txt", screen(WORLDS[world](), width))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", PAGES)
 def test_markdown(name: str, golden) -> None:
     golden(GOLDEN / f"{name}.md", to_markdown(WORLDS[name]()))
 
 
+@pytest.mark.fast
 def test_no_golden_is_left_over() -> None:
     expected = {f"{name}.txt" for name in SCREENS} | {f"{name}.md" for name in PAGES}
     assert {file.name for file in GOLDEN.iterdir()} == expected
@@ -107,6 +108,7 @@ def test_nothing_is_cut_off(name: str, width: int) -> None:
         assert all("".join(edit.split()) in together for edit in one.edits)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", WORLDS)
 def test_colour_adds_nothing_but_colour(name: str) -> None:
     found = WORLDS[name]()
@@ -114,6 +116,7 @@ def test_colour_adds_nothing_but_colour(name: str) -> None:
     assert plain.rstrip() == screen(found, 80).rstrip()
 
 
+@pytest.mark.fast
 def test_what_the_screen_leaves_out_it_counts() -> None:
     line = [entry(0), *(entry(k, ["+qk_norm"], values=(2.0 + k / 100, 2.0 - k / 100)) for k in range(1, 31))]
     text = screen(record(entries=tuple(line)), 80)
@@ -123,6 +126,7 @@ def test_what_the_screen_leaves_out_it_counts() -> None:
     assert "more on the page" not in few
 
 
+@pytest.mark.fast
 def test_of_a_long_front_the_chosen_are_shown_and_those_that_beat_the_reference() -> None:
     """By loss the ten that do not beat it come first, and the last of the front was chosen."""
     line = [entry(k, ["+qk_norm"], values=(2.0 + k / 100, 4.0 - k / 10)) for k in range(1, 31)]
@@ -131,6 +135,7 @@ def test_of_a_long_front_the_chosen_are_shown_and_those_that_beat_the_reference(
     assert rows.described(found, analyse(found))[0].name == "p30"
 
 
+@pytest.mark.fast
 def test_the_answer_is_one_screen_and_the_page_has_the_rest() -> None:
     text, page = screen(sixty(), 100), to_markdown(sixty())
     assert len(text.splitlines()) <= 90
@@ -139,6 +144,7 @@ def test_the_answer_is_one_screen_and_the_page_has_the_rest() -> None:
     assert "What remained" in page and "What remained" not in text
 
 
+@pytest.mark.fast
 def test_the_answer_comes_first() -> None:
     text = screen(confirmed(), 80)
     parts = (
@@ -155,6 +161,7 @@ def test_the_answer_comes_first() -> None:
     assert places == sorted(places)
 
 
+@pytest.mark.fast
 def test_the_answer_counts_those_better_in_every_objective() -> None:
     assert "8 of the 40 blocks that finished beat pre_ln on both eval loss and peak kurtosis" in said(record())
     assert "at 1 seed each" in said(record()) and "at 2 seeds each" in said(record(seeds=(1, 2)))
@@ -167,6 +174,7 @@ def test_the_answer_counts_those_better_in_every_objective() -> None:
     assert said(ties()).startswith("None of the 5 blocks that finished beats pre_ln")
 
 
+@pytest.mark.fast
 def test_without_a_reference_nothing_is_said_to_beat_it() -> None:
     first, *others = entries()
     found = record(entries=(replace(first, outcome="diverged", values=()), *others))
@@ -179,6 +187,7 @@ def test_without_a_reference_nothing_is_said_to_beat_it() -> None:
     assert said(nothing()).startswith("Nothing has been trained yet.")
 
 
+@pytest.mark.fast
 def test_what_is_not_confirmed_is_no_finding() -> None:
     assert "a candidate, not a finding" in said(record())
     assert "at 2 fresh seeds, not done yet: p13, p32." in said(record(chosen=("p13", "p32"), confirm_seeds=(7, 8)))
@@ -192,6 +201,7 @@ def test_what_is_not_confirmed_is_no_finding() -> None:
     assert "p13 diverged at 1 of 5 seeds" in held and "diverged" not in said(confirmed())
 
 
+@pytest.mark.fast
 def test_winners_are_said_to_be_selected_and_what_was_left_is_shown() -> None:
     assert "the best of 48 blocks at 1 seed are partly lucky" in beware(record())
     left = (
@@ -204,6 +214,7 @@ def test_winners_are_said_to_be_selected_and_what_was_left_is_shown() -> None:
     assert "partly lucky" not in beware(lone)
 
 
+@pytest.mark.fast
 def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
     """By hand: in the search -0.1 of loss and half the kurtosis, at fresh seeds -0.025 and a factor 1/√2.
 
@@ -224,6 +235,7 @@ def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
     assert "25 % over 1 block in eval loss; 50 % over 1 block in peak kurtosis" in said
 
 
+@pytest.mark.fast
 def test_no_share_is_given_of_what_was_no_advantage() -> None:
     made = (entry(0), entry(1, ["+qk_norm"], values=(2.41, 1.5)))
     grid = rows.left(confirm(record(entries=made), ["p1"], regressed))
@@ -234,6 +246,7 @@ def test_no_share_is_given_of_what_was_no_advantage() -> None:
     assert "in eval loss no confirmed block had any" in said and "over 1 block in peak kurtosis" in said
 
 
+@pytest.mark.fast
 def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
     first, *others = entries(6)
     best = replace(others[0], outcome="pruned", until=75, values=(0.1, 0.1))
@@ -247,6 +260,7 @@ def test_diverged_pruned_and_strange_are_counted_and_not_compared() -> None:
     assert "pruned (values at step 75)" in {row[2] for row in rows.everything(found, reckoned).rows}
 
 
+@pytest.mark.fast
 def test_the_accounts_say_what_became_of_everything() -> None:
     counted = dict(history.accounts(replace(record(), passed_over=80)).rows)
     assert counted["proposed"] == "55" and counted["duplicates of earlier ones, not trained again"] == "7"
@@ -260,6 +274,7 @@ def test_the_accounts_say_what_became_of_everything() -> None:
     assert "under 1 %" in history.accounts(record(random_share=0.004)).remarks[0]
 
 
+@pytest.mark.fast
 def test_refusals_are_told_apart() -> None:
     assert [row[:2] for row in history.removed(sixty()).rows] == [
         ("constraint", "a gain of 0 on both branches gives a constant"),
@@ -276,12 +291,14 @@ def test_refusals_are_told_apart() -> None:
     assert all(begins in source for begins in history.KINDS) and UNBUILT in history.KINDS
 
 
+@pytest.mark.fast
 def test_what_failed_is_said_to_stay_so() -> None:
     assert "2 blocks failed: a failed trial is not retried within its search" in history.failures(sixty())[0]
     assert history.accounts(sixty()).caveats == history.failures(sixty()) and "--fresh" in screen(sixty(), 80)
     assert history.failures(record()) == () == history.accounts(record()).caveats
 
 
+@pytest.mark.fast
 def test_other_versions_than_the_references_are_counted_and_marked() -> None:
     found = sixty()
     assert (
@@ -298,6 +315,7 @@ def test_other_versions_than_the_references_are_counted_and_marked() -> None:
     assert not some.strangers
 
 
+@pytest.mark.fast
 def test_the_splits_are_named() -> None:
     said = " ".join(glossary.definitions(confirmed()))
     assert "at the end of training, on the tuning split" in said and "judged on the verdict split" in said
@@ -306,6 +324,7 @@ def test_the_splits_are_named() -> None:
     assert "on the tuning split" in brief and "on the verdict split" in brief and "margin 1 %" in brief
 
 
+@pytest.mark.fast
 def test_a_search_interrupted_while_it_is_confirmed_claims_nothing() -> None:
     text = screen(confirming(), 80)
     assert "The search is over, its confirmation is not" in text and "are better than" not in text
@@ -315,6 +334,7 @@ def test_a_search_interrupted_while_it_is_confirmed_claims_nothing() -> None:
     assert "To resume this search:\n  ablate resume outliers" in text and "Confirmed," not in text
 
 
+@pytest.mark.fast
 def test_rungs_warn_of_the_restricted_range_and_only_with_a_pruner() -> None:
     found = history.rungs(with_rungs())
     assert found is not None and "restricted range" in found.caveats[0]
@@ -324,6 +344,7 @@ def test_rungs_warn_of_the_restricted_range_and_only_with_a_pruner() -> None:
     assert waiting is not None and waiting.remarks == ("no block has reached two rungs",)
 
 
+@pytest.mark.fast
 def test_edits_of_the_front_stand_beside_those_of_all_trained() -> None:
     made = (
         entry(0),
@@ -339,6 +360,7 @@ def test_edits_of_the_front_stand_beside_those_of_all_trained() -> None:
     assert "a description, not a finding" in grid.caveats[0]
 
 
+@pytest.mark.fast
 def test_partial_results_say_so_and_how_to_go_on() -> None:
     text = screen(partial(), 80)
     assert "Not over: 20 trials spent of 49 trials" in text
@@ -346,6 +368,7 @@ def test_partial_results_say_so_and_how_to_go_on() -> None:
     assert "Not over" not in screen(record(), 80) and "To repeat this search" in screen(record(), 80)
 
 
+@pytest.mark.fast
 def test_logarithms_are_said() -> None:
     found = record()
     assert "peak_kurtosis on the log scale" in history.hypervolume_in_words(found, analyse(found))
@@ -353,6 +376,7 @@ def test_logarithms_are_said() -> None:
     assert "log scale" not in history.hypervolume_in_words(linear, analyse(linear))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("number", "text"),
     [(0, "0"), (999_999_999, "999,999,999"), (10**9, "1.00e+9"), (214 * 10**18, "2.14e+20"), (10**400, "1.00e+400")],
@@ -361,6 +385,7 @@ def test_counts_of_any_size(number: int, text: str) -> None:
     assert answer.count(number) == text
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", WORLDS)
 def test_json_is_json_in_every_case(name: str) -> None:
     def refuse(constant: str) -> None:
@@ -377,6 +402,7 @@ def test_json_is_json_in_every_case(name: str) -> None:
     assert document["next"] is None or document["next"]["block"] in {one["name"] for one in document["entries"]}
 
 
+@pytest.mark.fast
 def test_the_block_to_ask_about_is_that_which_held() -> None:
     def chosen(found: SearchRecord) -> str:
         one = ask_next.chosen(found, analyse(found))
@@ -389,6 +415,7 @@ def test_the_block_to_ask_about_is_that_which_held() -> None:
     assert chosen(one_goal()) == "p13"
 
 
+@pytest.mark.fast
 def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
     def why(found: SearchRecord) -> str:
         one = ask_next.chosen(found, analyse(found))
@@ -409,6 +436,7 @@ def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
     assert "on the Pareto front" in why(lost)
 
 
+@pytest.mark.fast
 def test_a_line_that_would_have_no_effect_is_to_be_left_out() -> None:
     found = confirmed()
     one = ask_next.chosen(found, analyse(found))

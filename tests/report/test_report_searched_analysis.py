@@ -15,8 +15,6 @@ from searched_worlds import ELOSS, KURTOSIS, TOKEN, WORLDS, entry, record, ties
 from ablate.report.searched.analysis import BEYOND, analyse, difference, losses_of
 from ablate.report.searched.record import Objective, SearchRecord
 
-pytestmark = pytest.mark.fast
-
 quick = settings(deadline=None, max_examples=examples_of(60))
 numbers = st.integers(1, 6).map(float)
 
@@ -121,6 +119,7 @@ def test_the_curve_never_falls_back(found: SearchRecord) -> None:
         assert all(a == b for (i, a), (_, b) in pairwise(enumerate(reckoned.curve)) if i + 1 not in reckoned.compared)
 
 
+@pytest.mark.fast
 @quick
 @given(searches((ELOSS, TOKEN)), st.floats(0.1, 50), st.floats(-20, 20))
 def test_the_share_of_the_box_has_no_unit(found: SearchRecord, scale: float, shift: float) -> None:
@@ -134,6 +133,7 @@ def test_the_share_of_the_box_has_no_unit(found: SearchRecord, scale: float, shi
     assert analyse(moved).curve == pytest.approx(analyse(found).curve, nan_ok=True)
 
 
+@pytest.mark.fast
 @quick
 @given(searches((ELOSS, KURTOSIS)))
 def test_the_log_scale_is_that_of_the_logarithms(found: SearchRecord) -> None:
@@ -148,6 +148,7 @@ def test_the_log_scale_is_that_of_the_logarithms(found: SearchRecord) -> None:
     assert analyse(logs).curve == pytest.approx(analyse(found).curve)
 
 
+@pytest.mark.fast
 def test_one_objective_is_its_best_so_far() -> None:
     values: list[float | None] = [None, 3.0, 4.0, None, 2.0]
     made = tuple(
@@ -158,6 +159,7 @@ def test_one_objective_is_its_best_so_far() -> None:
     assert analyse(record(entries=made, objectives=(UP,))).curve == (None, 3.0, 4.0, 4.0, 4.0)
 
 
+@pytest.mark.fast
 def test_ties_are_all_on_the_front_and_beat_nothing() -> None:
     found = analyse(ties())
     assert found.front == found.compared == tuple(range(6))
@@ -165,6 +167,7 @@ def test_ties_are_all_on_the_front_and_beat_nothing() -> None:
     assert found.curve == ()
 
 
+@pytest.mark.fast
 def test_values_of_a_rung_are_of_another_time() -> None:
     one = entry(1, values=(1.0, 1.0))
     goals = (ELOSS, KURTOSIS)
@@ -176,6 +179,7 @@ def test_values_of_a_rung_are_of_another_time() -> None:
     assert difference(replace(one, values=(1.0, 0.0)), entry(0), 1, KURTOSIS) is None
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_reference_is_no_winner(name: str) -> None:
     found = analyse(WORLDS[name]())

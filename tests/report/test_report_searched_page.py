@@ -79,6 +79,7 @@ def page_of(name: str) -> str:
     return to_html(WORLDS[name]())
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WORLDS)
 def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     page = Read(page_of(name))
@@ -92,6 +93,7 @@ def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     assert "default-src 'none'" in page_of(name)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", WORLDS)
 def test_ids_are_its_own_and_references_have_one(name: str) -> None:
     page = Read(page_of(name))
@@ -137,6 +139,7 @@ def test_names_are_text_and_never_markup() -> None:
     assert page.said.count(evil) > 5
 
 
+@pytest.mark.full
 def test_the_same_record_gives_the_same_page_in_every_process() -> None:
     code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import searched_worlds as w; " \
            "from ablate.report.searched import to_html; " \

@@ -50,6 +50,7 @@ def test_one_null_is_called_better_or_worse_one_time_in_twenty():
     assert share(simulate([0.0], judged=FREE), "better", "worse") <= 0.057
 
 
+@pytest.mark.full
 def test_a_family_of_nulls_errs_no_more_often_than_one():
     simulated = simulate([0.0, 0.0, 0.0], judged=FREE)
     assert share(simulated, "better", "worse") <= 0.057
@@ -63,6 +64,7 @@ def test_a_real_effect_is_found():
     assert np.mean([edits[2].verdict == "worse" for edits in simulated]) > 0.8
 
 
+@pytest.mark.full
 def test_a_difference_as_large_as_the_margin_passes_as_equivalent_one_time_in_twenty():
     assert share(simulate([0.02], judged=TIGHT, seeds=8), "equivalent") <= 0.057
 

@@ -16,8 +16,6 @@ from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 
-pytestmark = pytest.mark.fast
-
 ROOT = Path(ablate.__file__).parent
 RUNS_CODE = {
     *("eval", "exec", "compile", "__import__", "pickle.load", "pickle.loads", "pickle.Unpickler", "marshal.loads"),
@@ -105,6 +103,7 @@ def test_what_runs_code_is_listed_with_its_reason():
     assert found == set(ALLOWED)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "text",
     [
@@ -134,6 +133,7 @@ def test_yaml_is_read_by_the_safe_loader_alone():
     assert loaders == {"yaml.SafeLoader"}
 
 
+@pytest.mark.fast
 def test_torch_load_reads_no_code_and_numpy_no_objects():
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -171,6 +171,7 @@ def tampered(state, **changes):
     return buffer.getvalue()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("where", ["whole", "step", "last", "model", "pickle"])
 def test_a_tampered_state_runs_nothing(where, trained, tmp_path):
     evil, state = Evil(tmp_path / "code_has_run"), save_state("t", *trained, TrialProgress(3))
@@ -182,12 +183,14 @@ def test_a_tampered_state_runs_nothing(where, trained, tmp_path):
     assert not (tmp_path / "code_has_run").exists()
 
 
+@pytest.mark.fast
 def test_the_tampered_state_would_run_code_elsewhere(trained, tmp_path):
     bad = tampered(save_state("t", *trained, TrialProgress(3)), step=Evil(tmp_path / "code_has_run"))
     torch.load(io.BytesIO(bad), weights_only=False)
     assert (tmp_path / "code_has_run").exists()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "changes",
     [
@@ -206,6 +209,7 @@ def test_a_state_of_another_shape_is_refused_in_words(changes, trained):
         load_state(bad, "t", *trained)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("found", [3, [], {}, {"trial": "t"}])
 def test_a_state_of_something_else_is_refused_in_words(found, trained):
     buffer = io.BytesIO()

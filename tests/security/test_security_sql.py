@@ -125,18 +125,21 @@ def refused(world, name, sql, *, writable):
     return str(refusal.value)
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("sql", READS)
 @pytest.mark.parametrize("name", ["whole", pytest.param("live", marks=pytest.mark.full)])
 def test_sql_reads_no_other_file(world, name, sql):
     refused(world, name, sql, writable=False)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("sql", WRITES)
 @pytest.mark.parametrize("name", ["whole", pytest.param("live", marks=pytest.mark.full)])
 def test_sql_without_write_changes_nothing(world, name, sql):
     refused(world, name, sql, writable=False)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("sql", [*READS, *WRITES])
 def test_sql_with_write_reaches_no_other_file(world, sql):
     refused(world, "whole", sql, writable=True)
@@ -194,6 +197,7 @@ def received(tmp_path):
         yield tmp_path
 
 
+@pytest.mark.full
 def test_a_view_that_somebody_else_has_stored_reads_no_file(received):
     said = []
     assert api.ask("FROM good", results=received, say=said.append).rows == ((1,),)
@@ -223,6 +227,7 @@ def test_variables_of_the_process_are_no_tables(world):
         api.ask("FROM stolen", results=world / "whole")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "sql",
     [

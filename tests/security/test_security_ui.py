@@ -77,6 +77,7 @@ def asked(port, path="/health", body=None, **headers):
         return error.code, dict(error.headers)
 
 
+@pytest.mark.full
 def test_it_listens_on_loopback_alone(served):
     rows = [row.split() for name in ("tcp", "tcp6") for row in Path(f"/proc/net/{name}").read_text().splitlines()[1:]]
     at = {
@@ -85,6 +86,7 @@ def test_it_listens_on_loopback_alone(served):
     assert at == {"0100007F"}
 
 
+@pytest.mark.full
 def test_it_answers_to_its_own_names(served):
     for name in ("127.0.0.1", "localhost"):
         assert asked(served, "/", Host=f"{name}:{served}")[0] == 200

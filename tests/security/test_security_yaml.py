@@ -17,8 +17,6 @@ from ablate.report.screens import check
 from ablate.source.yaml import MAX_BYTES, parse_yaml, read_yaml
 from ablate.space.documents import Data
 
-pytestmark = pytest.mark.fast
-
 SMALL = Path(__file__).resolve().parents[1] / "errors" / "grammars" / "small.yaml"
 
 
@@ -43,6 +41,7 @@ TAGS = (
 )
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("tag", TAGS)
 @pytest.mark.parametrize("where", ["a: {}\n", "{}\n", "? {}\n: 1\n", "- {}\n"])
 def test_a_tag_is_refused_at_its_place_and_runs_nothing(tag, where, mark):
@@ -51,6 +50,7 @@ def test_a_tag_is_refused_at_its_place_and_runs_nothing(tag, where, mark):
         parse_yaml(written, "grammar.yaml")
 
 
+@pytest.mark.fast
 def test_the_tags_would_run_code_elsewhere(tmp_path):
     """The twin: PyYAML's own unsafe loader does what these texts ask for."""
     import yaml
@@ -75,6 +75,7 @@ BOMBS = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("bomb", BOMBS)
 def test_a_bomb_is_refused_soon(bomb, tmp_path):
     path = tmp_path / "grammar.yaml"
@@ -86,6 +87,7 @@ def test_a_bomb_is_refused_soon(bomb, tmp_path):
     assert len(str(refused.value)) < 20_000
 
 
+@pytest.mark.fast
 def test_a_large_file_is_refused_without_being_read_whole(tmp_path):
     path = tmp_path / "grammar.yaml"
     with path.open("wb") as file:
@@ -99,6 +101,7 @@ def test_a_large_file_is_refused_without_being_read_whole(tmp_path):
 EVIL = "__import__('pathlib').Path({mark!r}).touch()\n"
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "said",
     [
@@ -127,6 +130,7 @@ def test_yaml_loads_no_plugin(said, mark, tmp_path, monkeypatch):
     assert "evil_module" not in sys.modules
 
 
+@pytest.mark.fast
 def test_a_plugin_that_is_asked_for_is_run(tmp_path):
     """The twin: the same file given with --plugin is code."""
     (tmp_path / "evil_module.py").write_text(EVIL.format(mark=str(tmp_path / "code_has_run")))
@@ -135,6 +139,7 @@ def test_a_plugin_that_is_asked_for_is_run(tmp_path):
     assert (tmp_path / "code_has_run").exists()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "written",
     [
@@ -178,18 +183,21 @@ def corpus_of(world, *patterns):
     return read_corpus(data, world / "mine")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("pattern", ["../secret/**/*.txt", "texts/../../secret/**", "**/../../secret/*/*.txt", ".."])
 def test_a_pattern_does_not_climb_out(world, pattern):
     with pytest.raises(InputError, match=r"'\.\.' leads out of the folder of the space(.|\n)*space\.yaml:\d+:\d+"):
         space_of(world, data=f'{{corpus: {{files: ["texts/**/*.txt", "{pattern}"]}}}}')
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("pattern", ["~nobody_of_that_name/*.txt", "a\\0b"])
 def test_a_pattern_that_is_no_path_is_refused(world, pattern):
     with pytest.raises(InputError, match=r"space\.yaml:\d+:\d+"):
         space_of(world, data=f'{{corpus: {{files: ["{pattern}"]}}}}')
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("link", ["folder", "file"])
 def test_a_pattern_does_not_follow_a_link_out(world, link):
     if link == "folder":
@@ -203,6 +211,7 @@ def test_a_pattern_does_not_follow_a_link_out(world, link):
     assert corpus_of(world, "texts/[abc]/[13].txt").texts["train"]
 
 
+@pytest.mark.fast
 def test_an_absolute_pattern_is_read_and_said(world):
     from ablate.data.streams import fingerprint
 
@@ -216,6 +225,7 @@ def test_an_absolute_pattern_is_read_and_said(world):
     assert f"note: {said}" in str(check.space(space, api.check(space)))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["../secret/grammar.yaml", "./../secret/grammar.yaml", "../../secret/grammar"])
 def test_a_grammar_does_not_lie_outside(world, name):
     (world / "mine" / "grammars").mkdir()
@@ -223,6 +233,7 @@ def test_a_grammar_does_not_lie_outside(world, name):
         space_of(world, grammar=name)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["linked.yaml", "linked"])
 def test_a_grammar_is_no_link_outside(world, name):
     (world / "mine" / "grammars").mkdir()
@@ -232,6 +243,7 @@ def test_a_grammar_is_no_link_outside(world, name):
         space_of(world, grammar=name)
 
 
+@pytest.mark.fast
 def test_an_absolute_grammar_is_read_and_said(world):
     said = f"the grammar {world}/secret/grammar.yaml is from outside the folder of the space, {world}/mine"
     space = space_of(world, grammar=str(world / "secret" / "grammar.yaml"))
@@ -240,6 +252,7 @@ def test_an_absolute_grammar_is_read_and_said(world):
     assert "outside" not in str(check.space(inside, api.check(inside)))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "name", ["../secret/paper.yaml", "linked.yaml", "{world}/secret/paper.yaml", "a/../../secret/paper.yaml"]
 )

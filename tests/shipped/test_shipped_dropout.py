@@ -32,6 +32,7 @@ def cosine_behind(block: str, *, training: bool = True) -> float:
     return probes()["token_cosine"].measure(x)["token_cosine"].item()
 
 
+@pytest.mark.full
 def test_without_dropout_all_tokens_become_one():
     assert cosine_behind(PLAIN) > 0.99
 
@@ -40,6 +41,7 @@ def test_dropout_keeps_them_apart():
     assert 0.6 < cosine_behind(DROPPED) < 0.9
 
 
+@pytest.mark.full
 def test_in_evaluation_it_does_not():
     """The twin: what keeps them apart is what is dropped, not the block it is written in."""
     assert cosine_behind(DROPPED, training=False) == pytest.approx(cosine_behind(PLAIN), abs=1e-6)

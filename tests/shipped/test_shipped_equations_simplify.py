@@ -36,8 +36,6 @@ from paper_starts import layer as layer_norms
 from paper_worlds import TOLERANCE, Written, depth_of, largest_error, started, wrong_starts
 from reading import transformer
 
-pytestmark = pytest.mark.fast
-
 GRAMMAR = transformer()
 
 
@@ -251,11 +249,13 @@ BLOCKS = {
 }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", BLOCKS)
 def test_output_is_the_papers(name):
     assert largest_error(GRAMMAR.block(name), BLOCKS[name], depth_of(name)) < TOLERANCE
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", BLOCKS)
 def test_parameters_start_as_the_paper_says(name):
     assert wrong_starts(name, BLOCKS[name]) == []

@@ -50,7 +50,6 @@ def test_every_grammar_parses_and_derives(path):
     assert not any(grammar.refusals(named.block) for named in grammar.blocks.values())
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_space_and_each_of_its_profiles_resolves(path):
     profiles = yaml.safe_load(path.read_text()).get("profiles", {})

@@ -13,8 +13,6 @@ from ablate.cli import app
 from ablate.extension.kinds import OPTIMIZER
 from ablate.extension.loader import shipped
 
-pytestmark = pytest.mark.fast
-
 TOPICS = {
     "optimizer": ("optimizers", "sign"),
     "schedule": ("schedules", "stairs"),
@@ -35,6 +33,7 @@ def example(request, tmp_path, monkeypatch):
     return request.param
 
 
+@pytest.mark.sampled(2)
 def test_it_holds_the_contract(example):
     names: dict[str, object] = {}
     exec(code(example, "python")[1], names)
@@ -42,6 +41,7 @@ def test_it_holds_the_contract(example):
     checks.check_all()
 
 
+@pytest.mark.fast
 def test_it_is_listed(example):
     plural, name = TOPICS[example]
     done = CliRunner().invoke(app, ["list", plural, "--plugin", f"{name}.py", "--json"])
@@ -49,6 +49,7 @@ def test_it_is_listed(example):
     assert name in [entry["name"] for entry in json.loads(done.stdout)]
 
 
+@pytest.mark.fast
 def test_it_names_every_optimiser_that_ships():
     (listed,) = re.findall(r"defaults of ([a-z, ]+)\.", " ".join(MANUAL["space"].split()))
     assert sorted(re.findall(r"\w+", listed.replace(" and ", " "))) == [spec.name for spec in shipped(OPTIMIZER)]

@@ -56,7 +56,6 @@ def test_parameters_at_the_presets_of_the_papers(tmp_path, preset, vocabulary, b
     assert counted.parameters / 1e6 == pytest.approx(millions, abs=0.1)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("preset", GRAMMAR.presets)
 def test_every_preset_resolves(tmp_path, preset):
     named = GRAMMAR.presets[preset]
@@ -92,6 +91,7 @@ OFTEN = [("pre_ln", "float32"), ("op", "bfloat16"), ("sas_p", "float32")]
 """Of the others, a step on made-up numbers is taken in test_shipped_files.py as often."""
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("name", "dtype"), [pytest.param(*one, marks=() if one in OFTEN else pytest.mark.full) for one in TRAINED]
 )

@@ -88,7 +88,7 @@ def parse(words: list[str]) -> None:
         command.make_context(name, list(words))
 
 
-@pytest.mark.fast
+@pytest.mark.sampled(20)
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_verbs_and_options_that_there_are(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -170,7 +170,6 @@ def test_every_space_they_run_by_name_is_there(tmp_path, monkeypatch):
 RUNS = [words for words in COMMANDS if words[0] in ("run", "check", "list") and "--plugin" in words]
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("words", RUNS, ids=" ".join)
 def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words, examples, monkeypatch):
     """`check` stands for `run`: all is read, and nothing trained."""

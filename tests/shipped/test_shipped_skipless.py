@@ -17,6 +17,7 @@ from ablate.train.microbatches import BatchShares
 SPACE = Path(__file__).parents[2] / "spaces" / "skipless.yaml"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("seed", "share"), [(0, 8), *(pytest.param(seed, 1, marks=pytest.mark.slow) for seed in (0, 1, 2))]
 )

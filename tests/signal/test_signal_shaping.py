@@ -262,6 +262,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_cannot_be_shaped_is_refused_with_the_reason(case):
     build, message = REFUSED[case]

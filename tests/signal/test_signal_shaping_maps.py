@@ -48,6 +48,7 @@ def gelu_product(variance: float, c: float) -> float:
     return s / (4 * math.pi) * inner + mean**2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("c", CORRELATIONS)
 def test_correlations_after_relu_and_gelu_are_their_closed_forms(c):
     assert abs(correlation_map(RELU, c) - relu_correlation(c)) < 1e-12

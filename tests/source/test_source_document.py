@@ -15,8 +15,6 @@ from ablate.source.problems import Problems
 from ablate.source.yaml import overlay, parse_yaml, to_python
 from ablate.space.documents import Bpe, Judge, Learned, Model
 
-pytestmark = pytest.mark.fast
-
 RECIPE = """\
 steps: 300
 batch: 16
@@ -41,6 +39,7 @@ def wrong(model, text, where=""):
     return read(model, text, where)[1]
 
 
+@pytest.mark.fast
 def test_a_recipe():
     recipe, found = read(Recipe, RECIPE)
     assert found == []
@@ -50,6 +49,7 @@ def test_a_recipe():
     assert recipe.schedule.warmup == 0.05
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("corpus", "tokenizer", "expected"),
     [
@@ -63,6 +63,7 @@ def test_choices_of_types(corpus, tokenizer, expected):
     assert found == [] and (data.corpus, data.tokenizer) == expected and data.tuning == data.verdict == 0.1
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("margin", "expected"), [("1%", "1%"), ("0.02", 0.02), ("none", "none")])
 def test_dictionaries(margin, expected):
     text = f"metrics: {{loss: {{margin: {margin}, scale: log, better: lower}}}}\nagainst: pre_ln\nconfidence: 0.9\n"
@@ -70,6 +71,7 @@ def test_dictionaries(margin, expected):
     assert found == [] and judge.metrics["loss"].margin == expected
 
 
+@pytest.mark.fast
 def test_a_value_from_another_file_is_shown_there():
     recipe = overlay(parse_yaml(RECIPE, "space.yaml"), parse_yaml("batch: -2\nschedule: {decay: wild}", "smoke.yaml"))
     problems = Problems()
@@ -77,22 +79,26 @@ def test_a_value_from_another_file_is_shown_there():
     assert [(p.span.source.name, p.span.text) for p in problems] == [("smoke.yaml", "-2"), ("smoke.yaml", "wild")]
 
 
+@pytest.mark.fast
 def test_a_misspelt_key_is_not_missing_as_well():
     assert wrong(Recipe, RECIPE.replace("steps", "stpes")) == [
         ("unknown key 'stpes'", "stpes", "did you mean 'steps'?")
     ]
 
 
+@pytest.mark.fast
 def test_a_key_that_is_there_is_suggested_too():
     label = "did you mean 'steps'?"  # as --set needs it, whose target has all its keys
     assert wrong(Recipe, RECIPE + "step: 3\n", "recipe") == [("unknown key 'step' in recipe", "step", label)]
 
 
+@pytest.mark.fast
 def test_very_many_unknown_keys_are_counted():
     found = wrong(Recipe, RECIPE + "".join(f"zz{number}: 1\n" for number in range(MANY + 5)))
     assert len(found) == MANY + 1 and found[-1] == ("5 more unknown keys", "zz20", "from here on")
 
 
+@pytest.mark.fast
 def test_one_complaint_for_a_choice_of_types():
     position = "kind: decoder\nlayers: 2\nwidth: 8\nheads: 2\ncontext: 4\ncausal: true\nposition: {}\nhead: tied\n"
     position += "embedding: {std: 0.02, scale: 1, dropout: 0}\nlogit_scale: 1\n"
@@ -130,6 +136,7 @@ def _refuse(message):
     raise ValueError(message)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -156,6 +163,7 @@ def test_other_documents(text, expected):
     assert sorted(wrong(Strange, text)) == sorted(expected)
 
 
+@pytest.mark.fast
 def test_descriptions():
     assert described(int | None) == "a whole number or null"
     assert described(tuple[str, ...]) == "a list of texts"

@@ -8,8 +8,6 @@ from ablate.errors import InputError
 from ablate.source.overlay import read_setting, set_path
 from ablate.source.yaml import MAX_DEPTH, overlay, parse_yaml, to_python
 
-pytestmark = pytest.mark.fast
-
 BASE = """\
 recipe: {steps: 300, batch: 16, clip: 1.0}
 seeds: 5
@@ -17,6 +15,7 @@ block: {attention.position: rope, mlp: {activation: relu}}
 """
 
 
+@pytest.mark.fast
 def test_the_upper_document_wins_key_by_key():
     base = parse_yaml(BASE, "space.yaml")
     over = parse_yaml("recipe: {steps: 20, clip: null}\nseeds: [1, 2]\nquestion: why\n", "smoke.yaml")
@@ -48,6 +47,7 @@ def merged(base, over):
     return {key: merged(base.get(key), over[key]) if key in over else base[key] for key in {**base, **over}}
 
 
+@pytest.mark.fast
 @given(TREES, TREES)
 def test_overlay_is_the_recursive_merge(lower, upper):
     base, over = (parse_yaml(repr(tree).replace("None", "null")) for tree in (lower, upper))
@@ -55,6 +55,7 @@ def test_overlay_is_the_recursive_merge(lower, upper):
     assert to_python(overlay(base, base)) == lower
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("argument", "path", "value"),
     [
@@ -79,6 +80,7 @@ def test_settings(argument, path, value):
     assert argument.endswith(found.span.text) and found.span.text
 
 
+@pytest.mark.fast
 def test_a_setting_leaves_the_rest_alone():
     base = parse_yaml(BASE)
     changed = to_python(set_path(base, "recipe.steps=20"))

@@ -124,7 +124,6 @@ def test_values_and_places_of_random_documents(tree, data):
         assert scalar.span.column == len(before) - before.rfind("\n")
 
 
-@pytest.mark.fast
 @settings(deadline=None, max_examples=examples_of(200))
 @given(st.text(st.sampled_from(list("ab1:-?,[]{}#&*!|>'\"%@`<~ \n\t\r\\\ufeff\x00\x85\u2028\ud83dλ")), max_size=40))
 def test_any_text_is_read_or_refused_in_words(text):
@@ -288,6 +287,7 @@ def read_or_refuse(text):
         assert len(str(refused)) < 100_000
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("case", SLOW)
 def test_time_grows_no_faster_than_the_text(case):
     assert any(growth(read_or_refuse, SLOW[case]) < 8 for _ in range(3)), "a busy machine is not busy three times"

@@ -13,8 +13,6 @@ from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan
 from ablate.space.space import Space
 
-pytestmark = pytest.mark.fast
-
 ZERO, SMALL = "{dense: {init: zero}}", "{dense: {init: {orthogonal: 0.1}}}"
 REASON = "the matrix is what it was solved for only at a zero query-key product"
 
@@ -41,6 +39,7 @@ STARTS = [
 ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("block", "names"), [case[1:] for case in STARTS], ids=[case[0] for case in STARTS])
 def test_the_shipped_constraint_knows_where_the_start_is_exact(block: str, names: tuple[str, ...]) -> None:
     assert tuple(broken.name for broken in transformer().broken(read_block(block))) == names
@@ -58,6 +57,7 @@ def planned(loaded: Space) -> Plan:
     return build_plan(loaded, vocab_size=256, corpus="here")
 
 
+@pytest.mark.fast
 def test_a_block_that_breaks_a_constraint_is_refused_by_its_name_with_the_way_out(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         space(tmp_path, **COMPARE)
@@ -80,6 +80,7 @@ def test_a_space_that_only_warns_plans_it_and_says_so(tmp_path: Path) -> None:
     assert REASON in warning
 
 
+@pytest.mark.fast
 def test_refuse_is_what_a_constraint_does_anyway(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="refused by the constraint exact_start"):
         space(tmp_path, constraints="{exact_start: refuse}", **COMPARE)
@@ -88,16 +89,19 @@ def test_refuse_is_what_a_constraint_does_anyway(tmp_path: Path) -> None:
     assert space(tmp_path, "constraints.exact_start=warn", **COMPARE).warned == {"exact_start"}
 
 
+@pytest.mark.fast
 def test_one_constraint_let_through_leaves_the_others(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="refused by the constraint exact_start"):
         space(tmp_path, constraints="{one_norm: warn}", **COMPARE)
 
 
+@pytest.mark.fast
 def test_one_that_nobody_breaks_is_said(tmp_path: Path) -> None:
     notes = planned(space(tmp_path, constraints="{one_norm: warn}")).notes
     assert "constraints: {one_norm: warn} has no effect: no block here breaks one_norm" in notes
 
 
+@pytest.mark.fast
 def test_what_a_design_puts_together_is_let_through_too(tmp_path: Path) -> None:
     """From Pre-LN to a block with norms inside attention: half-way stands a block with both."""
     inside = "{inside: [residual: [attention: {pre_qk: rms_norm, pre_v: rms_norm}], residual: [layer_norm, mlp]]}"
@@ -110,6 +114,7 @@ def test_what_a_design_puts_together_is_let_through_too(tmp_path: Path) -> None:
     assert any(variant.breaks for variant in loose.variants)
 
 
+@pytest.mark.fast
 def test_a_search_always_refuses_and_says_where_and_why(tmp_path: Path) -> None:
     search = "{search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 8}}}"
     with pytest.raises(InputError) as refused:
@@ -121,6 +126,7 @@ def test_a_search_always_refuses_and_says_where_and_why(tmp_path: Path) -> None:
     assert not space(tmp_path, constraints="{exact_start: refuse}", design=search).warned
 
 
+@pytest.mark.fast
 def test_mistakes_are_told_all_at_once_at_their_places(tmp_path: Path) -> None:
     with pytest.raises(InputError) as refused:
         space(tmp_path, constraints="{exact_strat: warn, one_norm: wran, inverse_start: 3}")
@@ -132,6 +138,7 @@ def test_mistakes_are_told_all_at_once_at_their_places(tmp_path: Path) -> None:
     assert text.count("small.yaml:") == 3
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("written", ["[exact_start]", "warn", "{exact_start: {level: warn}}"])
 def test_what_is_no_mapping_of_words_is_a_mistake(tmp_path: Path, written: str) -> None:
     with pytest.raises(InputError, match=r"such as constraints: \{one_norm: warn\}"):

@@ -13,13 +13,12 @@ from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.identity import model_identity
 
-pytestmark = pytest.mark.fast
-
 
 def model(found):
     return found.architecture(found.blocks["op"], 77)
 
 
+@pytest.mark.fast
 def test_it_is_arithmetic_that_is_kept_as_written(tmp_path: Path) -> None:
     found = model(
         space(
@@ -36,6 +35,7 @@ def test_it_is_arithmetic_that_is_kept_as_written(tmp_path: Path) -> None:
     assert (found.embedding_dropout, found.position_rows) == (0.1, 16)
 
 
+@pytest.mark.fast
 def test_what_is_left_out_is_in_the_grammar(tmp_path: Path) -> None:
     found = model(space(tmp_path))
     assert (found.logit_scale, found.embedding_dropout, found.position_rows) == (parse(1), 0.0, None)
@@ -56,6 +56,7 @@ def left(found):
     return [note for note in notes if note.startswith("model:")]
 
 
+@pytest.mark.fast
 def test_embedding_head_and_init_come_from_the_grammar(tmp_path: Path) -> None:
     spelt = "embedding: {std: 0.02, scale: 50}, head: untied, init: {normal: 0.02}"
     bare, written = space(tmp_path, model=BARE % ""), space(tmp_path, model=BARE % f", {spelt}", file="written.yaml")
@@ -86,6 +87,7 @@ def test_what_the_space_says_of_them_goes_before(tmp_path: Path, own: str, expec
         assert left(found) == [LEFT.format(", ".join(told))]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("said", "missed"), [("std: 1", "scale"), ("scale: 1", "std")])
 def test_of_a_spread_that_is_half_said_the_grammar_does_not_say_the_other_half(tmp_path: Path, said, missed) -> None:
     """0.02 with a scale of 1, or 1 with a scale of 50, is what nobody has asked for."""
@@ -97,6 +99,7 @@ def test_of_a_spread_that_is_half_said_the_grammar_does_not_say_the_other_half(t
     assert left(preset) == []
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("own", "wrong", "meant"),
     [
@@ -114,6 +117,7 @@ def test_a_misspelt_one_is_not_taken_from_the_grammar_in_silence(tmp_path: Path,
     assert f"{'^' * len(wrong)} did you mean '{meant}'?" in text
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
@@ -135,6 +139,7 @@ def test_one_that_the_grammar_misspells_is_pointed_at_there(tmp_path: Path, righ
     assert said in str(refused.value) and f" --> {grammar}:{line}:" in str(refused.value)
 
 
+@pytest.mark.fast
 def test_learned_positions_have_rows_of_their_own(tmp_path: Path) -> None:
     found = model(space(tmp_path, "model.position={learned: {std: 0.02, rows: 1024}}"))
     assert (found.position_std, found.position_rows) == (parse(0.02), 1024)
@@ -145,6 +150,7 @@ def test_learned_positions_have_rows_of_their_own(tmp_path: Path) -> None:
     assert len(set(same)) == 1
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("setting", "said"),
     [
@@ -168,6 +174,7 @@ def test_mistakes_are_told_at_their_place(tmp_path: Path, setting: str, said: st
     assert said in str(refused.value)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

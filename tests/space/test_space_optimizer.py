@@ -15,8 +15,6 @@ from ablate.space.choice import Choice
 from ablate.space.load import load_space
 from ablate.space.optimizers import OptimizerSpec
 
-pytestmark = pytest.mark.fast
-
 ADAMW = "recipe={steps: 20, batch: 4, optimizer: {adamw: {lr: 1e-2, eps: 1e-5}}}"
 
 
@@ -40,10 +38,12 @@ def test_the_grammar_shows_every_default_but_the_rate(tmp_path, name):
     assert f"missing key 'lr' in recipe.optimizer.{name}" in text and text.count("error") == 1
 
 
+@pytest.mark.fast
 def test_a_word_alone_keeps_what_is_said_of_it(tmp_path):
     assert chosen(tmp_path, "recipe.optimizer=adamw").settings["eps"] == 1e-5
 
 
+@pytest.mark.fast
 def test_the_document_is_as_it_was_written(tmp_path):
     dumped = space(tmp_path, ADAMW).recipe.model_dump(mode="json")["optimizer"]
     assert dumped["adamw"] == {
@@ -52,6 +52,7 @@ def test_the_document_is_as_it_was_written(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
@@ -69,6 +70,7 @@ def test_what_is_wrong_is_told_once(tmp_path, recipe, message):
     assert message in text and text.count("error:") == 1
 
 
+@pytest.mark.fast
 def test_a_preset_chooses_for_spaces_that_choose_nothing(tmp_path):
     shutil.copytree(ROOT / "grammars", tmp_path / "grammars")
     with (tmp_path / "grammars" / "transformer.yaml").open("a", encoding="utf-8") as grammar:

@@ -8,9 +8,8 @@ from space_worlds import space
 from ablate.errors import InputError
 from ablate.space.choice import Choice
 
-pytestmark = pytest.mark.fast
 
-
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
@@ -24,6 +23,7 @@ def test_a_decay_is_a_name_with_its_settings(tmp_path, written, expected):
     assert space(tmp_path, f"recipe.schedule.decay={written}").recipe.schedule.decay == expected
 
 
+@pytest.mark.fast
 def test_another_decay_replaces_the_one_before_and_more_of_the_same_joins_it(tmp_path):
     settings = ("{polynomial: {power: 2}}", "{wsd: {over: 0.3}}", "{wsd: {shape: cosine}}")
     other = space(tmp_path, *(f"recipe.schedule.decay={setting}" for setting in settings))
@@ -48,6 +48,7 @@ def test_a_length_is_steps_or_a_share(tmp_path, key, written, kind, expected):
     assert type(getattr(schedule, key)) is kind and getattr(schedule, key) == expected
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -32,6 +32,7 @@ def test_a_test_that_could_not_be_made_counts_in_holm(p):
     assert adjusted[:-1] == pytest.approx(statistics.holm([*p, 1.0])[:-1])
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("m", [1, 2, 5, 12])
 @pytest.mark.parametrize("seed", range(3))
 def test_both_corrections_are_statsmodels(m, seed):

@@ -62,6 +62,7 @@ POWERS = [
 ]
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(("n", "effect", "alpha"), POWERS)
 def test_power_is_that_of_the_noncentral_t(n, effect, alpha):
     expected = power_by_integration(math.sqrt(n) * effect, n - 1, alpha)
@@ -113,6 +114,7 @@ def test_published_losses_that_share_no_seed_take_hundreds():
     assert math.ceil(TTestIndPower().solve_power(effect, alpha=0.05, power=0.8)) == 228
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("effect", [0.1, 0.5, -1.0, 2.0, 5.0, 50.0])
 @pytest.mark.parametrize(("alpha", "power"), [(0.05, 0.8), (0.005, 0.9)])
 def test_seeds_per_arm_are_the_fewest(effect, alpha, power):

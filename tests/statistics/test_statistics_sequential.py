@@ -127,6 +127,7 @@ def test_of_many_comparisons_levels_are_those_of_rare_crossings():
     assert 0.05 / shape <= c < 1.06 * 0.05 / shape
 
 
+@pytest.mark.full
 def test_effects_of_a_factorial_err_no_more_often_at_looks():
     """Their error is pooled over runs and has other degrees of freedom than the boundaries were made with."""
     levels, effects = np.array(list(itertools.product([-1, 1], repeat=2))), [(0,), (1,), (0, 1)]

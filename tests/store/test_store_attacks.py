@@ -78,6 +78,7 @@ def survives(worlds, name, damage, with_database):
 OFTEN = ("sealed",)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in FILES])
 @QUICK
 @given(damage=HARM, with_database=st.booleans())
@@ -93,6 +94,7 @@ def test_many_changed_bytes_are_noticed_and_never_become_numbers(worlds, name, d
     survives(worlds, name, damage, with_database)
 
 
+@pytest.mark.full
 def test_a_reader_that_does_not_look_would_believe_a_changed_byte(folder):  # the tests above can fail
     path = folder / FILES["sealed"]
     whole, believed = path.read_bytes(), 0
@@ -108,6 +110,7 @@ def test_a_reader_that_does_not_look_would_believe_a_changed_byte(folder):  # th
     assert believed, "no checksum of the format itself notices them all"
 
 
+@pytest.mark.full
 def test_doctor_repairs_before_the_next_run_too(worlds, folder):
     for name in ("segment", "outcomes", "plans", "sealed", "checkpoint"):
         flip(folder / FILES[name], (folder / FILES[name]).stat().st_size // 2)
@@ -120,6 +123,7 @@ def test_doctor_repairs_before_the_next_run_too(worlds, folder):
 # Torn tails
 
 
+@pytest.mark.full
 def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(folder):
     (folder / FILES["database"]).unlink()
     path = folder / FILES["outcomes"]
@@ -136,6 +140,7 @@ def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(fol
         assert set(ledger.known_outcomes(folder)) == SEALED
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
 def test_a_last_line_that_lacks_its_newline_alone_is_kept_and_nothing_is_said_of_it(folder, worlds, name):
     (folder / FILES["database"]).unlink()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import statistics
 
+import pytest
 from cookbook_worlds import ATTENTIONS, LAST, NAMES, about, endings, keyed, parts, sd
 from store_worlds import ADDRESSES, RECIPE, STEPS
 
 
+@pytest.mark.full
 def test_loss_curves_have_bands(told, ask):
     rows = keyed(ask("loss_curves", space="small"), "variant", "step")
     assert set(rows) == {(name, step) for name in NAMES for step in STEPS}

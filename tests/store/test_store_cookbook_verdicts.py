@@ -117,6 +117,7 @@ def tokenised(tmp_path_factory):
     return folder
 
 
+@pytest.mark.full
 def test_across_tokenizers_a_block_is_compared_in_bits_per_byte_of_the_same_text(tokenised):
     rows = keyed(asked_of(tokenised, "across_tokenizers"), "variant", "space_a", "space_b")
     # Nothing of another text, or trained by another recipe.
@@ -284,6 +285,7 @@ def test_verdicts(tmp_path):
     assert asked_of(tmp_path, "verdicts", space="other") == []
 
 
+@pytest.mark.full
 def test_questions_over_time(tmp_path):
     trained(tmp_path, EIGHT)
     judged_at(tmp_path, FIVE)

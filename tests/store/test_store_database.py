@@ -75,6 +75,7 @@ def test_refreshing_twice_is_once(tmp_path):
     assert contents(tmp_path, but=()) == before
 
 
+@pytest.mark.full
 def test_however_many_files_are_loaded_at_once(tmp_path, monkeypatch):
     fill(tmp_path)
     before = contents(tmp_path, but=())
@@ -85,6 +86,7 @@ def test_however_many_files_are_loaded_at_once(tmp_path, monkeypatch):
     assert contents(tmp_path, but=()) == before
 
 
+@pytest.mark.full
 def test_a_trial_trained_again_replaces_its_rows(tmp_path):
     fill(tmp_path)
     with opened(tmp_path) as results:
@@ -120,6 +122,7 @@ def test_a_damaged_or_foreign_file_is_filled_anew_and_that_is_said(tmp_path):
     assert contents(tmp_path, but=()) == before
 
 
+@pytest.mark.full
 def test_another_schema_is_filled_anew(tmp_path):
     fill(tmp_path)
     before = contents(tmp_path, but=())

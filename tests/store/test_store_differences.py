@@ -23,6 +23,7 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "results"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("metric", "over", "log"), [("eval_loss", "mean", False), ("kurtosis", "largest", True)])
 def test_they_are_paired_by_seed_at_every_step(results: Path, metric: str, over: str, log: bool) -> None:
     trials = query(

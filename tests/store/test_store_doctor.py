@@ -52,6 +52,7 @@ def test_a_folder_without_results_is_an_input_error(tmp_path):
 # Lines
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["outcomes", "plans"])
 def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
     path, before = folder / FILES[name], tables(folder)
@@ -93,6 +94,7 @@ def test_a_line_of_a_later_version_is_left_as_it_is(folder):
     assert only(folder, "harmless") == found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["outcomes.jsonl", "plans.jsonl", "runs.jsonl"])
 def test_a_torn_line_is_cut_off(folder, name):
     with (folder / name).open("ab") as file:
@@ -103,6 +105,7 @@ def test_a_torn_line_is_cut_off(folder, name):
     assert repair(folder, dry_run=True).findings == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
 @pytest.mark.parametrize("place", ["last", "middle"])
 def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place):
@@ -139,6 +142,7 @@ def known(folder):
     return ledger.endings(checksummed_lines.read(folder / "outcomes.jsonl"))
 
 
+@pytest.mark.full
 def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
     flip(folder / FILES["sealed"], 200)
     with duckdb.connect(folder / FILES["database"]) as connection:
@@ -155,6 +159,7 @@ def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
     assert "b20001" in ledger.known_outcomes(folder)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["another trial", "other rows", "other columns", "empty"])
 def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
     path = folder / FILES["sealed"]
@@ -190,6 +195,7 @@ def test_a_file_that_the_index_does_not_list_is_listed(folder):
     assert sorted(path.read_bytes().splitlines()) == sorted(whole.splitlines()), "the very same line"
 
 
+@pytest.mark.full
 def test_a_lost_line_of_a_later_attempt_does_not_bring_the_earlier_one_back(folder):
     with opened(folder) as results:
         results.begin_anew([trial()])
@@ -244,6 +250,7 @@ def test_an_outcome_that_is_not_sealed_is_sealed(folder):
     assert ledger.known_outcomes(folder)[OPEN].kind == "bug"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["headless", "already sealed"])
 def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
     path = folder / FILES["segment"]
@@ -259,6 +266,7 @@ def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
     assert not path.exists()
 
 
+@pytest.mark.full
 def test_files_that_an_older_version_sealed_without_a_sum_are_read_through(tmp_path):
     fill(tmp_path)
     path = tmp_path / "outcomes.jsonl"

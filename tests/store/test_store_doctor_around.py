@@ -36,6 +36,7 @@ def folder(half, tmp_path):
 # The DuckDB file
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -65,6 +66,7 @@ def test_a_database_that_does_not_say_what_the_journal_says_is_found_and_filled_
     assert tables(folder) == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["gone", "garbage", "a block", "cut"])
 def test_a_database_that_cannot_be_read_is_filled_anew(folder, harm):
     before, path = tables(folder), folder / FILES["database"]
@@ -206,6 +208,7 @@ def test_the_mirror_is_looked_at_and_filled_anew_when_all_else_is_right(folder):
     assert rebuilt == [folder] and findings.left == ()
 
 
+@pytest.mark.full
 def test_a_mirror_beside_a_database_of_another_version_is_looked_at_when_that_is_filled_anew(folder):
     mirror.mirror(folder)
     with duckdb.connect(folder / FILES["database"]) as connection:

@@ -94,6 +94,7 @@ def test_a_folder_that_nobody_has_touched_is_refused_by_nobody(folder):  # the t
     assert answers(folder) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", FILES)
 def test_a_line_of_a_kind_that_a_newer_version_has_is_passed_over(folder, name):
     put(folder, name, ["measured", {"by": "a newer version"}], {"a": 1}, [], 3, None)
@@ -113,6 +114,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("name", "word"), [(name, word) for name in KNOWN for word in KNOWN[name][:2]])
 def test_a_line_of_a_known_kind_that_says_something_else_is_refused_in_words(folder, name, word):
     content = (folder / name).read_bytes()
@@ -136,6 +138,7 @@ def test_a_truth_value_is_no_number(folder, record):
     assert [one for one in answers(folder) if compact(record) in one]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("field", "other"),
     [
@@ -160,6 +163,7 @@ def test_an_outcome_of_a_newer_version_is_said_with_what_it_is(folder):
         standings(folder)
 
 
+@pytest.mark.full
 def test_what_a_newer_version_says_besides_is_of_no_harm(folder):
     for name in (requests.FILE, ledger.PLANS, ledger.OUTCOMES):
         word, *said = checksummed_lines.read(folder / name).records[0]
@@ -167,6 +171,7 @@ def test_what_a_newer_version_says_besides_is_of_no_harm(folder):
     assert answers(folder) == []
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("text", ["[]", "{}", "null", "3", '"me"', '{"pid": []}', "", "{", "[" * 100_000])
 def test_a_claim_that_says_nothing_is_nobodys(folder, text):
     (folder / claim.FOLDER).mkdir(exist_ok=True)
@@ -178,6 +183,7 @@ def test_a_claim_that_says_nothing_is_nobodys(folder, text):
     assert not path.exists()
 
 
+@pytest.mark.full
 def test_a_whole_line_that_is_not_json_is_refused_in_words(folder):
     for name in FILES:
         copy = shutil.copytree(folder, folder.parent / f"copy{FILES.index(name)}")
@@ -186,6 +192,7 @@ def test_a_whole_line_that_is_not_json_is_refused_in_words(folder):
         assert all(name in one for one in answers(copy)), name
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["notes.txt", "a.pt", "x.y.pt", ".pt"])
 def test_files_of_others_among_the_checkpoints_are_in_nobodys_way(folder, name):
     (folder / "checkpoints" / name).write_text("mine")
@@ -241,6 +248,7 @@ ANY = {
 }
 
 
+@pytest.mark.full
 @settings(max_examples=6, **UNSHRUNK)
 @given(**ANY)
 def test_any_value_in_the_place_of_another_is_no_traceback(place, name, which, where, other):

@@ -15,8 +15,6 @@ from ablate.errors import RefusedError
 from ablate.store import checksummed_lines, requests
 from ablate.store.requests import Request
 
-pytestmark = pytest.mark.fast
-
 RECORDS = [
     ["begin", {"trial": "a"}],
     ["row", 0, "kurtosis", "layers.1", 0.1 + 0.2],
@@ -31,6 +29,7 @@ def written(path, records=RECORDS):
     return path
 
 
+@pytest.mark.fast
 def test_a_line_is_its_checksum_and_strict_json():
     line = checksummed_lines.encode(["row", 1, "x", "", math.nan])
     checksum, body = line[:8], line[9:-1]
@@ -38,12 +37,14 @@ def test_a_line_is_its_checksum_and_strict_json():
     assert json.loads(body, parse_constant=pytest.fail) == ["row", 1, "x", "", "NaN"]
 
 
+@pytest.mark.fast
 @given(st.lists(st.floats(allow_nan=False) | st.integers(-(2**53), 2**53) | st.text()))
 def test_every_value_comes_back(values):
     (body,) = [json.loads(checksummed_lines.encode(values)[9:])]
     assert [float(b) if isinstance(v, float) else b for b, v in zip(body, values, strict=True)] == values
 
 
+@pytest.mark.fast
 def test_appending_goes_on_where_it_stopped(tmp_path):
     path = written(tmp_path / "a.jsonl")
     written(path, [["more"]])
@@ -52,10 +53,12 @@ def test_appending_goes_on_where_it_stopped(tmp_path):
     assert (reading.torn, reading.damaged, reading.ends[-1]) == (0, (), path.stat().st_size)
 
 
+@pytest.mark.fast
 def test_no_file_is_no_lines(tmp_path):
     assert checksummed_lines.read(tmp_path / "none.jsonl") == checksummed_lines.NOTHING
 
 
+@pytest.mark.fast
 def test_cut_anywhere_the_whole_lines_remain(tmp_path):
     whole = written(tmp_path / "a.jsonl").read_bytes()
     ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
@@ -69,6 +72,7 @@ def test_cut_anywhere_the_whole_lines_remain(tmp_path):
         assert reading.joined == ((left,) if without else ()) and reading.damaged == ()
 
 
+@pytest.mark.fast
 def test_a_line_whose_newline_is_lost_is_kept_and_so_is_the_next(tmp_path):
     whole = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
     for number in (1, 2):
@@ -80,6 +84,7 @@ def test_a_line_whose_newline_is_lost_is_kept_and_so_is_the_next(tmp_path):
         assert reading.numbers == ((1, 1, 2), (1, 2, 2))[number - 1]
 
 
+@pytest.mark.fast
 def test_a_whole_line_behind_half_a_line_is_kept_and_the_half_one_is_damaged(tmp_path):
     first, second, third = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
     for count in range(1, len(second) - 1):
@@ -90,6 +95,7 @@ def test_a_whole_line_behind_half_a_line_is_kept_and_the_half_one_is_damaged(tmp
         assert reading.ends == (len(first), len(first + second[:count] + third))
 
 
+@pytest.mark.fast
 def test_a_whole_line_before_zeros_is_kept(tmp_path):
     path = written(tmp_path / "a.jsonl")
     size = path.stat().st_size
@@ -99,6 +105,7 @@ def test_a_whole_line_before_zeros_is_kept(tmp_path):
     assert reading.ends[-1] == size - 1
 
 
+@pytest.mark.fast
 def test_what_looks_like_a_line_within_a_whole_one_is_none(tmp_path):
     inner = checksummed_lines.encode(["trial", {"trial": "x"}]).decode()
     harmed = bytearray(checksummed_lines.encode(["plan", "d", {"source": f"{inner}{inner}"}]))
@@ -107,6 +114,7 @@ def test_what_looks_like_a_line_within_a_whole_one_is_none(tmp_path):
     assert checksummed_lines.read(tmp_path / "a.jsonl").records == ()
 
 
+@pytest.mark.fast
 def test_nothing_is_written_behind_a_last_line_without_newline(tmp_path):
     path = written(tmp_path / "a.jsonl")
     whole = path.read_bytes()
@@ -136,11 +144,13 @@ def test_any_changed_bit_is_noticed(tmp_path):
             assert reading.damaged or reading.torn
 
 
+@pytest.mark.fast
 def test_without_a_checksum_a_changed_digit_would_pass(tmp_path):  # the test above can fail
     body = json.dumps(RECORDS[1])
     assert json.loads(body.replace("0.3", "0.2")) != RECORDS[1]
 
 
+@pytest.mark.fast
 def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     path = written(tmp_path / "a.jsonl")
     before = path.read_bytes()
@@ -163,6 +173,7 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     assert list(checksummed_lines.read(path).records) == [*RECORDS, ["after"]]
 
 
+@pytest.mark.fast
 def test_a_run_written_by_a_newer_version_is_read_without_what_is_new(tmp_path):
     asked = Request(space="small", path="/s.yaml", settings=("a=1",), place={"name": "local", "workers": 2}, at=1.0)
     requests.record(tmp_path, asked)

@@ -33,6 +33,7 @@ def judged(folder):
         results.refresh()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["gone", "flipped"])
 def test_lost_verdicts_are_found(tmp_path, harm):
     fill(tmp_path)
@@ -62,6 +63,7 @@ def corpus(folder):
     return folder / "corpus"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["f00d.tokens", "f00d.json"])
 @pytest.mark.parametrize("harm", ["flipped", "cut", "empty"])
 def test_a_damaged_token_cache_is_found_and_put_aside(tmp_path, name, harm):
@@ -88,6 +90,7 @@ def test_a_token_cache_without_its_tokens_is_found(tmp_path):
     assert (found.kind, found.what) == ("corpus", "is missing")
 
 
+@pytest.mark.full
 def test_a_run_beside_a_damaged_block_says_so_and_fills_the_database_anew(tmp_path):
     """Whatever block it is: a run that knows everything already reads few of them."""
     fill(tmp_path)
@@ -111,6 +114,7 @@ def test_a_run_beside_a_damaged_block_says_so_and_fills_the_database_anew(tmp_pa
 ODD = ["a#b", "50%25 of it", "a b'c\"d", "[ab]*", "é;&=", "md:x"]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ODD)
 def test_a_folder_may_have_any_letter_that_an_engine_can_be_told(tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -120,6 +124,7 @@ def test_a_folder_may_have_any_letter_that_an_engine_can_be_told(tmp_path, name,
     assert repair(folder, dry_run=True).findings == ()
 
 
+@pytest.mark.full
 def test_mlflow_too_is_told_of_such_a_folder(tmp_path):
     folder = tmp_path / "half of #it's"
     fill(folder)

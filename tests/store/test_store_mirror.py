@@ -56,6 +56,7 @@ def curve(client, run, name):
     return {point.step: point.value for point in client.get_metric_history(run.info.run_id, name)}
 
 
+@pytest.mark.full
 def test_it_is_silent_and_mlflow_is_not_imported_for_nothing(mirrored):
     folder, first = mirrored
     assert first == (6, True, True, "")
@@ -188,6 +189,7 @@ def test_an_experiment_deleted_by_hand_is_restored_when_something_is_new(folder,
     mirror(folder, reports={"small": REPORT})
 
 
+@pytest.mark.full
 def test_a_trial_trained_again_replaces_its_run_and_long_texts_fit(folder, client):
     wordy = plan(seeds=(7,), space="wordy")
     edits = tuple(f"edit_{n}" for n in range(300))

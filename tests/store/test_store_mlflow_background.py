@@ -80,6 +80,7 @@ def sent_of(folder):
     return {name: run for name, run in runs_of(client).items() if run.info.status == "FINISHED"}
 
 
+@pytest.mark.full
 def test_trials_are_in_mlflow_while_others_run_and_the_rest_at_the_end(tmp_path):
     said = []
     with running(tmp_path) as (results, trials, sender):
@@ -219,6 +220,7 @@ def test_a_process_that_does_not_die_holds_nobody_up(tmp_path, monkeypatch):
     assert said[-1:] == ["not yet, or not completely, in MLflow: 1 trial; to send what is missing: ablate run it"]
 
 
+@pytest.mark.full
 def test_an_interrupt_while_all_is_brought_up_to_date_says_what_is_not(tmp_path, monkeypatch):
     said = []
     with pytest.raises(KeyboardInterrupt), running(tmp_path, say=said.append) as (results, trials, sender):

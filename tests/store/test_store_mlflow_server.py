@@ -41,6 +41,7 @@ def ids(client, space="small"):
     return {name: run.info.run_id for name, run in runs_of(client, space).items()}
 
 
+@pytest.mark.full
 def test_a_server_gets_what_the_folders_own_store_gets_and_keeps_the_files(folder, server, client):
     assert mirror(folder, reports=REPORTS).sent == 6, "each place is remembered on its own"
     own = runs_of(client_of(folder))
@@ -90,6 +91,7 @@ def test_rebuild_replaces_every_run_of_its_own(folder, server, client):
     assert not mirror(folder, uri=server, reports=REPORTS)
 
 
+@pytest.mark.full
 def test_a_password_is_neither_kept_nor_shown(folder, server):
     secret = server.replace("://", "://me:s3cret@")
     assert mirror(folder, uri=secret, reports=REPORTS).where == server

@@ -99,6 +99,7 @@ def test_it_holds_for_any_block_as_a_last_resort(tmp_path):
     assert floor.whose == "pre_ln"
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "changed",
     [

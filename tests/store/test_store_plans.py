@@ -58,6 +58,7 @@ def twice(tmp_path):
     return tmp_path, first, second
 
 
+@pytest.mark.full
 def test_two_runs_of_a_space_with_other_settings_hide_nothing_of_each_other(twice):
     folder, first, second = twice
     seen = ask(folder, "SELECT plan, current, count(*), min(seed), max(seed) FROM final GROUP BY ALL ORDER BY current")
@@ -178,6 +179,7 @@ def digest_of(folder, plan_id):
     return digest
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["gone", "damaged"])
 @pytest.mark.parametrize("by", ["doctor", "a run"])
 def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(twice, harm, by):
@@ -205,6 +207,7 @@ def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(
     assert contents(folder, but=("timings", "costs")) == before
 
 
+@pytest.mark.full
 def test_the_last_plan_comes_back_as_the_last_though_an_earlier_one_is_there(twice):
     folder, first, second = twice
     path, before = folder / ledger.PLANS, contents(folder, but=("timings", "costs"))
@@ -216,6 +219,7 @@ def test_the_last_plan_comes_back_as_the_last_though_an_earlier_one_is_there(twi
     assert contents(folder, but=("timings", "costs")) == before
 
 
+@pytest.mark.full
 def test_a_plan_that_was_asked_since_stays_the_last_when_lost_ones_come_back(twice):
     folder, first, second = twice
     third = replace(DOCUMENTS, resolved={"space": "small", "seeds": [5]})
@@ -242,6 +246,7 @@ def test_a_plan_that_had_grown_comes_back_whole(tmp_path):
     assert ask(tmp_path, "SELECT seeds, plan_digest FROM plans") == (([0, 1], digest),)
 
 
+@pytest.mark.full
 def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to_be_lost(twice):
     folder, first, _ = twice
     digest = digest_of(folder, first)
@@ -254,6 +259,7 @@ def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to
     assert repair(folder, dry_run=False, say=lambda said: None).exit_code == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["gone", "damaged", "all"])
 def test_when_a_plan_was_first_asked_comes_back(twice, harm):
     folder, *_ = twice
@@ -272,6 +278,7 @@ def test_when_a_plan_was_first_asked_comes_back(twice, harm):
     assert ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan") == seen
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["gone", "damaged"])
 def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost(twice, harm):
     folder, first, second = twice
@@ -297,6 +304,7 @@ def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost(twice, harm):
     assert set(verdicts.read(folder)["small"]) == {first, second}
 
 
+@pytest.mark.full
 def test_a_run_is_told_of_lost_verdicts_of_an_earlier_plan(twice):
     folder, first, _ = twice
     ((mark,),) = ask(folder, "SELECT judged_digest FROM plans WHERE NOT current")
@@ -309,6 +317,7 @@ def test_a_run_is_told_of_lost_verdicts_of_an_earlier_plan(twice):
     assert f"the verdicts of small under an earlier plan, {first}: an `ablate run`" in told
 
 
+@pytest.mark.full
 def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
     folder, *_ = twice
     path = folder / verdicts.FILE
@@ -323,6 +332,7 @@ def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
     assert found.severity == "lost" and "is not known" in found.remedy, "nobody says what stood there"
 
 
+@pytest.mark.full
 def test_plans_of_an_earlier_version_are_read_without_their_time(twice):
     folder, first, second = twice
     path = folder / ledger.PLANS
@@ -335,6 +345,7 @@ def test_plans_of_an_earlier_version_are_read_without_their_time(twice):
     )
 
 
+@pytest.mark.full
 def test_a_plan_asked_while_no_one_looked_is_seen_afterwards(twice):
     """The latest plan is as the database has it; what came between is new all the same."""
     folder, _, second = twice

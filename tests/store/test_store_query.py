@@ -40,6 +40,7 @@ def test_trials_that_run_or_were_just_sealed_are_seen(running):
     assert old.rows == ((5,),), "what the file knows is seen as well"
 
 
+@pytest.mark.full
 def test_seen_while_running_is_what_is_stored_afterwards(running):
     folder, results = running
     results.append("b20002", course("b20002")[len(rows_at("b20002", 0)) :])
@@ -60,6 +61,7 @@ def test_without_a_database_the_journal_is_read(tmp_path):
     assert not (tmp_path / "ablate.duckdb").exists()
 
 
+@pytest.mark.full
 def test_a_trial_that_is_trained_again_shows_its_new_rows_alone(tmp_path):
     fill(tmp_path)
     rows = "SELECT step, metric, value FROM metrics WHERE trial_id = 'a10000'"
@@ -76,6 +78,7 @@ def test_a_trial_that_is_trained_again_shows_its_new_rows_alone(tmp_path):
         assert query(tmp_path, "SELECT count(*) FROM metrics WHERE trial_id <> 'a10000'") == others
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("forgotten", [(), ("plans.jsonl",), ("plans.jsonl", "outcomes.jsonl")])
 def test_what_was_deleted_by_hand_is_not_shown(tmp_path, forgotten):
     fill(tmp_path)
@@ -101,6 +104,7 @@ def test_a_damaged_sealed_file_is_left_out_and_named(tmp_path):
     )
 
 
+@pytest.mark.full
 def test_values_are_given_by_name(running):
     folder, _ = running
     count = "SELECT count(*) FROM final WHERE $space IS NULL OR space = $space"
@@ -121,6 +125,7 @@ def test_a_half_written_line_is_not_seen_and_not_touched(running):
     assert path.read_bytes().startswith(whole) and path.stat().st_size > len(whole)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize(
     "sql",
@@ -146,6 +151,7 @@ def test_sql_cannot_write(running, live, sql):
     assert contents(folder) == before
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("source", ["read_csv('{}')", "read_text('{}')", "'{}'", "read_blob('{}')", "glob('{}*')"])
 def test_sql_cannot_read_files(running, live, source):
@@ -159,6 +165,7 @@ def test_sql_cannot_read_files(running, live, source):
         query(folder, f"SELECT * FROM {source.format(secret)}")
 
 
+@pytest.mark.full
 def test_variables_of_this_process_are_not_tables(running):
     folder, _ = running
     with pytest.raises(InputError, match="running does not exist"):
@@ -189,6 +196,7 @@ def test_a_folder_without_results_is_said(tmp_path):
         query(tmp_path, "SELECT 1")
 
 
+@pytest.mark.full
 def test_comments_are_seen_while_running(running):
     folder, _ = running
     said = (
@@ -199,6 +207,7 @@ def test_comments_are_seen_while_running(running):
         assert rows and all(comment for (comment,) in rows)
 
 
+@pytest.mark.full
 def test_writing_on_request_lasts_and_needs_the_folder(tmp_path):
     fill(tmp_path)
     query(

@@ -71,6 +71,7 @@ def test_the_second_judgement_is_held_at_four_fifths_of_what_the_first_has_left(
     assert level_of(judged_at(folder, (0, 1, 2, 3, 4, 5, 6))) == (3, 0.0016)
 
 
+@pytest.mark.full
 def test_the_same_seeds_again_are_no_other_judgement_in_whatever_order_and_space(folder):
     first = judged_at(folder, FIVE)
     assert level_of(judged_at(folder, EIGHT))[0] == 2
@@ -93,6 +94,7 @@ def test_what_was_found_stands_with_its_numbers(folder):
     assert "found at 5 seeds, judged for the first time, at 4 %; at the 8 seeds seen now: " in later.note
 
 
+@pytest.mark.full
 def test_it_does_not_stand_against_an_interval_without_it(tmp_path):
     trained(tmp_path, FIVE)
     judged_at(tmp_path, FIVE)
@@ -124,6 +126,7 @@ def test_judged_second_the_same_numbers_decide_less(folder):
     assert any("judged a second time, at 0.8 %" in note for note in second.notes)
 
 
+@pytest.mark.full
 def test_half_a_run_is_not_judged_and_spends_nothing(tmp_path):
     trained(tmp_path, FIVE)
     with opened(tmp_path) as results:
@@ -160,6 +163,7 @@ def ruled(**changed):
     return RULES.model_copy(update={"metrics": {"eval_loss": RULES.metrics["eval_loss"].model_copy(update=changed)}})
 
 
+@pytest.mark.full
 def test_another_margin_or_confidence_is_no_other_question(folder):
     """Who tries one margin after another at the same seeds judges again; on another scale it is another metric."""
     judged_at(folder, FIVE)
@@ -180,6 +184,7 @@ def test_an_equivalence_stands_within_its_own_margin_alone(folder):
     assert [(e.verdict, e.judgement) for e in last] == [("equivalent", 1)] * 2
 
 
+@pytest.mark.full
 def test_a_difference_stands_through_a_margin_within_which_it_is_too_small(folder):
     assert judged_at(folder, (0, 1, 2)).effects[1].verdict == "better"
     wide = judged_at(folder, (0, 1, 2), ruled(margin=0.5)).effects[1]
@@ -189,6 +194,7 @@ def test_a_difference_stands_through_a_margin_within_which_it_is_too_small(folde
     assert judged_at(folder, FIVE, ruled(margin=0.5)).effects[1].differs
 
 
+@pytest.mark.full
 def test_noise_beside_it_makes_no_other_question(folder):
     """An A/A arm is never judged: with it the same is asked."""
     judged_at(folder, FIVE)
@@ -202,6 +208,7 @@ def test_noise_beside_it_makes_no_other_question(folder):
     assert held.number == 2
 
 
+@pytest.mark.full
 def test_a_judgement_that_both_files_have_lost_is_missed_and_no_more(folder):
     judged_at(folder, FIVE)
     judged_at(folder, EIGHT)
@@ -225,6 +232,7 @@ def measured(seeds, **changed):
     return replace(whole, trials=trials)
 
 
+@pytest.mark.full
 def test_a_probe_more_or_another_version_asks_nothing_new(folder):
     judged_at(folder, FIVE)
     one = asked(FIVE).trials[0].measure
@@ -269,6 +277,7 @@ def test_what_stands_says_so_once(folder):
         assert f"at the {len(seeds)} seeds seen now" in note
 
 
+@pytest.mark.full
 def test_looks_spend_all_that_is_left(folder):
     auto = replace(asked(EIGHT), looks=(5, 8))
     with opened(folder) as results:
@@ -312,6 +321,7 @@ def test_it_is_in_sql(folder):
     assert verdict.rows == (("undecided", 2, 0.008), ("better", 1, 0.04))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [questions.FILE, verdicts.FILE])
 def test_a_lost_file_loses_no_judgement(folder, name):
     judged_at(folder, FIVE)
@@ -329,6 +339,7 @@ def test_a_lost_file_loses_no_judgement(folder, name):
     assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
 
 
+@pytest.mark.full
 def test_a_line_cut_short_is_a_judgement_that_was_told_to_nobody(folder):
     judged_at(folder, FIVE)
     path = folder / questions.FILE
@@ -352,6 +363,7 @@ def whole_of(body: bytes) -> bytes:
     return b"".join(kept)
 
 
+@pytest.mark.full
 def test_a_damaged_line_is_got_back_from_the_other_file(folder):
     judged_at(folder, FIVE)
     judged_at(folder, EIGHT)

@@ -113,6 +113,7 @@ def survives(place: Path, harms: list, with_database: bool) -> None:
             assert content in kept, "what was damaged is kept as it was"
 
 
+@pytest.mark.full
 @settings(max_examples=examples_of(15), **UNSHRUNK)
 @given(harms=HARMED, with_database=st.booleans())
 def test_of_changed_bytes_what_is_said_is_done(place, harms, with_database):
@@ -194,6 +195,7 @@ ATTACKS = {
 OFTEN = list(ATTACKS)[::4]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("attack", [pytest.param(a, marks=() if a in OFTEN else pytest.mark.full) for a in ATTACKS])
 def test_of_every_attack_what_is_said_is_done(folder, attack):
     ATTACKS[attack](folder)

@@ -159,6 +159,7 @@ def test_a_column_that_a_view_passes_on_has_its_comment():
         ], "what is called otherwise has to say itself what it means"
 
 
+@pytest.mark.full
 def test_a_database_of_another_schema_is_filled_anew(tmp_path, monkeypatch):
     fill(tmp_path)
     judged(tmp_path)

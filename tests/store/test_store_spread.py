@@ -91,6 +91,7 @@ def test_under_other_conditions_they_do_not_count(tmp_path):
     assert noise_of(tmp_path, asked, RULES).floors == ()
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("seeds", "edits"), [((0, 1), 0), ((0, 1, 2), 2)])
 def test_two_pairs_tell_too_little(tmp_path, seeds, edits):
     tell(tmp_path, noisy(SEEDS))

@@ -34,6 +34,7 @@ def folder(worlds, tmp_path):
 # The DuckDB file
 
 
+@pytest.mark.full
 def test_a_database_deleted_or_replaced_by_garbage_is_filled_anew(folder, worlds):
     path = folder / FILES["database"]
     path.unlink()
@@ -96,6 +97,7 @@ with opened(Path(sys.argv[1])) as results:
 """
 
 
+@pytest.mark.full
 def test_a_second_driver_is_refused_and_works_when_the_first_was_killed(folder, worlds):
     with another(RUN, folder) as first:
         with pytest.raises(RefusedError) as refused:
@@ -176,6 +178,7 @@ def test_doubled_rows_are_never_sealed(folder, worlds):
 # The clock
 
 
+@pytest.mark.full
 def test_nothing_is_ordered_by_a_clock_that_jumps(tmp_path, worlds, monkeypatch):
     jumps = iter([2e9, 1e9, 3.0, 2.5e9, 1.9e9, 7.0] * 100)
     monkeypatch.setattr(time, "time", lambda: next(jumps))

@@ -97,6 +97,7 @@ def test_a_verdict_by_rank_has_its_own_name(folder):
     assert len(rows(folder, edit)) == 2
 
 
+@pytest.mark.full
 def test_noise_is_no_verdict(folder):
     asked = plan()
     noise = Comparison(kind="noise", change="nothing", detail="", before="a1", after="b2")
@@ -143,6 +144,7 @@ def test_they_are_seen_while_a_run_is_writing(folder):
         assert query(folder, "SELECT count(*) FROM judged").rows == ((8,),)
 
 
+@pytest.mark.full
 def test_a_file_filled_anew_has_them(folder):
     judged(folder)
     before = query(folder, "FROM judged ORDER BY ALL").rows
@@ -152,6 +154,7 @@ def test_a_file_filled_anew_has_them(folder):
     assert query(folder, "FROM judged ORDER BY ALL").rows == before
 
 
+@pytest.mark.full
 def test_verdicts_of_a_question_that_was_changed_say_so(folder):
     judged(folder)
     with opened(folder) as results:
@@ -165,6 +168,7 @@ def test_verdicts_of_a_question_that_was_changed_say_so(folder):
     ), "both plans have theirs"
 
 
+@pytest.mark.full
 def test_doctor_knows_the_file_and_takes_damage_out(folder):
     judged(folder)
     assert repair(folder, dry_run=True).findings == ()

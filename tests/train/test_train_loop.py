@@ -76,6 +76,7 @@ def test_training_learns(build, make_trial, data):
     assert loss[150] < 0.5 * loss[0]
 
 
+@pytest.mark.full
 def test_training_learns_in_bfloat16_too(build, make_trial, data):
     model = build()
     trial = make_trial(recipe__steps=150, recipe__dtype="bfloat16", measure__probes=("kurtosis",))

@@ -91,6 +91,7 @@ def test_under_the_standard_parameterisation_they_move_further_the_wider_the_mod
     assert found["layers.2"] > 2.5 and found["logits"] > 5, found
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("key", "signal"),
     [("weight", "layers.2"), ("logit_scale", "logits")],
@@ -130,6 +131,7 @@ def test_the_named_block_with_its_preset_is_mup(tmp_path):
     assert all(0.8 < factor < 1.25 for factor in found.values()), found
 
 
+@pytest.mark.full
 def test_the_preset_needs_the_block_and_the_block_the_preset(tmp_path):
     assert growth((), builder("pre_ln", tmp_path))["layers.2"] > 2.5
     assert growth(("model.logit_scale=1",), builder("mup", tmp_path))["logits"] > 2.5

@@ -7,8 +7,6 @@ from ablate.extension.kinds import OPTIMIZER
 from ablate.extension.loader import shipped
 from ablate.testing import OptimizerContract
 
-pytestmark = pytest.mark.fast
-
 SHIPPED = [spec.name for spec in shipped(OPTIMIZER)]
 
 
@@ -67,6 +65,7 @@ def of_plugin(folder, text):
     return of
 
 
+@pytest.mark.full
 def test_one_of_a_plugin_holds_it(tmp_path):
     of_plugin(tmp_path, PLUGIN).check_all()
 
@@ -79,10 +78,12 @@ def test_each_part_of_it_can_fail(tmp_path, broken):
         getattr(of_plugin(tmp_path, PLUGIN.replace(before, after)), f"test_{broken}")()
 
 
+@pytest.mark.fast
 def test_there_is_a_twin_for_each_part():
     assert {f"test_{name}" for name in BROKEN} == {name for name in dir(OptimizerContract) if name.startswith("test_")}
 
 
+@pytest.mark.fast
 def test_settings_that_are_wrong_are_told():
     of = OptimizerContract()
     of.optimizer = "adamw: {lr: 0}"

@@ -12,8 +12,6 @@ from torch import nn
 from ablate.train.events import Outcome, Row
 from ablate.train.loop import train
 
-pytestmark = pytest.mark.fast
-
 
 def run(model, trial, data):
     return list(train(model, trial, data, data.evaluation, should_stop=lambda: False))
@@ -42,6 +40,7 @@ class BadGradient(torch.autograd.Function):
         return gradient * float("nan")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("layer", [1, 2])
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
 def test_divergence_names_the_part_where_it_begins(build, make_trial, data, layer, value):
@@ -70,6 +69,7 @@ def test_divergence_names_the_part_where_it_begins(build, make_trial, data, laye
     assert sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.modules()) == 0
 
 
+@pytest.mark.fast
 def test_the_last_statistics_are_those_of_the_last_healthy_steps(build, make_trial, data):
     every_step = [e for e in run(build(), make_trial(measure__every=1), data) if isinstance(e, Row)]
     values = {(e.step, e.metric, e.address): e.value for e in every_step}
@@ -87,6 +87,7 @@ def test_the_last_statistics_are_those_of_the_last_healthy_steps(build, make_tri
     assert json.loads(json.dumps(detail, allow_nan=False)) == detail
 
 
+@pytest.mark.fast
 def test_a_gradient_that_is_not_finite_diverges_too(build, make_trial, data):
     model = build()
     model.layers["2"].mlp.between = From(2, BadGradient.apply)
@@ -96,6 +97,7 @@ def test_a_gradient_that_is_not_finite_diverges_too(build, make_trial, data):
     assert (outcome.detail["seen"], outcome.detail["address"]) == ("gradient", "layers.2.mlp.up")
 
 
+@pytest.mark.fast
 def test_a_model_that_blows_up_by_itself(build, make_trial, data):
     """A rate that no model survives; what the outcome names is what a forward pass of the test finds first."""
     model = build()
@@ -114,6 +116,7 @@ def test_a_model_that_blows_up_by_itself(build, make_trial, data):
     assert outcome.detail["address"] == first[0]
 
 
+@pytest.mark.fast
 def test_a_loss_that_is_only_large_is_a_result(build, make_trial, data):  # the tests above can fail
     model = build()
     with torch.no_grad():
@@ -123,6 +126,7 @@ def test_a_loss_that_is_only_large_is_a_result(build, make_trial, data):  # the 
     assert next(e.value for e in events if isinstance(e, Row) and e.metric == "train_loss") > 1e4
 
 
+@pytest.mark.fast
 def test_an_evaluation_that_is_not_finite_is_no_result(build, make_trial, data):
     model = build()
 
@@ -144,6 +148,7 @@ def raising(error):
     return act
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "act",
     [
@@ -164,6 +169,7 @@ def test_lack_of_memory_is_an_outcome(build, make_trial, data, act):
     assert any(isinstance(e, Row) and e.metric == "train_loss" and e.step == 0 for e in events)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("error", [RuntimeError("shapes differ"), KeyboardInterrupt(), ValueError("no")], ids=repr)
 def test_anything_else_is_raised(build, make_trial, data, error):
     model = build()
@@ -172,6 +178,7 @@ def test_anything_else_is_raised(build, make_trial, data, error):
         run(model, make_trial(), data)
 
 
+@pytest.mark.full
 def test_nothing_of_the_step_is_held_when_lack_of_memory_is_told(build, make_trial, data):
     """Who is told gives the memory to others: not while a trace still holds the activations."""
     held = []

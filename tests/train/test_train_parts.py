@@ -22,8 +22,6 @@ from ablate.train.loop import train
 from ablate.train.loss import parameter_type
 from ablate.train.microbatches import BatchShares, Passes, most_parts
 
-pytestmark = pytest.mark.fast
-
 STEPS, BATCH = 24, 7  # no number of parts below 7 divides it
 EXACT = ("train_loss", "eval_loss", "gradient_norm", "learning_rate")
 CLOSE = {"float64": 1e-9, "float32": 1e-4}
@@ -81,6 +79,7 @@ def rows(events, metrics=None):
     return {key: value for key, value in found.items() if metrics is None or key[0] in metrics}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("dtype", CLOSE)
 @pytest.mark.parametrize("parts", [3, 100])
 def test_parts_train_the_model_that_the_whole_batch_trains(regulated, trial, data, parts, dtype):
@@ -97,6 +96,7 @@ def test_parts_train_the_model_that_the_whole_batch_trains(regulated, trial, dat
         assert (a - b).abs().max() <= CLOSE[dtype] * a.abs().max(), name
 
 
+@pytest.mark.fast
 def test_weights_by_parts_train_another(regulated, trial, data, monkeypatch):  # the test above can fail
     batches = Batches(data)
     made = trial(measure__probes=())
@@ -112,6 +112,7 @@ def test_weights_by_parts_train_another(regulated, trial, data, monkeypatch):  #
     assert found != pytest.approx(expected, rel=1e-6)
 
 
+@pytest.mark.fast
 def test_state_that_moves_with_every_part_trains_another(regulated, trial, data, monkeypatch):  # and so
     batches = Batches(data)
     made = trial(measure__probes=())
@@ -121,6 +122,7 @@ def test_state_that_moves_with_every_part_trains_another(regulated, trial, data,
     assert found != pytest.approx(expected, rel=CLOSE["float64"])
 
 
+@pytest.mark.fast
 def test_what_is_a_mean_over_tokens_or_of_parameters_is_exact(build, trial, data):
     batches, probed = Batches(data, batch=8), {"measure__probes": probe_names(), "recipe__batch": 8}
     expected = rows(run(build(dtype=torch.float64), trial(**probed), batches))
@@ -150,6 +152,7 @@ def test_what_is_a_mean_over_tokens_or_of_parameters_is_exact(build, trial, data
     assert {metric for metric, _, _ in same} >= {*MEANS, "gain", "gain_rms", "gradient_norm"}
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("sequences", "within"), [(1, 0.5), (4, 0.1), (16, 0.03)])
 def test_how_far_kurtosis_is_off(build, trial, data, sequences, within):
     """In four parts of so many sequences of six tokens; the docstring of `microbatches.py` says these numbers."""
@@ -164,6 +167,7 @@ def test_how_far_kurtosis_is_off(build, trial, data, sequences, within):
     assert within / 4 < off < within
 
 
+@pytest.mark.fast
 def test_with_dropout_parts_draw_in_turn_and_go_on_with_the_same_bits(build, trial, data):
     batches, made = Batches(data), trial("float32", measure__checkpoint_every=5)
     whole = run(build(dropout=0.2), made, batches)
@@ -185,6 +189,7 @@ class Sometimes(torch.nn.Module):
         return x if self.first is None else x.masked_fill((self.first == self.token)[:, None, None], float("nan"))
 
 
+@pytest.mark.fast
 def test_divergence_in_any_part_names_what_the_whole_batch_names(build, trial, data):
     batches = Batches(data)
 
@@ -218,6 +223,7 @@ def test_a_trial_pauses_once_its_rung_is_measured_and_goes_on_with_the_same_bits
     assert after[-1] == whole[-1]  # a rung at the last step is the end
 
 
+@pytest.mark.fast
 def test_more_ranks_than_sequences_are_refused(build, trial, data):
     batches = Batches(data)
     with pytest.raises(RefusedError, match="a batch of 7 sequences cannot be divided among 8 ranks"):
@@ -233,6 +239,7 @@ def test_more_ranks_than_sequences_are_refused(build, trial, data):
         )
 
 
+@pytest.mark.fast
 def test_a_batch_is_shared_out_whole_and_in_order():
     windows = torch.arange(7 * 2).reshape(7, 2)
     for ranks in (1, 2, 3, 7):
@@ -250,6 +257,7 @@ def test_a_batch_is_shared_out_whole_and_in_order():
             assert max(sizes) - min(sizes) <= 2
 
 
+@pytest.mark.fast
 def test_gradients_are_summed_by_the_bucket(monkeypatch):
     monkeypatch.setattr(ranks_module, "BUCKET", 10)
     gradients = [
@@ -271,6 +279,7 @@ def test_gradients_are_summed_by_the_bucket(monkeypatch):
     assert [float(g[0]) for g in gradients] == [1, 1, 2, 3, 4, 4]
 
 
+@pytest.mark.fast
 def test_a_rank_that_has_no_window_adds_nothing_and_reads_at_the_same_places(build, trial, data, monkeypatch):
     """One window for two ranks: both know what to add up, or the one would wait for the other for ever."""
     monkeypatch.setattr(ranks_module.dist, "all_reduce", lambda value: None)

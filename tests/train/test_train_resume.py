@@ -41,6 +41,7 @@ def assert_same_state(a, b):
         assert same, path
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("stop_at", [0, 1, 3, 4, 6, 7])
 def test_an_interrupted_trial_ends_with_the_same_bits(build, make_trial, data, stop_at, dtype):

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-import pytest
-
 SCRIPT = """
 import torch
 from ablate.train.threads import pin_threads
@@ -16,7 +14,6 @@ print(torch.get_num_threads(), torch.utils.deterministic.fill_uninitialized_memo
 """
 
 
-@pytest.mark.fast
 def test_threads_and_deterministic_algorithms_are_pinned():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
