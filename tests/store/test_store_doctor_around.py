@@ -158,7 +158,7 @@ def test_what_may_only_be_unfinished_is_passed_over_while_a_run_writes(folder):
         assert [f.kind for f in findings.findings] == ["sealed"], "and what cannot be is not"
         assert findings.holder == f"process {os.getpid()}, this one"
         assert repair(folder, dry_run=False, say=pytest.fail) == findings
-        with pytest.raises(RefusedError, match="open already"), Lock(folder):
+        with pytest.raises(RefusedError, match="already has it open"), Lock(folder):
             pass
 
 

@@ -54,7 +54,7 @@ def test_a_killed_driver_holds_nothing(tmp_path, holder):
 @pytest.mark.fast
 def test_a_second_driver_in_this_process_is_refused_and_the_first_keeps_its_lock(tmp_path):
     with opened(tmp_path):
-        with pytest.raises(RefusedError, match="open already"), opened(tmp_path / ".." / tmp_path.name):
+        with pytest.raises(RefusedError, match="already has it open"), opened(tmp_path / ".." / tmp_path.name):
             pass
         other = subprocess.run([sys.executable, "-c", HOLD, tmp_path], capture_output=True, text=True)
         assert "RefusedError" in other.stderr

@@ -217,7 +217,7 @@ def test_writing_on_request_lasts_and_needs_the_folder(tmp_path):
     )
     assert query(tmp_path, "FROM mine").rows == ((6,),)
     with opened(tmp_path) as results:
-        with pytest.raises(RefusedError, match="open already"):
+        with pytest.raises(RefusedError, match="already has it open"):
             query(tmp_path, "DROP VIEW mine", writable=True)
         results.record_plan(plan(seeds=(0, 1, 2)), DOCUMENTS)
         assert query(tmp_path, "FROM mine").rows == ((9,),), "a view of one's own also sees what is not stored yet"

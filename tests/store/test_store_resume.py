@@ -272,7 +272,7 @@ def test_begun_anew_a_paused_trial_starts_over(tmp_path, undisturbed):
             not checkpoints.steps(folder, "a10000") and not open_trial.read(open_trial.path_of(folder, "a10000")).rows
         )
         assert results.begin(trial()).resume is None
-        with pytest.raises(ValueError, match="a10000 is open already"):
+        with pytest.raises(ValueError, match="a10000 is already open"):
             results.begin_anew([trial()])
     assert run_on(folder, trial()) is None
     assert sealed_rows(folder) == sealed_rows(undisturbed)
