@@ -274,7 +274,7 @@ def test_what_is_left_out_is_said_with_why() -> None:
     assert of_space(worlds.record()).left_out == ()
     lost = of_space(worlds.all_diverged()).left_out
     assert "forest-eval_loss: no seed has a result on both sides" in lost
-    assert any("baseline once more" in line for line in of_space(worlds.noise()).left_out)
+    assert any("repeats the baseline" in line for line in of_space(worlds.noise()).left_out)
     plain = of_search(searched_worlds.record())
     assert plain.left_out == ("forests and verdicts.tex: nothing is confirmed at fresh seeds",)
     assert "verdicts.tex" not in plain.texts

@@ -266,7 +266,7 @@ def test_all_is_well_only_as_far_as_can_be_seen(folder):
 @pytest.mark.parametrize(
     ("lost", "last"),
     [
-        (["sealed"], "1 thing lost: the next run trains them again"),
+        (["sealed"], "1 thing lost: the next run trains it again"),
         (["damaged line", "damaged line"], "2 things lost, but no result of a trial: see above for the consequences"),
         (
             ["damaged line", "sealed", "verdicts"],

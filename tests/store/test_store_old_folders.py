@@ -112,7 +112,7 @@ def test_its_lost_plan_is_said_to_be_lost(folder):
 
 @pytest.mark.parametrize(("harm", "code", "last"), [
     (None, 0, "2 things repaired"),
-    ("flip", 1, "1 thing lost: the next run trains them again"),
+    ("flip", 1, "1 thing lost: the next run trains it again"),
 ])  # fmt: skip
 def test_the_command_says_so_and_exits_so(folder, harm, code, last):
     if harm:

@@ -95,7 +95,7 @@ def test_results_of_an_earlier_identity_are_named_and_stay_readable(tmp_path, mo
         fill(tmp_path)
     shown = StringIO()
     Console(file=shown, width=200).print(screen(standings(tmp_path), tmp_path, None))
-    assert "all of them have an identity of an earlier version of ablate: their results stay" in shown.getvalue()
+    assert "all of them have an identity of an earlier version of ablate: their results are kept" in shown.getvalue()
     assert "`ablate run small` trains them anew" in shown.getvalue()
     assert query(tmp_path, "SELECT count(*) FROM trials WHERE status = 'finished'").rows[0][0] > 0
 

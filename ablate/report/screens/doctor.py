@@ -68,4 +68,4 @@ def _lost(lost: Sequence[Finding]) -> str:
     if trained < len(lost):
         again = "one is a result" if trained == 1 else f"{trained} are results"
         return f"{things} lost, of which {again} that the next run trains again: see above for the other consequences"
-    return f"{things} lost: the next run trains them again"
+    return f"{things} lost: the next run trains {'it' if len(lost) == 1 else 'them'} again"
