@@ -224,16 +224,16 @@ def test_a_family_takes_more_seeds_and_the_level_of_the_judge_counts():
         "v2": losses(3.1, 3.2, 3.0, 3.3, 3.4, 3.5),
     }
     notes = [e.note for e in judge(plan, path_rules(eval_loss=FREE), finals(sides)).effects if "by ranks" in e.note]
-    assert notes and all("cannot decide by ranks at level 0.013, one of 3 comparisons: it takes 8" in n for n in notes)
+    assert notes and all("cannot decide by ranks at level 0.013 (one of 3 comparisons): that takes 8" in n for n in notes)
     fewer = one_edit(EIGHT[:6], sides["v1"], FREE, confidence=0.99)
-    assert "6 seeds cannot decide by ranks at level 0.008: it takes 8" in fewer.note
+    assert "6 seeds cannot decide by ranks at level 0.008: that takes 8" in fewer.note
 
 
 def test_a_seed_at_which_both_diverge_is_a_tie_that_says_nothing():
     worse = [GONE, *losses(*(x["eval_loss"] + 0.1 + 0.01 * i for i, x in enumerate(EIGHT[1:])))]
     effect = one_edit([GONE, *EIGHT[1:]], worse)
     assert (effect.verdict, effect.p, effect.ranked) == ("worse_by_rank", 2.0**-6, 8)
-    assert "1 seed with as many diverged on each side, or no difference, says nothing" in effect.note
+    assert "1 seed is a tie: as many diverged on each side, or no difference" in effect.note
 
 
 def test_a_diverged_run_is_never_equal_to_another():
