@@ -155,7 +155,7 @@ def test_worst_ranks_decide_and_the_difference_that_is_shown_is_of_survivors():
     assert (effect.verdict, effect.n, effect.ranked, effect.method) == ("worse_by_rank", 1, 8, "worst_rank")
     assert effect.estimate == pytest.approx(-0.1)  # of the one survivor, and of the other sign
     assert effect.p == pytest.approx(2 * 2 / 2**8)  # that, all of one sign, and the mirror images of both
-    assert "judged by ranks over 8 seeds, a diverged run worse than any number" in effect.note
+    assert "judged by ranks over 8 seeds, with a diverged run worse than any number" in effect.note
     assert one_edit([*losses(2.2), *[GONE] * 7], EIGHT).verdict == "better_by_rank"
 
 
@@ -331,7 +331,7 @@ def test_a_sum_that_is_mere_rounding_is_a_tie_of_ranks_too(twin):
     assert sums
     for effect in sums:
         assert (effect.ranked, effect.p < 0.05) == (13, twin)
-        assert ("12 seeds with as many diverged on each side, or no difference" in effect.note) != twin
+        assert ("12 seeds are ties: as many diverged on each side, or no difference" in effect.note) != twin
 
 
 def test_json_has_the_verdict_by_its_own_name():
