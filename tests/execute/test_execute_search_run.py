@@ -80,8 +80,8 @@ def test_stopped_and_gone_on_gives_the_same_tables(calm, tmp_path: Path, monkeyp
 
     def stop_soon(self: interrupt.Interrupt) -> bool:
         self.calls = getattr(self, "calls", 0) + 1  # type: ignore[attr-defined]
-        self.asked = self.calls > 25  # type: ignore[attr-defined]
-        return bool(self.asked)
+        self.requested = self.calls > 25  # type: ignore[attr-defined]
+        return bool(self.requested)
 
     monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
     stopped = 0
