@@ -224,7 +224,8 @@ def test_a_family_takes_more_seeds_and_the_level_of_the_judge_counts():
         "v2": losses(3.1, 3.2, 3.0, 3.3, 3.4, 3.5),
     }
     notes = [e.note for e in judge(plan, path_rules(eval_loss=FREE), finals(sides)).effects if "by ranks" in e.note]
-    assert notes and all("cannot decide by ranks at level 0.013 (one of 3 comparisons): that takes 8" in n for n in notes)
+    said = "cannot decide by ranks at level 0.013 (one of 3 comparisons): that takes 8"
+    assert notes and all(said in note for note in notes)
     fewer = one_edit(EIGHT[:6], sides["v1"], FREE, confidence=0.99)
     assert "6 seeds cannot decide by ranks at level 0.008: that takes 8" in fewer.note
 
