@@ -95,7 +95,7 @@ def test_a_run_of_which_every_trial_failed_raises_and_has_the_run(tmp_path):
     assert again.exit_code == 1
     assert "all known already" not in again.stdout
     assert "2 known already, of which 2 failed with bug, nothing to run" in again.stdout
-    assert f"to try it again: ablate retry tiny --results {tmp_path / 'results'}" in again.stdout
+    assert f"ablate retry tiny --results {tmp_path / 'results'}" in again.stdout
 
 
 @pytest.mark.full

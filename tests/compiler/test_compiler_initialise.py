@@ -173,7 +173,7 @@ def test_numbers_that_follow_from_another_weight_whichever_is_filled_first(order
 def test_other_numbers_than_presumed_are_refused(order, of):
     parts = {"one": Weighted(Spread(2.0)), "two": Weighted(After(of, Spread(1.0)))}
     model = torch.nn.ModuleDict({name: parts[name] for name in order})
-    with pytest.raises(InputError, match=f"{of} does not start from those numbers"):
+    with pytest.raises(InputError, match=f"computed from the initial numbers of {of}, which starts from other numbers"):
         initialise(model, Draw(0, 0, Spread(0.1)))
 
 

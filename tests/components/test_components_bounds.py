@@ -21,8 +21,8 @@ def beyond(kind):
     if kind.whole:
         yield (kind.at_least or 0) + 0.5, "a whole number"
     for limit, step, words in (
-        (kind.at_least, -1, "at least"),
-        (kind.at_most, 1, "at most"),
+        (kind.at_least, -1, "of at least"),
+        (kind.at_most, 1, "of at most"),
         (kind.above, 0, "above"),
         (kind.below, 0, "below"),
     ):

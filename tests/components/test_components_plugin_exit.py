@@ -47,7 +47,7 @@ def test_a_plugin_that_ends_the_process_behind_its_torch_import_is_told(tmp_path
     path = tmp_path / "leaver.py"
     path.write_text(f"{DECLARED}{WHOLE}{ends}\n")
     leaver = declarations((path,))["leaver"]
-    with pytest.raises(InputError, match=f"the plugin {path} ends the process when it is imported: {said}\n  = take"):
+    with pytest.raises(InputError, match=f"the plugin {path} ends the process when it is imported: {said}\n  = remove"):
         implementation(leaver)
 
 

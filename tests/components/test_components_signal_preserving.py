@@ -189,7 +189,7 @@ def test_a_matrix_that_does_not_exist_is_refused_before_anything_is_built(matrix
 def test_outside_the_layers_there_is_no_schedule(name):
     decaying, even = {"decay": 0.2, "repetition": 0.0}, {"correlation": 0.5, "initial": 0.0, "power": 1.0}
     values = decaying if name == "e_spa" else even
-    with pytest.raises(InputError, match="in no layer"):
+    with pytest.raises(InputError, match="outside the layers"):
         CATALOGUE[name].config(skip=0.0, mlp=None, **values).cost(SIZES, 8)
 
 
