@@ -7,22 +7,9 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import BeforeValidator, Field
 
 from ablate.space.choice import Choice
-from ablate.space.documents import Count, Document, Positive, Share
+from ablate.space.documents import PERCENT, Count, Document, Positive, Share, as_tuple
 
-
-def _tuple(value: object) -> object:
-    return tuple(value) if isinstance(value, list) else value
-
-
-def _real(value: object) -> object:
-    """Convert a whole number to a float, where a real number is meant."""
-    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
-
-
-PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
-"""How a share above 0 % is written."""
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_tuple)]
+Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
 
 class Path(Document):
@@ -35,7 +22,7 @@ class Path(Document):
     from_: Annotated[str, Field(alias="from")]
     to: str
     order: Names = ()
-    split: Annotated[tuple[str, ...] | bool, BeforeValidator(_tuple)] = ()
+    split: Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)] = ()
 
 
 class LeaveOneOut(Document):
@@ -43,10 +30,10 @@ class LeaveOneOut(Document):
 
     from_: Annotated[str, Field(alias="from")]
     to: str
-    split: Annotated[tuple[str, ...] | bool, BeforeValidator(_tuple)] = ()
+    split: Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)] = ()
 
 
-Split = Annotated[tuple[str, ...] | bool, BeforeValidator(_tuple)]
+Split = Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)]
 Interactions = Literal["none", "pairs"]
 """Which interactions are estimated: none, or those of each pair of edits."""
 
@@ -184,7 +171,7 @@ class Beforehand(Document):
     veto: Annotated[
         dict[
             ZeroCost,
-            Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
+            Positive
             | Annotated[str, Field(pattern=PERCENT, description="a share of the reference's value such as 110%")],
         ],
         Field(description="a mapping such as {parameters: 110%}"),
@@ -229,7 +216,7 @@ Ends: TypeAlias = Path | LeaveOneOut | AddOneIn | Factorial | Fractional | Plack
 class Design(Document):
     """A design; exactly one key is given, and says which kind it is."""
 
-    compare: Annotated[tuple[str, ...], BeforeValidator(_tuple), Field(min_length=2)] | None = None
+    compare: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=2)] | None = None
     path: Path | None = None
     leave_one_out: LeaveOneOut | None = None
     add_one_in: AddOneIn | None = None

@@ -47,6 +47,9 @@ def _arithmetic(value: object) -> object:
     return expression
 
 
+PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
+"""How a share above 0 % is written."""
+
 Real = Annotated[float, BeforeValidator(_real), Field(allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, BeforeValidator(_real), Field(ge=0, allow_inf_nan=False)]
@@ -191,7 +194,7 @@ class Judged(Document):
         Annotated[float, Field(gt=0, allow_inf_nan=False)]
         | Annotated[
             str,
-            Field(pattern=r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$", description="a share above 0 % such as 1%"),
+            Field(pattern=PERCENT, description="a share above 0 % such as 1%"),
         ]
         | Literal["none"]
     )

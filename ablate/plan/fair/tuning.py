@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import TypeAlias
 
+from ablate.output.words import spoken
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.plan.tuned import Tuned, fields_of
@@ -107,7 +108,7 @@ def _best(means: Mapping[Tuned, float | None], rules: Judged) -> Tuned:
 def _chosen_note(variant: Variant, best: Tuned, means: Mapping[Tuned, float | None], metric: str, tune: Tune) -> str:
     if not best:
         return (
-            f"{variant.name}: none of its {len(means)} settings has {_spoken(metric)} at all tuning seeds: "
+            f"{variant.name}: none of its {len(means)} settings has {spoken(metric)} at all tuning seeds: "
             "trained with the recipe's values"
         )
     chosen = ", ".join(f"{tune.field(name).spoken} {text_of(value)}" for name, value in best)
@@ -116,7 +117,7 @@ def _chosen_note(variant: Variant, best: Tuned, means: Mapping[Tuned, float | No
     edges = [field.spoken for name, value in best if _at_the_edge(field := tune.field(name), value)]
     verb = "are" if len(edges) > 1 else "is"
     edge = f"; {' and '.join(edges)} {verb} at the edge of the listed values: the best may lie beyond" if edges else ""
-    return f"{variant.name}: {chosen} is the best of {len(means)} settings{without} by {_spoken(metric)}{edge}"
+    return f"{variant.name}: {chosen} is the best of {len(means)} settings{without} by {spoken(metric)}{edge}"
 
 
 def _at_the_edge(field: TunedField, value: Plain) -> bool:
@@ -131,10 +132,6 @@ def _seeds(tune: Tune) -> str:
     return "1 separate seed" if tune.seeds == 1 else f"{tune.seeds:,} separate seeds"
 
 
-def _spoken(name: str) -> str:
-    return name.replace("_", " ")
-
-
 def tuning_notes(space: Space, variants: Sequence[Variant]) -> Iterator[str]:
     """Describe what tuning will do, and which variants lack some of the fields."""
     tune = space.fair.tune
@@ -147,7 +144,7 @@ def tuning_notes(space: Space, variants: Sequence[Variant]) -> Iterator[str]:
     where = "" if all(fields == tune.fields for fields in of.values()) else " where it has these fields"
     yield (
         f"each model is tuned over {len(tuning_settings(tune.fields))} settings ({grid}){where}, by "
-        f"{_spoken(next(iter(space.judge.metrics)))} on the tuning split at {_seeds(tune)}: {trials:,} "
+        f"{spoken(next(iter(space.judge.metrics)))} on the tuning split at {_seeds(tune)}: {trials:,} "
         "trials before those of the verdict"
     )
     for variant, fields in of.items():
