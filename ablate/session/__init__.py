@@ -1,4 +1,4 @@
-"""A session with a space: planned, run, resumed. It ties the rooms below together and computes nothing itself.
+"""A session with a space: planned, run, resumed. It ties the rooms above it together and computes nothing itself.
 
     planning.py          the plan of a space
     planned.py           a plan with what the results folder knows of it
