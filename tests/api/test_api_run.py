@@ -124,6 +124,7 @@ def test_a_run_that_knew_everything_has_the_same_tables(world):
     assert "0 trained now" in repr(again)
 
 
+@pytest.mark.full
 def test_a_search_has_tables_too(tmp_path):
     done = run(searched(write_world(tmp_path, seeds=1), design(trials=3)))
     assert done.searched is not None and len(repr(done)) <= LINE and len(repr(done.searched)) <= LINE

@@ -225,6 +225,7 @@ def correlations(activation, c: float, depth: int = 24, width: int = 512, pairs:
     return np.array(seen)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["dks", "tat_leaky_relu"])
 def test_correlations_pass_a_deep_stack_as_the_maps_predict(name):
     """Each MLP is two linear maps around one activation, so each layer's correlation is C of the one before."""

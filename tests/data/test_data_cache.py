@@ -61,6 +61,7 @@ def prepare_with(library, cache, start, answers):
     answers.put((streams.fingerprint, int(streams.train.sum(dtype=np.int64)), len(streams.train)))
 
 
+@pytest.mark.full
 def test_two_processes_may_prepare_at_once(library, cache, tmp_path):
     start, answers = spawn.Barrier(2), spawn.Queue()
     processes = [spawn.Process(target=prepare_with, args=(library, cache, start, answers)) for _ in range(2)]

@@ -41,7 +41,7 @@ samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 QUICK: tuple[str, ...] = ("random", "evolution", "tpe", "nsga2")
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @samplers
 @pytest.mark.parametrize("goals", [("min",), ("min", "max")], ids=["one", "two"])
 def test_the_same_seed_and_history_give_the_same_proposal(sampler: str, goals: tuple[Goal, ...]) -> None:

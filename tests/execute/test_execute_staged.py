@@ -86,6 +86,7 @@ def test_workers_come_to_the_same_as_one_process(calm, tmp_path):
     assert other.plan == done.plan and all_of(tmp_path / "local") == all_of(results)
 
 
+@pytest.mark.full
 def test_a_failed_trial_has_ended_without_a_number(calm):
     """From the outcomes alone: a bug in the first look is a missing pair, and the looks go on."""
     path, results, _, _ = calm

@@ -78,6 +78,7 @@ def edited(ending: str, old: str, new: str):
     return lambda wanted: text_of(wanted).replace(old, new) if wanted == path else text_of(wanted)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("ending", "old", "new", "thing"),
     [

@@ -66,7 +66,7 @@ def all_sizes(models, block, by, most):
     return counted
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("model", SIZES)
 @pytest.mark.parametrize("by", ["width", "depth", "mlp"])
 def test_it_is_the_nearest_of_all_sizes(tmp_path, by, model):

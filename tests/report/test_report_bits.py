@@ -80,6 +80,7 @@ def test_they_are_judged_by_a_margin_that_is_a_share_as_nats_are():
     assert by[BITS].p == pytest.approx(by[NATS].p) and by[BITS].verdict == by[NATS].verdict
 
 
+@pytest.mark.full
 def test_the_page_has_a_column_and_draws_their_course_where_they_are_judged():
     page = record()
     text = page_markdown(page)

@@ -208,6 +208,7 @@ def test_a_lost_run_is_not_named_again_at_each_seed():
     assert found.n == 3
 
 
+@pytest.mark.full
 def test_what_effects_do_not_explain_is_told_where_it_is_more_than_noise():
     plan = designed("factorial", seeds=4)
     ((_, factors),) = plan.factors
@@ -280,7 +281,7 @@ def rates(name: str, times: int) -> tuple[float, float, float]:
     return *false_tables(plan, times, UNEQUAL, without(plan, *cells)), most
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", LOST)
 def test_lost_cells_and_unequal_runs_do_not_make_false_claims(name):
     """In 400 tables: what is bounded by 5 % is seen in more than 9 % of them less than once in a thousand."""

@@ -192,6 +192,7 @@ def hostile() -> Export:
     return of_space(replace(record, plan=plan, summary=replace(record.summary, arms=arms, effects=effects)))
 
 
+@pytest.mark.full
 def test_hostile_names_do_no_harm_in_any_file() -> None:
     export = hostile()
     assert "\\input{" not in export.texts["verdicts.tex"] and "\x1b" not in export.texts["verdicts.tex"]

@@ -446,6 +446,7 @@ def test_a_line_that_would_have_no_effect_is_to_be_left_out() -> None:
     assert json.loads(to_json(found))["next"]["how"] == ask_next.how(found, one)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["op", "sas", "e_spa", "deepnorm", "layer_scale"])
 def test_what_is_to_be_pasted_asks_which_edit_matters(name: str, tmp_path: Path) -> None:
     """In place of a shipped space's design it reads as the same block, and plans a path to it."""

@@ -105,6 +105,7 @@ def test_ids_are_its_own_and_references_have_one(name: str) -> None:
         assert attributes.get("aria-labelledby") is None or attributes["aria-labelledby"] in ids
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", WORLDS)
 def test_it_can_be_heard(name: str) -> None:
     page = Read(page_of(name))

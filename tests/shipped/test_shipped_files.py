@@ -73,6 +73,7 @@ def test_every_named_block_is_counted_right_and_takes_a_step(name):
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_block_that_a_space_brings_is_counted_right_and_takes_a_step(path):
     """Those that no grammar names, half-way models among them, and what is only let through with a warning."""

@@ -136,6 +136,7 @@ def test_across_tokenizers_a_block_is_compared_in_bits_per_byte_of_the_same_text
     assert asked_of(tokenised, "across_tokenizers", space="elsewhere") == []
 
 
+@pytest.mark.full
 def test_over_several_tokenizers_an_edit_has_no_mean_in_nats_per_token(tokenised):
     """Merges learnt from another text are another tokenizer, too."""
     for row in asked_of(tokenised, "edit_effects"):

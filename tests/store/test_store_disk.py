@@ -76,6 +76,7 @@ def test_full_while_rows_are_written(disk, expected):
     assert goes_on(disk, expected) == []
 
 
+@pytest.mark.full
 def test_full_while_a_checkpoint_is_written(disk, expected):
     folder = disk / "results"
     with opened(folder) as results:

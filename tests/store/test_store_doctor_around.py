@@ -36,7 +36,7 @@ def folder(half, tmp_path):
 # The DuckDB file
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("change", "what"),
     [

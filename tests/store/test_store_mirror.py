@@ -158,6 +158,7 @@ def test_what_has_gone_or_changed_in_a_space_goes_and_comes_back_in_mlflow(folde
     assert told(folder) == []
 
 
+@pytest.mark.full
 def test_what_a_person_deletes_stays_deleted_until_the_trial_changes(folder, client):
     client.delete_run(runs_of(client)["half seed 0"].info.run_id)
     (folder / "mlflow.jsonl").unlink()

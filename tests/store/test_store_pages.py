@@ -175,6 +175,7 @@ def test_the_gradient_of_a_layer_is_the_norm_over_its_parts(long: Path) -> None:
     assert found["1"].mean == (5.0,) * 10 and found["embedding"].mean == (7.0,) * 10
 
 
+@pytest.mark.full
 def test_it_reads_while_a_run_writes(tmp_path: Path) -> None:
     small = replace(plan((0,)), trials=(trial("a1", 0), trial("b2", 0)))
     with opened(tmp_path) as results:

@@ -88,6 +88,7 @@ def test_both_have_their_verdicts(twice):
     assert ask(folder, estimates.format("NOT current")) != ((estimate,),)
 
 
+@pytest.mark.full
 def test_what_is_of_a_space_is_of_the_plan_that_it_was_last_asked_as(twice):
     folder, _, second = twice
     resolved = checksummed_lines.compact(OTHER.resolved)
@@ -99,6 +100,7 @@ def test_what_is_of_a_space_is_of_the_plan_that_it_was_last_asked_as(twice):
         assert ask(folder, f"SELECT count(*) FROM plan_{view}") == ((2 * rows,),), view
 
 
+@pytest.mark.full
 def test_two_spaces_with_a_shared_trial_have_it_both(tmp_path):
     run(tmp_path, plan((0, 1)), DOCUMENTS)
     run(tmp_path, plan((1,), space="other"), replace(DOCUMENTS, resolved={"space": "other"}))
@@ -112,6 +114,7 @@ def test_two_spaces_with_a_shared_trial_have_it_both(tmp_path):
     assert ask(tmp_path, "SELECT count(*) FROM plans WHERE current") == ((2,),)
 
 
+@pytest.mark.full
 def test_asked_again_as_before_it_is_the_same_plan_and_the_current_one(twice):
     folder, first, second = twice
     run(folder, plan((0, 1)), DOCUMENTS)
@@ -179,7 +182,7 @@ def digest_of(folder, plan_id):
     return digest
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("harm", ["gone", "damaged"])
 @pytest.mark.parametrize("by", ["doctor", "a run"])
 def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(twice, harm, by):
@@ -235,6 +238,7 @@ def test_a_plan_that_was_asked_since_stays_the_last_when_lost_ones_come_back(twi
     assert ask(folder, "SELECT resolved FROM spaces") == ((checksummed_lines.compact(third.resolved),),)
 
 
+@pytest.mark.full
 def test_a_plan_that_had_grown_comes_back_whole(tmp_path):
     with opened(tmp_path) as results:
         for seeds in ((0,), (0, 1)):
@@ -259,7 +263,7 @@ def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to
     assert repair(folder, dry_run=False, say=lambda said: None).exit_code == 1
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("harm", ["gone", "damaged", "all"])
 def test_when_a_plan_was_first_asked_comes_back(twice, harm):
     folder, *_ = twice
@@ -278,7 +282,7 @@ def test_when_a_plan_was_first_asked_comes_back(twice, harm):
     assert ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan") == seen
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("harm", ["gone", "damaged"])
 def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost(twice, harm):
     folder, first, second = twice
@@ -376,6 +380,7 @@ def test_one_plan_says_nothing(tmp_path):
     assert len(ask(tmp_path, "FROM leaderboard")) == 3
 
 
+@pytest.mark.full
 def test_status_says_how_many_plans_there_are(twice, tmp_path_factory):
     folder, *_ = twice
     said = CliRunner().invoke(app, ["status", "--results", str(folder)], catch_exceptions=False)
@@ -403,6 +408,7 @@ def test_plans(twice):
     assert [row[-1] for row in answer.rows] == [None, "recipe.lr: 0.5 (now not there), seeds[2]: 2 (now not there)"]
 
 
+@pytest.mark.full
 def test_plans_say_of_every_setting_that_differs_what_it_was_and_is(tmp_path):
     first = {"space": "small", "seeds": [0, 1], "recipe": {"lr": 0.1, "clip": None, "warm": []}, "note": {}}
     last = {"space": "small", "seeds": [0], "recipe": {"lr": 0.5, "clip": 1.0, "warm": [3]}, "note": "it's so"}
@@ -416,6 +422,7 @@ def test_plans_say_of_every_setting_that_differs_what_it_was_and_is(tmp_path):
     ]
 
 
+@pytest.mark.full
 def test_columns(tmp_path):
     """The query of the cookbook: tables, views and columns with what they mean, also while a run is writing."""
     fill(tmp_path)

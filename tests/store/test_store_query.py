@@ -24,6 +24,7 @@ def running(tmp_path):
         yield tmp_path, results
 
 
+@pytest.mark.full
 def test_trials_that_run_or_were_just_sealed_are_seen(running):
     folder, results = running
     seen = "SELECT trial_id, status, eval_loss FROM final WHERE space = 'wider' AND seed = 2 ORDER BY trial_id"
@@ -125,7 +126,7 @@ def test_a_half_written_line_is_not_seen_and_not_touched(running):
     assert path.read_bytes().startswith(whole) and path.stat().st_size > len(whole)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize(
     "sql",

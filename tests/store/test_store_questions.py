@@ -173,6 +173,7 @@ def test_another_margin_or_confidence_is_no_other_question(folder):
     assert level_of(judged_at(folder, FIVE, ruled(scale="log"))) == (1, 0.04)
 
 
+@pytest.mark.full
 def test_an_equivalence_stands_within_its_own_margin_alone(folder):
     half, op = judged_at(folder, FIVE, ruled(margin=0.3)).effects
     assert half.verdict == op.verdict == "equivalent" and op.differs
@@ -245,6 +246,7 @@ def test_a_probe_more_or_another_version_asks_nothing_new(folder):
     assert level_of(judged_as(folder, measured(FIVE, evaluation=wider))) == (2, 0.008)  # a second look at these seeds
 
 
+@pytest.mark.full
 def test_a_result_that_was_not_there_makes_another_judgement(tmp_path):
     """Five seeds, one of them a bug: judged at four; trained after all, at five, for the second time."""
     trained(tmp_path, FIVE[:4])
@@ -269,6 +271,7 @@ def ended(value: float):
     return [Row(40, "eval_loss", "", value), Outcome("finished", 40)]
 
 
+@pytest.mark.full
 def test_what_stands_says_so_once(folder):
     judged_at(folder, FIVE)
     for seeds in ((0, 1, 2), (0, 1, 2, 3), EIGHT):
@@ -297,6 +300,7 @@ def test_looks_spend_all_that_is_left(folder):
     assert any("p < 0, which is impossible: no α is left" in line for line in footnotes.definitions(after, {}))
 
 
+@pytest.mark.full
 def test_looks_after_fixed_seeds_have_the_fifth_that_they_left(folder):
     judged_at(folder, (0, 1))
     auto = replace(asked(EIGHT), looks=(5, 8))
@@ -321,7 +325,7 @@ def test_it_is_in_sql(folder):
     assert verdict.rows == (("undecided", 2, 0.008), ("better", 1, 0.04))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", [questions.FILE, verdicts.FILE])
 def test_a_lost_file_loses_no_judgement(folder, name):
     judged_at(folder, FIVE)

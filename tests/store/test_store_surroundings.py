@@ -63,6 +63,7 @@ print(connection.execute("SELECT count(*) FROM metrics").fetchone() == before, f
 """
 
 
+@pytest.mark.full
 def test_a_database_open_for_writing_elsewhere_is_said_and_never_waited_for(folder, worlds):
     path = folder / FILES["database"]
     with another(WRITER, path) as writer:

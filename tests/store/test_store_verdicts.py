@@ -133,6 +133,7 @@ def test_the_same_twice_is_once_and_the_latest_counts(folder):
     assert query(folder, "SELECT count(*) FROM judged").rows == ((0,),)
 
 
+@pytest.mark.full
 def test_they_are_seen_while_a_run_is_writing(folder):
     """Laid over the file, as all that it does not know yet."""
     with opened(folder) as results:
@@ -182,6 +183,7 @@ def test_doctor_knows_the_file_and_takes_damage_out(folder):
     assert [finding.kind for finding in repair(folder, dry_run=True).findings] == ["kept"]
 
 
+@pytest.mark.full
 def test_doctor_sees_other_numbers_in_the_database(folder):
     judged(folder)
     with duckdb.connect(folder / projection.DATABASE) as connection:
