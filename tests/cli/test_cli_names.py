@@ -129,3 +129,16 @@ def test_a_name_climbs_nowhere(here):
     for name in ("../../secret", "spaces/../../secret", "..", ".", ""):
         with pytest.raises(InputError):
             ablate.load_space(name)
+
+
+def test_the_command_that_writes_a_page_names_the_folder_of_results_where_it_is_another():
+    from ablate.cli.console import page_of
+
+    assert page_of("tiny", Path("results"), Path("results")) == "ablate report tiny"
+    assert page_of("tiny", Path("my results"), Path("results")) == "ablate report tiny --results 'my results'"
+
+
+@pytest.mark.parametrize("words", [("plan", "--nonsense"), ("nothing",), ("plan", "a", "b"), ("run", "--workers", "x")])
+def test_wrong_words_exit_with_2_like_any_other_mistake(run, words):
+    done = run(*words)
+    assert done.code == 2 and done.out == "" and "Usage: ablate" in done.err and "Traceback" not in done.err

@@ -4,10 +4,13 @@ import io
 from dataclasses import replace
 
 from rich.console import Console
+from typer.testing import CliRunner
 from worlds import write_world
 
 import ablate
+from ablate.cli.app import app
 from ablate.cli.queries import show_plan
+from ablate.execute.interrupt import Interrupt
 
 
 def shown(planned, before=None):
@@ -39,3 +42,12 @@ def test_what_waits_for_a_measurement_is_not_said_to_be_known(tmp_path):
     known = replace(planned, known=frozenset(trial.id for trial in planned.plan.trials))
     assert "nothing to run until seconds per step are measured" in shown(known)
     assert "all known already" not in shown(known)
+
+
+def test_beside_json_it_goes_to_standard_error(tmp_path, monkeypatch):
+    """Of a run that is stopped before it trains anything."""
+    write_world(tmp_path, seeds=1)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(Interrupt, "__call__", lambda self: True)
+    done = CliRunner().invoke(app, ["run", "tiny.yaml", "--json", "--executor", "inline", "--no-mlflow"])
+    assert done.exit_code == 130 and done.stdout == "" and "4 trials" in done.stderr

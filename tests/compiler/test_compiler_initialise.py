@@ -7,6 +7,7 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, gain, node, op, pre_ln, residual, sequence
 
+from ablate import api
 from ablate.block.expression import Size
 from ablate.compiler import compile_block, compile_model
 from ablate.compiler.initialise import Draw, initialise
@@ -52,6 +53,44 @@ def test_addresses_have_streams_of_their_own():
         for b in weights[:i]:
             assert not torch.equal(a, b)
             assert torch.corrcoef(torch.stack((a.flatten(), b.flatten())))[0, 1].abs() < 0.3
+
+
+DRAWING = '''
+"""A norm that draws its start as ordinary code does."""
+from ablate.components.declare import Cost, component, implements
+
+@component("drawing", slots=("part", "norm"), role="norm", modifier=True, source="nobody")
+class Config:
+    """Nothing to choose."""
+
+    def cost(self, sizes, width=None):
+        return Cost(parameters=3)
+
+import random
+import numpy as np
+import torch
+from torch import nn
+
+@implements(Config)
+class Drawing(nn.Module):
+    def __init__(self, config, sizes, width=None):
+        super().__init__()
+        self.drawn = nn.Parameter(torch.tensor([torch.rand(()).item(), random.random(), np.random.rand()]))
+'''
+
+
+def test_what_a_constructor_draws_is_of_seed_and_place(tmp_path):
+    """Of PyTorch's generator, Python's and NumPy's, and for each of two modules that one maker makes at one address."""
+    (tmp_path / "drawing.py").write_text(DRAWING, encoding="utf-8")
+    drawn = []
+    for seed, layer in ((0, 1), (0, 2), (1, 1)):
+        block = api.compile_block(
+            "[attention: {entropy: {qk_norm: drawing}}]", SIZES, init="normal: {std: 0.02}", seed=seed, layer=layer,
+            plugins=[tmp_path / "drawing.py"],
+        )  # fmt: skip
+        drawn += [value.tolist() for name, value in block.named_parameters() if name.endswith("drawn")]
+    assert len(drawn) == 6
+    assert [len(set(column)) for column in zip(*drawn, strict=True)] == [6, 6, 6]
 
 
 def test_lower_precision_is_the_same_model_rounded():

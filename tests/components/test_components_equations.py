@@ -69,6 +69,8 @@ def test_norms(eps):
     close(y, standardise(X, eps) * w["norm.scale"] + w["norm.bias"])
     y, w = run(node("rms_norm", eps=eps, scale=True))
     close(y, rms(X, eps) * w["norm.scale"])
+    y, w = run(node("rms_norm", eps=eps, outside=True, scale=True))
+    close(y, X / (np.sqrt((X**2).mean(-1, keepdims=True)) + eps) * w["norm.scale"])
     y, w = run(node("simple_rms_norm", eps=eps))
     close(y, rms(X, eps))
     assert not w

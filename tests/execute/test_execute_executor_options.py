@@ -88,6 +88,19 @@ def test_pack_as_nobody_can_mean_it(text):
         api.read_pack(text)
 
 
+@pytest.mark.fast
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("30m", 1800.0), ("1.5h", 5400.0), ("7", 7.0)])
+def test_a_time_as_one_writes_it(text, seconds):
+    assert api.read_seconds(text) == seconds
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("text", ["0", "0s", "-1m", "nan", "inf", "1e400h", "", "m", "soon"])
+def test_a_time_as_nobody_can_mean_it(text):
+    with pytest.raises(InputError, match="is not a time\n  = write it as 90s, 30m or 2h"):
+        api.read_seconds(text)
+
+
 def test_a_batch_that_cannot_be_shared_out_is_refused_before_anything_is_begun(space, tmp_path):
     with pytest.raises(InputError) as refused:
         ablate.run(space, results=tmp_path / "results", ranks=3, console=Console(quiet=True))
@@ -121,6 +134,19 @@ def test_ranks_are_resumed_as_they_were_asked_for(space, tmp_path, monkeypatch):
     (found,), refused = api.resumable(tmp_path)
     assert refused == () and found.left == 4
     assert found.options == ExecutorOptions(executor="inline", ranks=2)
+
+
+def test_a_run_is_resumed_with_its_profile_and_settings(tmp_path, monkeypatch):
+    from ablate.execute.interrupt import Interrupt
+
+    path = write_world(tmp_path, seeds=1)
+    path.write_text(path.read_text(encoding="utf-8") + "profiles: {small: {recipe: {batch: 2}}}\n", encoding="utf-8")
+    asked = ablate.load_space(path, profile="small", settings=["seeds=[7]"])
+    monkeypatch.setattr(Interrupt, "__call__", lambda self: True)
+    ablate.run(asked, results=tmp_path, executor="inline", console=Console(quiet=True), mirror=False)
+    (found,), refused = api.resumable(tmp_path)
+    assert refused == () and (found.space.recipe.batch, found.space.seeds) == (2, asked.seeds)
+    assert ablate.load_space(path).seeds != asked.seeds
 
 
 @pytest.mark.fast

@@ -115,6 +115,14 @@ def test_code_is_its_text(text):
     assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "code_inline"}
 
 
+@pytest.mark.parametrize("text", ["a | b", "|", "`|`", "a || b `c`", "plain"])
+def test_code_within_a_cell_is_its_text_and_ends_no_cell(text):
+    lines = f"| head | b |\n| --- | --- |\n| {markdown.code_cell(text)} | next |"
+    cells = [token.children for token in READER.parse(lines) if token.type == "inline"]
+    assert [seen(child) for cell in cells for child in cell] == ["head", "b", text, "next"]
+    assert cells[2][0].type == "code_inline"
+
+
 @given(ANY)
 def test_a_block_of_code_ends_where_its_text_ends(text):
     tokens = READER.parse(markdown.fenced("yaml", text) + "\n\nafter")

@@ -14,7 +14,7 @@ from ablate.compiler import compile_model
 from ablate.errors import InputError
 from ablate.probes import registry
 from ablate.probes.watch import watching
-from ablate.space.metrics import SITES
+from ablate.space.metrics import SITES, judgeable
 
 pytestmark = pytest.mark.fast
 
@@ -86,6 +86,14 @@ def test_attention_and_mlp_are_read_apart_before_their_sublayers_and_behind_thei
     if name == "pre_ln":
         before, behind = (readings[f"kurtosis_{site}", "layers.2.mlp"] for site in SITES)
         assert before != pytest.approx(behind, rel=1e-6)
+
+
+def test_a_peak_has_the_definition_and_the_name_of_its_site():
+    known = judgeable(GRAMMAR.catalogue)
+    assert known["peak_kurtosis"].source == "arXiv:2405.19279, Table 3"
+    assert known["peak_kurtosis_behind_norms"].source == "arXiv:2405.19279, App. G (Languini)"
+    assert SITES["before_sublayers"] in known["peak_kurtosis_before_sublayers"].definition
+    assert SITES["behind_norms"] in known["peak_activation_rms_behind_norms"].definition
 
 
 def test_a_space_asks_for_them_and_is_judged_by_the_kurtosis_behind_norms():

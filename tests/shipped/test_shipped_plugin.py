@@ -147,6 +147,14 @@ def test_an_entry_point_brings_a_component_without_importing_its_package(distrib
     assert api.catalogue()["dyt"].path.parts[-2:] == ("bringer", "dyt.py")
 
 
+def test_an_entry_point_may_name_a_package_within_its_own(distribution, tmp_path: Path) -> None:
+    inner = tmp_path / "site" / "bringer" / "inner"
+    inner.mkdir(parents=True)
+    (inner / "__init__.py").write_text(code("python")[0], encoding="utf-8")
+    distribution("dyt = bringer.inner\n")
+    assert api.catalogue()["dyt"].path == inner / "__init__.py" and "bringer" not in sys.modules
+
+
 def test_its_module_is_imported_by_its_own_name(distribution) -> None:
     distribution("dyt = bringer.dyt\n", package="IMPORTED = True\n")
 

@@ -56,6 +56,13 @@ def test_overlay_is_the_recursive_merge(lower, upper):
 
 
 @pytest.mark.fast
+def test_of_keys_with_dots_the_longest_is_meant():
+    base = parse_yaml("block: {a.b: {c: 1}, a.b.c: 2}")
+    assert to_python(set_path(base, "block.a.b.c=3")) == {"block": {"a.b": {"c": 1}, "a.b.c": 3}}
+    assert to_python(set_path(base, "block.a.b.d=3")) == {"block": {"a.b": {"c": 1, "d": 3}, "a.b.c": 2}}
+
+
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("argument", "path", "value"),
     [

@@ -94,19 +94,36 @@ def test_what_was_found_stands_with_its_numbers(folder):
     assert "found at 5 seeds, judged for the first time, at 4 %; at the 8 seeds seen now: " in later.note
 
 
+LATER = tuple(range(5, 20))
+
+
+def trained_otherwise(folder, difference):
+    """The trials of later seeds, those of op so much above those of pre_ln."""
+    with opened(folder) as results:
+        for seed in LATER:
+            for place, variant in enumerate(VARIANTS):
+                one = trial(variant, seed)
+                results.begin(one)
+                value = 2.0 + difference * (place == 2) + 0.001 * math.sin(seed * (place + 1))
+                results.append(one.id, [Row(40, "eval_loss", "", value), Outcome("finished", 40)])
+
+
 @pytest.mark.full
 def test_it_does_not_stand_against_an_interval_without_it(tmp_path):
     trained(tmp_path, FIVE)
     judged_at(tmp_path, FIVE)
-    with opened(tmp_path) as results:
-        for seed in range(5, 20):
-            for place, variant in enumerate(VARIANTS):
-                one = trial(variant, seed)
-                results.begin(one)
-                value = 2.0 + 0.2 * (place == 2) + 0.001 * math.sin(seed * (place + 1))
-                results.append(one.id, [Row(40, "eval_loss", "", value), Outcome("finished", 40)])
-    _, op = judged_at(tmp_path, tuple(range(5, 20))).effects
+    trained_otherwise(tmp_path, 0.2)
+    _, op = judged_at(tmp_path, LATER).effects
     assert op.verdict == "undecided" and "a difference was found at 5 seeds" in op.note and "no longer at" in op.note
+
+
+@pytest.mark.parametrize("difference", [0.5, -0.5])
+def test_nor_does_an_equivalence_against_one_beyond_its_margin(tmp_path, difference):
+    trained(tmp_path, FIVE)
+    assert judged_at(tmp_path, FIVE, ruled(margin=0.3)).effects[1].verdict == "equivalent"
+    trained_otherwise(tmp_path, difference)
+    _, op = judged_at(tmp_path, LATER, ruled(margin=0.3)).effects
+    assert op.verdict == "undecided" and "equivalence was found at 5 seeds" in op.note and "no longer at" in op.note
 
 
 def test_the_level_is_what_verdicts_are_made_by(folder):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+from pathlib import Path
 
 import pytest
 from attacks import flip, half_way
@@ -137,3 +139,21 @@ def test_a_run_is_kept_beside_the_plan_that_it_is_of(folder):
         results.record_plan(plan(), DOCUMENTS)
     assert requests.latest(folder)["small"].at == 1.0
     assert ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).plans["small"][1]["seeds"] == [0, 1]
+
+
+def test_the_command_of_a_run_says_all_that_it_was_asked_with(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    plain = Request(space="small", path=str(tmp_path / "small.yaml"))
+    assert requests.command(plain, Path("results")) == "ablate run small.yaml"
+    asked = Request(
+        space="small",
+        path=str(tmp_path / "small.yaml"),
+        profile="quick",
+        settings=("seeds=3", "question=why now"),
+        plugins=("/a/one.py", "/a/two.py"),
+    )
+    assert shlex.split(requests.command(asked, Path("elsewhere"))) == [
+        *("ablate", "run", "small.yaml", "--profile", "quick"),
+        *("--set", "seeds=3", "--set", "question=why now", "--plugin", "/a/one.py", "--plugin", "/a/two.py"),
+        *("--results", "elsewhere"),
+    ]

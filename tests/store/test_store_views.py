@@ -23,6 +23,7 @@ from store_worlds import (
     trial,
 )
 
+from ablate.session import dataframes
 from ablate.store import checksummed_lines, ledger, loading, projection
 from ablate.store.pending_rows import OF_PLANS
 from ablate.train.events import Outcome, Row
@@ -132,6 +133,14 @@ def test_curves_are_over_seeds(folder):
     numpy.testing.assert_allclose(row[2:], [values.mean(), values.std(ddof=1), values.min(), values.max()], rtol=1e-14)
     lost = "SELECT n, n_not_finite, mean FROM curves WHERE variant = 'op' AND metric = 'train_loss' AND step = 20"
     assert ask(folder, lost) == [(1, 1, number("c30000", 20, "train_loss"))]
+
+
+def test_the_frame_of_curves_counts_what_is_not_finite_as_the_view_does(folder):
+    keys = ["variant", "metric", "address", "step"]
+    rows = ask(folder, f"SELECT {', '.join(keys)}, n, n_not_finite FROM curves")
+    frame = dataframes.curves(plan(), folder)[[*keys, "n", "n_not_finite"]]
+    assert sorted(frame.itertuples(index=False, name=None)) == sorted(rows)
+    assert {row[:2]: row[5] for row in rows if row[5]} == {("op", "train_loss"): 1, ("op", "kurtosis"): 1}
 
 
 def test_bands_are_a_deviation_to_either_side(folder):
