@@ -6,7 +6,7 @@ from pathlib import Path
 
 import git
 import pytest
-from worlds import write_world
+from tiny_spaces import write_world
 
 from ablate import api
 from ablate.execute.executor_options import ExecutorOptions

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from documents import code
 from reading import ROOT
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 

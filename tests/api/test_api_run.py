@@ -10,7 +10,7 @@ import numpy
 import pytest
 from rich.console import Console
 from search_runs import design, searched
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.session import run_result

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from worlds import write_world
+from tiny_spaces import write_world
 
 from ablate.cli import main
 from ablate.store.query import query

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import typer
-from worlds import ROOT
+from tiny_spaces import ROOT
 
 import ablate
 from ablate.cli import app

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from tiny_spaces import ROOT
 from typer.testing import CliRunner
-from worlds import ROOT
 
 import ablate
 from ablate.cli import app

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from worlds import write_world
+from tiny_spaces import write_world
 
 from ablate.cli import main
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from documents import MANUAL
 from rich.console import Console
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 import ablate
 from ablate.cli import app

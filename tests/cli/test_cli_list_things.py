@@ -8,7 +8,7 @@ import subprocess
 import sys
 
 import pytest
-from worlds import ROOT
+from tiny_spaces import ROOT
 
 ABLATE = "import sys; sys.argv[0] = 'ablate'; from ablate.cli import main; main()"
 PLUGIN = '''"""Half: half the peak once the hold is over."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from worlds import ROOT, write_world
+from tiny_spaces import ROOT, write_world
 
 import ablate
 from ablate.cli import main

@@ -4,8 +4,8 @@ import io
 from dataclasses import replace
 
 from rich.console import Console
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 import ablate
 from ablate.cli.app import app

@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from worlds import write_world
+from tiny_spaces import write_world
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = 'files: ["texts/**/*.txt"]'

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 
 import pytest
-from worlds import rows_of, write_world
+from tiny_spaces import rows_of, write_world
 
 from ablate.store import claim
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, node, post_ln, pre_ln, sequence
-from deep_scale_worlds import R0, P, Seen, dense, dslm, expected, observe, sizes, xavier
+from deep_scale_fixtures import R0, P, Seen, dense, dslm, expected, observe, sizes, xavier
 
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, compile_model

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from builders import SIZES, node
-from matrix_worlds import compiled as compiled_around
+from matrix_fixtures import compiled as compiled_around
 
 from ablate.components.biases.alibi import slopes
 from ablate.components.biases.t5 import places

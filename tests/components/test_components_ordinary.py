@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from builders import SIZES
-from own_worlds import write_own_world
+from own_fixtures import write_own_world
 from torch import nn
 
 from ablate import api

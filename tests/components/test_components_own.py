@@ -6,7 +6,7 @@ import sys
 
 import pytest
 from builders import CATALOGUE, architecture, node, sequence
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.block.cost import Cost

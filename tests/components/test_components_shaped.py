@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, gain, node, sequence
-from matrix_worlds import ZERO, X, close, compiled, joined, parts, run, softmax
+from matrix_fixtures import ZERO, X, close, compiled, joined, parts, run, softmax
 
 from ablate.block.normal_form import normalise
 from ablate.compiler import size_report

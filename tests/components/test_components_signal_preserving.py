@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, node, residual, sequence
-from matrix_worlds import RNG, SIX, ZERO, X, close, compiled, joined, parts, run, softmax
+from matrix_fixtures import RNG, SIX, ZERO, X, close, compiled, joined, parts, run, softmax
 from reading import transformer
 
 from ablate.errors import InputError

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from builders import node
-from weight_worlds import ORTHOGONAL, X, built, close, mlp, output, reparameterised, shaken
+from weight_fixtures import ORTHOGONAL, X, built, close, mlp, output, reparameterised, shaken
 
 from ablate.errors import InputError
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, gain, node, residual, sequence
 from recipes import parameter_groups
-from weight_worlds import ADAMW, ORTHOGONAL, X, built, close, mlp, output, reparameterised, shaken
+from weight_fixtures import ADAMW, ORTHOGONAL, X, built, close, mlp, output, reparameterised, shaken
 
 from ablate.block.equation import equation
 from ablate.compiler import compile_block, compile_model

@@ -13,7 +13,7 @@ from data_library import pretend_library, prose, settle
 from documents import code
 from pyarrow import parquet
 from rich.console import Console
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.components.registry import declarations

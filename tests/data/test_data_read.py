@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 from data_library import prose, settle
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 import ablate
 from ablate.cli import app

@@ -6,7 +6,7 @@ import pickle
 from pathlib import Path
 
 import pytest
-from worlds import write_world
+from tiny_spaces import write_world
 
 from ablate import api
 from ablate.data.refusal import CorpusError, CorpusFault

@@ -11,7 +11,7 @@ import pyarrow
 import pytest
 from data_library import prose, settle
 from pyarrow import parquet
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.data.corpora.jsonl import Jsonl, JsonLines

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 from rich.console import Console
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import worker

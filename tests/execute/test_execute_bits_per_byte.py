@@ -8,8 +8,8 @@ import math
 import numpy as np
 import pytest
 import torch
+from tiny_spaces import write_world
 from tokenizers import Tokenizer
-from worlds import write_world
 
 import ablate
 from ablate.compiler import compile_model

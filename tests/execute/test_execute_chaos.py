@@ -13,7 +13,7 @@ import pytest
 from chaos import calm, disturbed, drawn
 from crashes import damage, tables_of
 from rich.console import Console
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.store import ledger

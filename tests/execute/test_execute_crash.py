@@ -12,7 +12,7 @@ from itertools import product
 import pytest
 from crashes import crash, damage, tables_of
 from rich.console import Console
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 

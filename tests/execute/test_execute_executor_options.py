@@ -5,8 +5,8 @@ import json
 
 import pytest
 from rich.console import Console
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 import ablate
 from ablate import api

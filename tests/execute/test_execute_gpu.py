@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from device_worlds import notes_of, write_metered
+from device_fixtures import notes_of, write_metered
 
 import ablate
 from ablate.components.registry import declarations

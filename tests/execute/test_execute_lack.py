@@ -3,10 +3,10 @@
 from io import StringIO
 
 import pytest
-from device_worlds import notes_of, write_metered
+from device_fixtures import notes_of, write_metered
 from listed import Listed
 from rich.console import Console
-from worlds import rows_of
+from tiny_spaces import rows_of
 
 import ablate
 from ablate.errors import FailedError

@@ -9,7 +9,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from worlds import rows_of, write_world
+from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.errors import FailedError

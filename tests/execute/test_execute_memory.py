@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 import torch
+from tiny_spaces import write_world
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
-from worlds import write_world
 
 import ablate
 from ablate.compiler import compile_model

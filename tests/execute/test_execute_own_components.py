@@ -7,9 +7,9 @@ import random
 import numpy as np
 import pytest
 import torch
-from own_worlds import write_own_world
+from own_fixtures import write_own_world
 from rich.console import Console
-from worlds import rows_of
+from tiny_spaces import rows_of
 
 import ablate
 

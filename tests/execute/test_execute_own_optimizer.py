@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from rich.console import Console
-from worlds import rows_of, write_world
+from tiny_spaces import rows_of, write_world
 
 import ablate
 

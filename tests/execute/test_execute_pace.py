@@ -9,7 +9,7 @@ import sys
 import pytest
 import torch
 from builders import CATALOGUE
-from worlds import write_world
+from tiny_spaces import write_world
 
 from ablate.data.streams import fingerprint
 from ablate.errors import RefusedError

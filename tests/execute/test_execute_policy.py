@@ -2,7 +2,7 @@
 
 import pytest
 from rich.console import Console
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.errors import FailedError

@@ -5,7 +5,7 @@ the order of operations of other code.
 import pytest
 import torch
 from listed import Listed
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.execute.controller import Controller, Work

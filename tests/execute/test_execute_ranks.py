@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import torch
 from crashes import MARK, alive
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import rank_processes as together

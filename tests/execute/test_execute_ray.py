@@ -15,9 +15,9 @@ from types import SimpleNamespace
 
 import pytest
 from crashes import ALLOWED, start, strike, wait_until
-from own_worlds import write_own_world
+from own_fixtures import write_own_world
 from rich.console import Console
-from worlds import rows_of, write_world
+from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.errors import RefusedError

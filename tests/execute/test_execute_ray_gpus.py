@@ -10,9 +10,9 @@ from dataclasses import replace
 from io import StringIO
 
 import pytest
-from device_worlds import notes_of, write_metered
+from device_fixtures import notes_of, write_metered
 from rich.console import Console
-from worlds import rows_of, write_world
+from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.components.registry import declarations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from crashes import tables_of
 from rich.console import Console
-from staged_worlds import all_of, write_looks
+from staged_fixtures import all_of, write_looks
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 import ablate
 from ablate.cli import app

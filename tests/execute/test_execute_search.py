@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 import pytest
 from example_counts import examples_of
-from grammar_worlds import grammar
+from grammar_fixtures import grammar
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import transformer
-from search_worlds import World, carried_out, proposer, reference, run, search, searched, surface
+from search_fixtures import World, carried_out, proposer, reference, run, search, searched, surface
 
 from ablate.block.fingerprint import fingerprint
 from ablate.errors import InputError

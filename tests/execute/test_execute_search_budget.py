@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from search_worlds import STEPS, World, results, run, search, searched, surface
+from search_fixtures import STEPS, World, results, run, search, searched, surface
 from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError

@@ -10,8 +10,8 @@ from pathlib import Path
 from statistics import fmean
 
 import pytest
-from grammar_worlds import grammar
-from search_worlds import World, best, carried_out, searched, surface
+from grammar_fixtures import grammar
+from search_fixtures import World, best, carried_out, searched, surface
 
 from ablate.components.registry import declarations
 from ablate.errors import InputError

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from crashes import crash, damage
 from search_runs import carry_out, design, searched, tables_of
-from worlds import write_world
+from tiny_spaces import write_world
 
 EXECUTORS = ("local", "ray")
 VICTIMS = ("driver", "worker", "group")

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from search_runs import carry_out, design, searched, tables_of
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.errors import RefusedError

@@ -17,7 +17,7 @@ from example_counts import examples_of
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from reading import ROOT
-from space_worlds import space as small
+from space_fixtures import space as small
 
 from ablate.block.architecture import sizes_named
 from ablate.block.arithmetic import parse

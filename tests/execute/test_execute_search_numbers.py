@@ -8,9 +8,9 @@ from statistics import fmean
 import numpy as np
 import pytest
 from cmaes import CMA
-from grammar_worlds import grammar
+from grammar_fixtures import grammar
 from scipy.stats import chisquare, wilcoxon
-from search_worlds import World, proposer, score
+from search_fixtures import World, proposer, score
 
 from ablate.errors import InputError
 from ablate.execute.search.proposer import Proposer

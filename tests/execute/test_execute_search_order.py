@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from random import Random
 
 import pytest
-from grammar_worlds import grammar
-from search_worlds import World, asked, carried_out, search, surface
+from grammar_fixtures import grammar
+from search_fixtures import World, asked, carried_out, search, surface
 from test_execute_search import SMALL
 
 from ablate.block.expression import Block

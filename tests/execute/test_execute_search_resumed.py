@@ -9,7 +9,7 @@ import pytest
 from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_worlds import STEPS, Surface, proposer, results, run, search, searched, surface
+from search_fixtures import STEPS, Surface, proposer, results, run, search, searched, surface
 from test_execute_search import QUICK, SMALL
 
 from ablate.execute.search.budget import HOUR

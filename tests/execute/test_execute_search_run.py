@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from search_runs import carry_out, design, searched, tables_of
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import interrupt, worker

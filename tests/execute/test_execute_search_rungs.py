@@ -6,7 +6,7 @@ import math
 import re
 
 import pytest
-from search_worlds import STEPS, carried_out, run, search, searched, surface
+from search_fixtures import STEPS, carried_out, run, search, searched, surface
 from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError

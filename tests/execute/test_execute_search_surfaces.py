@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 from reading import transformer
 from scipy.stats import wilcoxon
-from search_worlds import best, carried_out, search, surface
+from search_fixtures import best, carried_out, search, surface
 
 from ablate.execute.search.sampled import STARTUP
 from ablate.execute.search.search import STUCK
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 PROPOSED = """
 import random
 from reading import transformer
-from search_worlds import proposer, surface
+from search_fixtures import proposer, surface
 came_to, rng = surface(transformer(), 1), random.Random(4)
 history = [came_to(rng.randrange(transformer().count)) for _ in range(25)]
 samplers = ("evolution", "tpe", "nsga2", "gp", "cmaes")

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 from rich.console import Console
-from staged_worlds import all_of, run, write_looks
-from worlds import write_world
+from staged_fixtures import all_of, run, write_looks
+from tiny_spaces import write_world
 
 import ablate
 from ablate.execute.controller import Controller, EndCounts

@@ -9,8 +9,8 @@ import time
 
 import pytest
 from crashes import ABLATE, damage, log_of, start, strike, wait_gone, wait_until
-from staged_worlds import all_of, killed_at, killed_before_verdicts, run, write_looks
-from worlds import write_world
+from staged_fixtures import all_of, killed_at, killed_before_verdicts, run, write_looks
+from tiny_spaces import write_world
 
 import ablate
 from ablate.store import ledger

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 import torch
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import work, worker

@@ -11,7 +11,7 @@ from io import StringIO
 import pytest
 from crashes import ABLATE
 from rich.console import Console
-from worlds import rows_of, write_world
+from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.errors import RefusedError

@@ -42,7 +42,7 @@ class Failed(Exception):
 
 def world(folder: Path) -> None:
     """A folder with grammars, a results folder with two trials, and the current directory."""
-    from store_worlds import fill
+    from store_fixtures import fill
 
     shutil.copytree(SHIPPED, folder / "grammars")
     shutil.copyfile(SMALL, folder / "grammars" / "small.yaml")

@@ -11,7 +11,7 @@ from fractions import Fraction
 import pytest
 from builders import CATALOGUE
 from example_counts import examples_of
-from grammar_worlds import grammar, printed, texts
+from grammar_fixtures import grammar, printed, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import read_block, transformer

@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 from example_counts import examples_of
-from grammar_worlds import grammar, printed, texts
+from grammar_fixtures import grammar, printed, texts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import transformer

@@ -8,7 +8,7 @@ from itertools import product
 
 import pytest
 from builders import CATALOGUE
-from grammar_worlds import grammar, many
+from grammar_fixtures import grammar, many
 from reading import GRAMMARS, read_block, transformer
 
 from ablate.errors import InputError

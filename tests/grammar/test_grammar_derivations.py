@@ -5,7 +5,7 @@ import random
 from collections import Counter
 
 import pytest
-from grammar_worlds import grammar, many, texts
+from grammar_fixtures import grammar, many, texts
 from scipy.stats import chisquare
 
 from ablate.errors import InputError

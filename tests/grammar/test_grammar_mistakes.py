@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from builders import CATALOGUE
-from grammar_worlds import grammar
+from grammar_fixtures import grammar
 from reading import ROOT, transformer
 
 from ablate.errors import InputError

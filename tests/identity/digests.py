@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from component_contract import costs, hosts, settings
 from recipes import written as written_optimizer
-from worlds import write_world
+from tiny_spaces import write_world
 
 from ablate import api
 from ablate.block.expression import Block

@@ -24,7 +24,7 @@ from pathlib import Path
 
 import pytest
 from exits_driver import MARK, PIPES
-from worlds import ROOT, write_world
+from tiny_spaces import ROOT, write_world
 
 EVIL = "\x1b[31mpwned\x1b]0;title\x07\x9b2J\r\x08\u202eevil [red]word[/red]"
 SHORT = "\x1b[31mpwned"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from own_worlds import write_own_world
+from own_fixtures import write_own_world
 
 import ablate
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from reading import ROOT
-from space_worlds import space, text
+from space_fixtures import space, text
 
 from ablate.components.registry import declarations
 from ablate.plan.build import build_plan

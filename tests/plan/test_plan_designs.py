@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from builders import CATALOGUE
 from reading import SPACES, copy_grammar
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.block.fingerprint import fingerprint
 from ablate.block.normal_form import normalise

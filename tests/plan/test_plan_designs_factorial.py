@@ -10,7 +10,7 @@ from builders import CATALOGUE
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_blocks import changed, examples, nodes, pairs
-from space_worlds import space
+from space_fixtures import space
 from test_plan_designs import CONSTRAINED, constrained, plan, refused
 
 from ablate.block.diff import diff, path_order

@@ -5,7 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.plan.fair.budget import compared, nearest

@@ -3,7 +3,7 @@
 import pytest
 from builders import CATALOGUE
 from reading import ROOT
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.block.expression import Node, Sequence, Size, walk
 from ablate.compiler.size import size_report

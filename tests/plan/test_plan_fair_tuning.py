@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.components.registry import declarations
 from ablate.errors import InputError

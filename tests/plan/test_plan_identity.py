@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from builders import CATALOGUE
 from reading import ROOT, SPACES
-from space_worlds import SECTIONS, space, text
+from space_fixtures import SECTIONS, space, text
 
 from ablate.block.catalogue import Catalogue
 from ablate.components.registry import declarations

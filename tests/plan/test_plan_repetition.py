@@ -4,7 +4,7 @@ import math
 
 import pytest
 from builders import CATALOGUE
-from worlds import write_world
+from tiny_spaces import write_world
 
 from ablate import session
 from ablate.data.repetition import measure_repetition

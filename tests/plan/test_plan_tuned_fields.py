@@ -6,7 +6,7 @@ import pytest
 from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.errors import InputError
 from ablate.plan.build import build_plan

@@ -7,7 +7,7 @@ import math
 
 import pytest
 from documents import code
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate import api

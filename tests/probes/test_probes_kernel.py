@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.probes import registry

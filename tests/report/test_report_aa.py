@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from designed_worlds import DESIGNS, LOOKS, designed, rules, sweeps
+from designed_fixtures import DESIGNS, LOOKS, designed, rules, sweeps
 from scipy.stats import binom
 from vectorised_judge import pooled_p
 

@@ -12,7 +12,7 @@ from types import MappingProxyType
 
 import numpy as np
 import pytest
-from designed_worlds import designed, rules, sweeps
+from designed_fixtures import designed, rules, sweeps
 from scipy import stats
 from test_report_aa import any_claim, bound
 

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from listed import Listed
 from rich.console import Console
+from tiny_spaces import write_world
 from vectorised_judge import answers, pooled_p
-from worlds import write_world
 
 import ablate
 from ablate.plan.models import Models

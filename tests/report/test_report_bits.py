@@ -8,8 +8,8 @@ import statistics
 from dataclasses import replace
 
 import pytest
-from page_worlds import ends, record
-from report_worlds import LOSS, PEAK, finals, path, rules
+from page_fixtures import ends, record
+from report_fixtures import LOSS, PEAK, finals, path, rules
 from test_report_tables import render
 
 from ablate.report.json_form import to_json

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import page_worlds
+import page_fixtures
 import pytest
-from page_worlds import record
+from page_fixtures import record
 
 from ablate.report import effect_columns, verdict_tables
 from ablate.report.effect_columns import COLUMNS, EffectColumn, headings
@@ -41,7 +41,7 @@ def undeclared(of: PageRecord) -> set[tuple[str, str]]:
 
 @pytest.mark.parametrize("name", ["whole", "factorial", "one_seed"])
 def test_every_heading_is_of_a_declared_column(name: str) -> None:
-    found = page_worlds.WORLDS[name]()
+    found = page_fixtures.WORLDS[name]()
     assert undeclared(found) == set()
     assert {where for where, _ in tables(found)} == {"screen", "page", "markdown", "latex"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from report_worlds import finals, losses, path, rules
+from report_fixtures import finals, losses, path, rules
 
 from ablate.verdict.contrasts import contrasts, family_size
 from ablate.verdict.experiment import Experiment, Treatment, experiment_of

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import statsmodels.api as sm
-from designed_worlds import FREE, designed, ends, rules, sweeps
+from designed_fixtures import FREE, designed, ends, rules, sweeps
 from scipy import stats
 from statsmodels.formula.api import ols
 from test_report_tables import render

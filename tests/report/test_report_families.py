@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from designed_worlds import LOOKS, designed, ends, rules, sweeps
-from report_worlds import finals as made
-from report_worlds import losses, path
+from designed_fixtures import LOOKS, designed, ends, rules, sweeps
+from report_fixtures import finals as made
+from report_fixtures import losses, path
 from scipy import stats
 from scipy.stats import binom
 from statsmodels.stats.multitest import multipletests

@@ -12,12 +12,12 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from pathlib import Path
 
-import page_worlds as worlds
+import page_fixtures as worlds
 import pytest
-import searched_worlds
+import searched_fixtures
 import typer
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 from ablate import api
 from ablate.cli.reporting import report as verb
@@ -101,7 +101,7 @@ def test_all_text_has_eight_points(forest: dict[str, bytes]) -> None:
 
 @pytest.mark.full
 def test_nothing_is_left_in_a_colour_that_only_a_page_knows() -> None:
-    for export in (of_space(worlds.factorial()), of_search(searched_worlds.confirmed())):
+    for export in (of_space(worlds.factorial()), of_search(searched_fixtures.confirmed())):
         for name, plot in export.plots:
             svg = dict(files_of(plot, name))[f"{name}.column.svg"].decode()
             assert not {value for value in INK.values() if value in svg.lower()}, name
@@ -159,7 +159,7 @@ def test_the_numbers_of_courses_maps_gains_and_trade_offs_are_those_of_the_recor
 
 
 def test_the_numbers_of_a_search_are_those_of_its_blocks() -> None:
-    record = searched_worlds.confirmed()
+    record = searched_fixtures.confirmed()
     plots = plots_of(of_search(record))
     assert plots.keys() == {"front", "hypervolume", "forest-eval_loss", "forest-peak_kurtosis"}
     found = rows(plots["front"])
@@ -170,9 +170,9 @@ def test_the_numbers_of_a_search_are_those_of_its_blocks() -> None:
         assert bool(row["eval_loss_fresh"]) == (entry.name in record.chosen)
 
 
-@pytest.mark.parametrize("name", searched_worlds.WORLDS)
+@pytest.mark.parametrize("name", searched_fixtures.WORLDS)
 def test_the_record_of_a_search_is_whole_in_its_json(name: str) -> None:
-    record = searched_worlds.WORLDS[name]()
+    record = searched_fixtures.WORLDS[name]()
     assert from_json(to_json(record)) == record
 
 
@@ -239,7 +239,7 @@ def test_the_table_has_every_comparison_under_its_rules() -> None:
 
 
 def test_a_caption_is_one_sentence() -> None:
-    for export in (of_space(worlds.diverged()), of_space(worlds.gains()), of_search(searched_worlds.confirmed())):
+    for export in (of_space(worlds.diverged()), of_space(worlds.gains()), of_search(searched_fixtures.confirmed())):
         for _, plot in export.plots:
             said = captions.sentence(plot)
             assert said.endswith(".") and ". " not in said and ".;" not in said and "\n" not in said
@@ -276,10 +276,10 @@ def test_what_is_left_out_is_said_with_why() -> None:
     lost = of_space(worlds.all_diverged()).left_out
     assert "forest-eval_loss: no seed has a result on both sides" in lost
     assert any("repeats the baseline" in line for line in of_space(worlds.noise()).left_out)
-    plain = of_search(searched_worlds.record())
+    plain = of_search(searched_fixtures.record())
     assert plain.left_out == ("forests and verdicts.tex: nothing is confirmed at fresh seeds",)
     assert "verdicts.tex" not in plain.texts
-    assert of_search(searched_worlds.nothing()).left_out[0].startswith("every plot: no block has values")
+    assert of_search(searched_fixtures.nothing()).left_out[0].startswith("every plot: no block has values")
 
 
 def test_files_of_an_export_are_told_from_others() -> None:
@@ -333,13 +333,13 @@ def test_a_folder_that_cannot_be_one_is_refused(world: Path) -> None:
 @pytest.mark.full
 def test_a_search_that_ran_has_figures_and_one_whose_json_is_gone_says_what_to_do(tmp_path: Path) -> None:
     page = tmp_path / "search.html"
-    page.with_suffix(".json").write_text(to_json(searched_worlds.one_goal()), encoding="utf-8")
+    page.with_suffix(".json").write_text(to_json(searched_fixtures.one_goal()), encoding="utf-8")
     reported = reporting.Reported(page, page.with_suffix(".md"), None)
     written = reporting.export_figures(reported, tmp_path / "figures")
     assert set(written.figures) == {"values"} and written.others == ("captions.md",)
     assert all((tmp_path / "figures" / name).stat().st_size for name in written.files)
     document = reporting.document_of(reported)
-    assert document is not None and document == page_of_search(searched_worlds.one_goal())
+    assert document is not None and document == page_of_search(searched_fixtures.one_goal())
     for broken in ("{", '{"space": "a"}'):
         page.with_suffix(".json").write_text(broken, encoding="utf-8")
         with pytest.raises(RefusedError, match="run the search again"):

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from designed_worlds import designed, ends
-from report_worlds import LOSS, PEAK, finals, path
-from report_worlds import rules as judging
+from designed_fixtures import designed, ends
+from report_fixtures import LOSS, PEAK, finals, path
+from report_fixtures import rules as judging
 from test_report_tables import AFTER, BEFORE, DEFINITIONS, render, single, with_peak
 
 from ablate.output.markdown import escape

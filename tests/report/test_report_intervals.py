@@ -8,9 +8,9 @@ from itertools import product
 
 import numpy as np
 import pytest
-from designed_worlds import DESIGNS, LOOKS, designed, ends, rules
-from report_worlds import LOSS, PEAK, finals, losses, path
-from report_worlds import rules as judge_rules
+from designed_fixtures import DESIGNS, LOOKS, designed, ends, rules
+from report_fixtures import LOSS, PEAK, finals, losses, path
+from report_fixtures import rules as judge_rules
 from scipy import stats
 
 from ablate.space.documents import Judged

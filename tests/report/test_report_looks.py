@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from designed_worlds import designed, ends, rules, sweeps
+from designed_fixtures import designed, ends, rules, sweeps
 from test_report_tables import render
 
 from ablate import statistics

@@ -14,9 +14,9 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-import page_worlds as worlds
+import page_fixtures as worlds
 import pytest
-from page_worlds import WORLDS, record
+from page_fixtures import WORLDS, record
 
 from ablate.report import wording
 from ablate.report.html.renderer import with_code
@@ -194,7 +194,7 @@ def test_names_are_text_and_never_markup() -> None:
 
 @pytest.mark.full
 def test_the_same_record_gives_the_same_page_in_every_process() -> None:
-    code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import page_worlds as w; " \
+    code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import page_fixtures as w; " \
            "from ablate.report.page import to_html; " \
            "print(hashlib.sha256(to_html(w.factorial()).encode()).hexdigest())"  # fmt: skip
     ran = subprocess.run(

@@ -7,9 +7,9 @@ import math
 import re
 from dataclasses import replace
 
-import page_worlds as worlds
+import page_fixtures as worlds
 import pytest
-from page_worlds import QUESTION, course, layer_courses, record
+from page_fixtures import QUESTION, course, layer_courses, record
 
 from ablate.report.html import drawn
 from ablate.report.html.drawn import SERIES, SHADES

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import typer
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 from ablate import api
 from ablate.cli.reporting import report as verb

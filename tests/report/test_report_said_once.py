@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import page_worlds as worlds
+import page_fixtures as worlds
 import pytest
-from page_worlds import EDITS, QUESTION, record
-from report_worlds import path
+from page_fixtures import EDITS, QUESTION, record
+from report_fixtures import path
 from test_report_tables import render
 
 from ablate.plan.plan import Plan

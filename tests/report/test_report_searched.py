@@ -14,7 +14,7 @@ import pytest
 from reading import ROOT, transformer
 from rich.console import Console
 from rich.text import Text
-from searched_worlds import (
+from searched_fixtures import (
     KURTOSIS,
     WORLDS,
     all_diverged,

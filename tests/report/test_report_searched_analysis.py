@@ -10,7 +10,7 @@ import pytest
 from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from searched_worlds import ELOSS, KURTOSIS, TOKEN, WORLDS, entry, record, ties
+from searched_fixtures import ELOSS, KURTOSIS, TOKEN, WORLDS, entry, record, ties
 
 from ablate.report.searched.analysis import BEYOND, analyse, difference, losses_of
 from ablate.report.searched.record import Objective, SearchRecord

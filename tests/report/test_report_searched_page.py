@@ -14,8 +14,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-import searched_worlds
-from searched_worlds import (
+import searched_fixtures
+from searched_fixtures import (
     ELOSS,
     KURTOSIS,
     WORLDS,
@@ -142,11 +142,11 @@ def test_names_are_text_and_never_markup() -> None:
 
 @pytest.mark.full
 def test_the_same_record_gives_the_same_page_in_every_process() -> None:
-    code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import searched_worlds as w; " \
+    code = "import sys, hashlib; sys.path[:0] = sys.argv[1:]; import searched_fixtures as w; " \
            "from ablate.report.searched import to_html; " \
            "print(hashlib.sha256(to_html(w.ties()).encode()).hexdigest())"  # fmt: skip
     ran = subprocess.run(
-        [sys.executable, "-c", code, str(Path(searched_worlds.__file__).parent)],
+        [sys.executable, "-c", code, str(Path(searched_fixtures.__file__).parent)],
         env={**os.environ, "PYTHONHASHSEED": "1"}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert ran.stdout.strip() == hashlib.sha256(page_of("ties").encode()).hexdigest()

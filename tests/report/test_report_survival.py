@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from designed_worlds import DESIGNS, LOOKS, designed, ends, rules
+from designed_fixtures import DESIGNS, LOOKS, designed, ends, rules
 from numpy.typing import NDArray
-from report_worlds import LOSS, PEAK, finals, losses, path
-from report_worlds import rules as path_rules
+from report_fixtures import LOSS, PEAK, finals, losses, path
+from report_fixtures import rules as path_rules
 from scipy.stats import norm, rankdata, t
 
 from ablate.plan.plan import Plan

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from report_worlds import LOSS, PEAK, TOKENS, finals, losses, path, rules
+from report_fixtures import LOSS, PEAK, TOKENS, finals, losses, path, rules
 from rich.console import Console
 from rich.text import Text
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from designed_worlds import designed
-from report_worlds import path
+from designed_fixtures import designed
+from report_fixtures import path
 from scipy import stats
 from test_report_tables import render
 

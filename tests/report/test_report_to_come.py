@@ -1,7 +1,7 @@
 """What the plan's screen says is to follow, beside what the plan becomes where everything is known."""
 
 import pytest
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.plan.fair import tuning_settings

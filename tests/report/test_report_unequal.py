@@ -1,6 +1,6 @@
 """What was not equal, whatever was declared: counted anew here."""
 
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.plan.known import Known

@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 import pytest
-from designed_worlds import DESIGNS, LOOKS, designed, ends, rules, sweeps, tables
+from designed_fixtures import DESIGNS, LOOKS, designed, ends, rules, sweeps, tables
 from vectorised_judge import FIRST, answers, contrasts, distinct, pooled_p
 
 from ablate.report.noise_floor import floor_lines

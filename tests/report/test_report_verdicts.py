@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from report_worlds import LOSS, PEAK, finals, losses, path, rules, trial
+from report_fixtures import LOSS, PEAK, finals, losses, path, rules, trial
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
@@ -23,7 +23,7 @@ TIGHT = Judged(margin=0.02, scale="linear", better="lower")
 
 
 def one_edit(before, after, judged=LOSS, metric="eval_loss", confidence=0.95) -> Effect:
-    """The edit of a plan with a single one; sides as `report_worlds.finals` takes them."""
+    """The edit of a plan with a single one; sides as `report_fixtures.finals` takes them."""
     plan = path("edit", seeds=max(len(before), len(after)))
     return judge(plan, rules(confidence, **{metric: judged}), finals({"v0": before, "v1": after})).effects[0]
 

@@ -7,11 +7,11 @@ import math
 from dataclasses import replace
 
 import numpy as np
-import page_worlds as worlds
+import page_fixtures as worlds
 import pytest
-from designed_worlds import FREE, designed, ends, rules
-from report_worlds import LOSS, PEAK, finals, losses, path
-from report_worlds import rules as judging
+from designed_fixtures import FREE, designed, ends, rules
+from report_fixtures import LOSS, PEAK, finals, losses, path
+from report_fixtures import rules as judging
 from test_report_tables import render
 
 from ablate import statistics

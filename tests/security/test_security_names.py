@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.errors import InputError

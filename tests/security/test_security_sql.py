@@ -8,7 +8,7 @@ import sys
 
 import duckdb
 import pytest
-from store_worlds import DOCUMENTS, course, fill, opened, plan, trial
+from store_fixtures import DOCUMENTS, course, fill, opened, plan, trial
 
 from ablate import api
 from ablate.errors import InputError

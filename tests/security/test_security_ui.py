@@ -12,7 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
-from store_worlds import fill
+from store_fixtures import fill
 
 from ablate.store.mirror import mirror
 

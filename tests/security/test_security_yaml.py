@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 
 import pytest
-from space_worlds import text
+from space_fixtures import text
 
 from ablate import api
 from ablate.data.corpus import read_corpus

@@ -19,7 +19,7 @@ from pathlib import Path
 
 import pytest
 from documents import MANUAL
-from worlds import ROOT, write_world
+from tiny_spaces import ROOT, write_world
 
 from ablate.store.query import query
 

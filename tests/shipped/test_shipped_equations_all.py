@@ -12,8 +12,8 @@ import test_shipped_equations_outlier as outlier
 import test_shipped_equations_prior as prior
 import test_shipped_equations_simplify as simplify
 from paper_equations import Weights, attention_matrix
+from paper_fixtures import SIGNALS, block_at, depth_of, disturb, is_written, numbers_of, place_of, sizes_of, started
 from paper_starts import normal, uniform
-from paper_worlds import SIGNALS, block_at, depth_of, disturb, is_written, numbers_of, place_of, sizes_of, started
 from reading import transformer
 
 GRAMMAR = transformer()

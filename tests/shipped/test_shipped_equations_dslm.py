@@ -12,9 +12,9 @@ from functools import partial
 import pytest
 import torch
 from paper_equations import Array, Place, Weights, attention, layer_norm, mlp, relu
+from paper_fixtures import GPT2, TOLERANCE, Written, block_at, depth_of, largest_error, sizes_of, wrong_starts
 from paper_starts import Start, constant, normal, same
 from paper_starts import layer as layer_norms
-from paper_worlds import GPT2, TOLERANCE, Written, block_at, depth_of, largest_error, sizes_of, wrong_starts
 from reading import transformer
 
 pytestmark = pytest.mark.fast

@@ -43,8 +43,7 @@ from paper_equations import (
     sigmoid,
     split,
 )
-from paper_starts import Start, constant, normal, orthogonal, rms, same, zeros
-from paper_worlds import (
+from paper_fixtures import (
     GPT2,
     SIGNALS,
     TOLERANCE,
@@ -62,6 +61,7 @@ from paper_worlds import (
     with_fields,
     wrong_starts,
 )
+from paper_starts import Start, constant, normal, orthogonal, rms, same, zeros
 from reading import transformer
 
 GRAMMAR = transformer()

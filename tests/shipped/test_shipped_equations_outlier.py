@@ -32,9 +32,9 @@ from paper_equations import (
     split,
     unchanged,
 )
+from paper_fixtures import TOLERANCE, Written, depth_of, largest_error, with_fields, wrong_starts
 from paper_starts import ALL, Start, constant, normal, rms, same
 from paper_starts import layer as layer_norms
-from paper_worlds import TOLERANCE, Written, depth_of, largest_error, with_fields, wrong_starts
 from reading import transformer
 
 pytestmark = pytest.mark.fast

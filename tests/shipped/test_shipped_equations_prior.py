@@ -25,9 +25,7 @@ from paper_equations import (
     relu,
     rms_norm,
 )
-from paper_starts import ALL, Start, constant, normal, rms, same, uniform, weights, xavier_bound, zeros
-from paper_starts import layer as layer_norms
-from paper_worlds import (
+from paper_fixtures import (
     SIGNALS,
     TOLERANCE,
     Written,
@@ -42,6 +40,8 @@ from paper_worlds import (
     through,
     wrong_starts,
 )
+from paper_starts import ALL, Start, constant, normal, rms, same, uniform, weights, xavier_bound, zeros
+from paper_starts import layer as layer_norms
 from reading import transformer
 
 from ablate.compiler import compile_model

@@ -31,9 +31,9 @@ from paper_equations import (
     rms_norm_as_released,
     split,
 )
+from paper_fixtures import TOLERANCE, Written, depth_of, largest_error, started, wrong_starts
 from paper_starts import ALL, Start, constant, eye, normal, orthogonal, rms, same, zeros
 from paper_starts import layer as layer_norms
-from paper_worlds import TOLERANCE, Written, depth_of, largest_error, started, wrong_starts
 from reading import transformer
 
 GRAMMAR = transformer()

@@ -10,7 +10,7 @@ import pytest
 import torch
 from builders import CATALOGUE, architecture, node
 from paper_equations import Array
-from paper_worlds import GPT2, block_at, gradients, numbers_of, sizes_of, started, with_fields
+from paper_fixtures import GPT2, block_at, gradients, numbers_of, sizes_of, started, with_fields
 from reading import read_block, transformer
 from torch import nn
 

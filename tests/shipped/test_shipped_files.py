@@ -10,7 +10,7 @@ import torch
 import yaml
 from builders import node, pre_ln
 from homogeneity import departure
-from paper_worlds import with_fields
+from paper_fixtures import with_fields
 from reading import DEPTHS, read_block, transformer
 
 import ablate

@@ -13,7 +13,7 @@ import documents
 import pytest
 import yaml
 from rich.console import Console
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate import api

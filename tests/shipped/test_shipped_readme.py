@@ -13,8 +13,8 @@ import typer
 import yaml
 from documents import DOCUMENTS, MANUAL, README, ROOT, code, commands
 from rich.console import Console
+from tiny_spaces import write_world
 from typer.testing import CliRunner
-from worlds import write_world
 
 import ablate
 from ablate.cli import app

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from reading import read_block, transformer
-from space_worlds import SECTIONS, space
+from space_fixtures import SECTIONS, space
 
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, walk

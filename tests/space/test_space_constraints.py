@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from reading import read_block, transformer
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.errors import InputError
 from ablate.plan.build import build_plan

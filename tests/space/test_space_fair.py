@@ -1,7 +1,7 @@
 """What a space declares to be equal."""
 
 import pytest
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.errors import InputError
 from ablate.space.fair import EQUAL_STEPS, Match, Terms, Tune

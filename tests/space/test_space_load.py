@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from builders import CATALOGUE
 from reading import SPACES, copy_grammar, read_block, transformer
-from space_worlds import SECTIONS, fields, space
+from space_fixtures import SECTIONS, fields, space
 
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Node

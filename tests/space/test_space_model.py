@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from reading import ROOT
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.block.arithmetic import parse
 from ablate.block.printer import print_value

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from builders import CATALOGUE
 from reading import ROOT
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.errors import InputError
 from ablate.space.choice import Choice

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-import space_worlds as worlds
+import space_fixtures as worlds
 from reading import copy_grammar
 
 from ablate.errors import InputError

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.errors import InputError
 from ablate.space.choice import Choice

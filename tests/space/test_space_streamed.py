@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.errors import InputError
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from cookbook_worlds import tell
+from cookbook_fixtures import tell
 
 from ablate.store.cookbook import find
 from ablate.store.query import query

@@ -15,7 +15,7 @@ import pytest
 from attacks import FILES, HARM, OPEN, SEALED, ends_well, flip, harm, make_worlds, one_line, tables
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from store_worlds import DOCUMENTS, course, hear, opened, plan, trial
+from store_fixtures import DOCUMENTS, course, hear, opened, plan, trial
 
 from ablate.errors import RefusedError
 from ablate.store import checksummed_lines, ledger

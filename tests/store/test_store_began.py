@@ -6,8 +6,8 @@ import time
 
 import pytest
 from rich.console import Console
-from store_worlds import VERSIONS, course, opened, trial
-from worlds import write_world
+from store_fixtures import VERSIONS, course, opened, trial
+from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import worker

@@ -6,8 +6,8 @@ import math
 import statistics
 
 import pytest
-from cookbook_worlds import ATTENTIONS, LAST, NAMES, about, endings, keyed, parts, sd
-from store_worlds import ADDRESSES, RECIPE, STEPS
+from cookbook_fixtures import ATTENTIONS, LAST, NAMES, about, endings, keyed, parts, sd
+from store_fixtures import ADDRESSES, RECIPE, STEPS
 
 
 @pytest.mark.full

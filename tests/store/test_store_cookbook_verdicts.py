@@ -11,8 +11,8 @@ from dataclasses import replace
 import numpy
 import pytest
 import scipy.stats
-from cookbook_worlds import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
-from store_worlds import DOCUMENTS, RECIPE, VARIANTS, VERSIONS, fill, hash_of, opened, plan, trial
+from cookbook_fixtures import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
+from store_fixtures import DOCUMENTS, RECIPE, VARIANTS, VERSIONS, fill, hash_of, opened, plan, trial
 from test_store_noise import expected, noisy, tell
 from test_store_questions import EIGHT, FIVE, judged_at, trained
 from test_store_verdicts import judged

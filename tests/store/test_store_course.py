@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from store_worlds import ADDRESSES, RECIPE, course, diverged, hear, number, opened, rows_at, saved, state_of, trial
+from store_fixtures import ADDRESSES, RECIPE, course, diverged, hear, number, opened, rows_at, saved, state_of, trial
 
 from ablate.errors import RefusedError
 from ablate.store import ledger, open_trial

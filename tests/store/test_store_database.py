@@ -9,7 +9,7 @@ import time
 
 import duckdb
 import pytest
-from store_worlds import (
+from store_fixtures import (
     DOCUMENTS,
     VERSIONS,
     contents,

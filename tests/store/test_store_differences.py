@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import mean, stdev
 
 import pytest
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 from ablate.report.page.differences import band

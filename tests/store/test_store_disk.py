@@ -13,8 +13,8 @@ from contextlib import contextmanager
 
 import pytest
 from attacks import FILES, OPEN, SEALED, fill_up, free, half_way, make_room, remount, run, small_disk, tables
-from store_worlds import DOCUMENTS, course, hear, opened, plan, rows_at, trial
-from worlds import rows_of, write_world
+from store_fixtures import DOCUMENTS, course, hear, opened, plan, rows_at, trial
+from tiny_spaces import rows_of, write_world
 
 from ablate.errors import RefusedError
 from ablate.store import checkpoints, ledger, open_trial

@@ -8,7 +8,7 @@ import duckdb
 import pyarrow.parquet
 import pytest
 from attacks import FILES, OPEN, flip, half_way, mended, only, run, tables
-from store_worlds import VERSIONS, course, fill, hear, opened, trial
+from store_fixtures import VERSIONS, course, fill, hear, opened, trial
 
 from ablate.errors import InputError
 from ablate.store import checksummed_lines, ledger, open_trial, projection, sealed

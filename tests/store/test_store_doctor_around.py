@@ -11,7 +11,7 @@ import duckdb
 import pytest
 from attacks import FILES, OPEN, another, flip, half_way, mended, only, tables
 from rich.console import Console
-from store_worlds import opened, rows_at, trial
+from store_fixtures import opened, rows_at, trial
 
 from ablate.errors import RefusedError
 from ablate.report.screens.doctor import screen

@@ -14,7 +14,7 @@ import pytest
 from attacks import OPEN, half_way, run
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from store_worlds import opened, plan
+from store_fixtures import opened, plan
 
 from ablate.errors import AblateError, RefusedError
 from ablate.session.judging import account_of, document, judgements

@@ -10,7 +10,7 @@ import zlib
 from dataclasses import replace
 
 import pytest
-from store_worlds import DOCUMENTS, RECIPE, VERSIONS, fill, opened, plan, trial
+from store_fixtures import DOCUMENTS, RECIPE, VERSIONS, fill, opened, plan, trial
 
 from ablate.errors import RefusedError
 from ablate.store import checksummed_lines, ledger, serialise

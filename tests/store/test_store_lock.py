@@ -8,7 +8,7 @@ import sys
 import time
 
 import pytest
-from store_worlds import fill, opened, rows_at, trial
+from store_fixtures import fill, opened, rows_at, trial
 
 from ablate.errors import RefusedError
 from ablate.store.lock import Lock

@@ -9,7 +9,7 @@ import numpy
 import pytest
 from attacks import flip, half_way, tables
 from rich.console import Console
-from store_worlds import fill, opened, plan
+from store_fixtures import fill, opened, plan
 
 from ablate.data import cache
 from ablate.errors import InputError

@@ -8,8 +8,8 @@ import sys
 from dataclasses import replace
 
 import pytest
-from mlflow_worlds import REPORT, client_of, runs_of, told, verdicts_of
-from store_worlds import ADDRESSES, DOCUMENTS, STEPS, course, fill, number, opened, plan, trial
+from mlflow_fixtures import REPORT, client_of, runs_of, told, verdicts_of
+from store_fixtures import ADDRESSES, DOCUMENTS, STEPS, course, fill, number, opened, plan, trial
 
 from ablate.store.mirror import mirror
 from ablate.store.mlflow.naming import PARAM_LENGTH, TAG_LENGTH

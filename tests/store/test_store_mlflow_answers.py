@@ -8,8 +8,8 @@ import math
 import zlib
 
 import pytest
-from mlflow_worlds import client_of, runs_of, told
-from store_worlds import DOCUMENTS, fill, number, opened, plan
+from mlflow_fixtures import client_of, runs_of, told
+from store_fixtures import DOCUMENTS, fill, number, opened, plan
 from test_store_mlflow_rebuild import kill_at
 
 from ablate.store.mirror import mirror

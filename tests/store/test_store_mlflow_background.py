@@ -10,10 +10,10 @@ import time
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-import mlflow_worlds
+import mlflow_fixtures
 import pytest
-from mlflow_worlds import REPORT, client_of, free_port, runs_of, told, verdicts_of
-from store_worlds import DOCUMENTS, course, opened, plan, refuse
+from mlflow_fixtures import REPORT, client_of, free_port, runs_of, told, verdicts_of
+from store_fixtures import DOCUMENTS, course, opened, plan, refuse
 
 from ablate.errors import RefusedError
 from ablate.session import mirroring
@@ -23,7 +23,7 @@ from ablate.store.mirror import mirror
 KILLED = """
 import os, signal, sys, time
 from pathlib import Path
-from store_worlds import DOCUMENTS, course, opened, plan
+from store_fixtures import DOCUMENTS, course, opened, plan
 from ablate.session.mirroring import Mirroring
 
 folder, wait = Path(sys.argv[1]), float(sys.argv[2])
@@ -119,7 +119,7 @@ def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, 
 @pytest.mark.full
 @pytest.mark.parametrize("wait", [-1, 0, 0.3, 0.8])
 def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_lost(tmp_path, wait):
-    here = [str(Path(mlflow_worlds.__file__).parent)]
+    here = [str(Path(mlflow_fixtures.__file__).parent)]
     script = f"import sys; sys.path[:0] = {here!r}\n{KILLED}"
     done = subprocess.run([sys.executable, "-c", script, tmp_path, str(wait)], capture_output=True, text=True)
     assert done.returncode == -signal.SIGKILL, done.stderr

@@ -8,8 +8,8 @@ import subprocess
 import sys
 
 import pytest
-from mlflow_worlds import REPORT, client_of, runs_of, told, verdicts_of
-from store_worlds import fill, plan
+from mlflow_fixtures import REPORT, client_of, runs_of, told, verdicts_of
+from store_fixtures import fill, plan
 
 from ablate.errors import RefusedError
 from ablate.store.mirror import mirror, rebuild

@@ -7,8 +7,8 @@ import sys
 import time
 
 import pytest
-from mlflow_worlds import REPORT, client_of, free_port, runs_of, tracking_server, verdicts_of
-from store_worlds import DOCUMENTS, course, fill, opened, plan, trial
+from mlflow_fixtures import REPORT, client_of, free_port, runs_of, tracking_server, verdicts_of
+from store_fixtures import DOCUMENTS, course, fill, opened, plan, trial
 
 from ablate.errors import InputError, RefusedError
 from ablate.store.mirror import mirror, rebuild

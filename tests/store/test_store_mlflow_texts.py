@@ -10,7 +10,7 @@ import zlib
 import pytest
 import yaml
 from builders import op, pre_ln
-from store_worlds import fill
+from store_fixtures import fill
 
 from ablate.block.printer import print_block
 from ablate.store.mlflow import views

@@ -14,8 +14,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
-from mlflow_worlds import REPORT
-from store_worlds import fill
+from mlflow_fixtures import REPORT
+from store_fixtures import fill
 
 from ablate.errors import RefusedError
 from ablate.store.mirror import mirror, rebuild

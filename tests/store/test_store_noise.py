@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 from builders import architecture, op
-from store_worlds import DOCUMENTS, RECIPE, VERSIONS, opened, plan, trial, under
+from store_fixtures import DOCUMENTS, RECIPE, VERSIONS, opened, plan, trial, under
 
 from ablate.plan.plan import Comparison
 from ablate.plan.setting import Setting

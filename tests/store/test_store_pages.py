@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from store_worlds import DOCUMENTS, STEPS, course, fill, number, opened, plan, trial
+from store_fixtures import DOCUMENTS, STEPS, course, fill, number, opened, plan, trial
 
 from ablate.plan.plan import Plan
 from ablate.store import pages

@@ -9,7 +9,7 @@ from dataclasses import replace
 import duckdb
 import pytest
 from attacks import flip
-from store_worlds import DOCUMENTS, contents, course, fill, number, opened, plan, trial
+from store_fixtures import DOCUMENTS, contents, course, fill, number, opened, plan, trial
 from test_store_verdicts import RULES
 from typer.testing import CliRunner
 

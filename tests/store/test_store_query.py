@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from store_worlds import DOCUMENTS, contents, course, fill, number, opened, plan, rows_at, trial
+from store_fixtures import DOCUMENTS, contents, course, fill, number, opened, plan, rows_at, trial
 
 from ablate.errors import InputError, RefusedError
 from ablate.store import open_trial

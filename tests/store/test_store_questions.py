@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from scipy import stats
-from store_worlds import DOCUMENTS, VARIANTS, opened, plan, trial
+from store_fixtures import DOCUMENTS, VARIANTS, opened, plan, trial
 
 from ablate.report import footnotes, wording
 from ablate.session.judging import account_of, judged

@@ -13,7 +13,7 @@ from attacks import FILES, HARM, OPEN, flip, half_way, harm
 from example_counts import examples_of
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from store_worlds import VERSIONS, rows_at
+from store_fixtures import VERSIONS, rows_at
 
 from ablate.store import checksummed_lines, mirror, open_trial, requests, sealed
 from ablate.store.checksummed_lines import Appender

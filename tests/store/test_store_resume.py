@@ -6,7 +6,7 @@ import math
 
 import pyarrow.parquet
 import pytest
-from store_worlds import (
+from store_fixtures import (
     DOCUMENTS,
     VERSIONS,
     contents,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from attacks import flip, half_way
-from store_worlds import DOCUMENTS, opened, plan
+from store_fixtures import DOCUMENTS, opened, plan
 
 from ablate.errors import RefusedError
 from ablate.session.resuming import resumable

@@ -7,7 +7,7 @@ from dataclasses import fields
 import duckdb
 import pyarrow
 import pytest
-from store_worlds import fill, opened
+from store_fixtures import fill, opened
 from test_store_verdicts import judged
 
 from ablate.session import dataframes

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from store_worlds import DOCUMENTS, RECIPE, opened, plan, trial, under
+from store_fixtures import DOCUMENTS, RECIPE, opened, plan, trial, under
 from test_store_noise import RULES, noisy
 
 from ablate.plan.plan import Plan

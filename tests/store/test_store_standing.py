@@ -4,7 +4,7 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
-from store_worlds import DOCUMENTS, course, diverged, fill, hear, opened, plan, rows_at, saved, state_of, trial
+from store_fixtures import DOCUMENTS, course, diverged, fill, hear, opened, plan, rows_at, saved, state_of, trial
 
 from ablate.errors import InputError
 from ablate.report.screens.status import screen

@@ -11,7 +11,7 @@ import time
 
 import pytest
 from attacks import FILES, OPEN, another, ends_well, half_way, make_worlds, one_line, run, tables
-from store_worlds import VERSIONS, rows_at, trial
+from store_fixtures import VERSIONS, rows_at, trial
 
 from ablate.errors import RefusedError
 from ablate.store import open_trial, sealed, trial_duration
@@ -88,7 +88,7 @@ RUN = """
 import sys
 from pathlib import Path
 from attacks import run
-from store_worlds import course, hear, opened, plan, DOCUMENTS, trial
+from store_fixtures import course, hear, opened, plan, DOCUMENTS, trial
 with opened(Path(sys.argv[1])) as results:
     results.record_plan(plan(), DOCUMENTS)
     results.begin(trial("c3", 0, id="c30000"))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import duckdb
 import pytest
-from store_worlds import DOCUMENTS, fill, opened, plan
+from store_fixtures import DOCUMENTS, fill, opened, plan
 
 from ablate.plan.plan import Alias, Comparison, Factors
 from ablate.plan.setting import Setting

@@ -8,7 +8,7 @@ import math
 import duckdb
 import numpy
 import pytest
-from store_worlds import (
+from store_fixtures import (
     ADDRESSES,
     RECIPE,
     STEPS,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
-from store_worlds import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
+from store_fixtures import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
 
 from ablate.store import checkpoints, open_trial, sealed
 from ablate.store.repair import repair

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from worlds import rows_of
+from tiny_spaces import rows_of
 
 from ablate.store import checksummed_lines, claim, ledger, open_trial
 

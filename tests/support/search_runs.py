@@ -1,4 +1,4 @@
-"""Searches carried out for real: a design over the world of `worlds.py`, and the tables that it must end with."""
+"""Searches carried out for real: a design over the world of `tiny_spaces.py`, and the tables that it must end with."""
 
 from __future__ import annotations
 

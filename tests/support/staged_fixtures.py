@@ -9,7 +9,7 @@ from pathlib import Path
 
 from crashes import tables_of
 from rich.console import Console
-from worlds import write_world
+from tiny_spaces import write_world
 
 import ablate
 

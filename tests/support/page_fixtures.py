@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from report_worlds import BLOCK, LOSS, PEAK, TOKENS, finals, path, rules, trial
+from report_fixtures import BLOCK, LOSS, PEAK, TOKENS, finals, path, rules, trial
 
 from ablate.plan.plan import Alias, Comparison, Factors, Plan, Variant
 from ablate.report.page import PageRecord, ShownVariant

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from worlds import write_world
+from tiny_spaces import write_world
 
 METER = '''
 """Passes on what comes in; in training too large a batch is too much for it.

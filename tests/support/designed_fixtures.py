@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 from numpy.typing import NDArray
-from space_worlds import space
+from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from random import Random
 
-from report_worlds import LOSS, PEAK, TOKENS, finals, path, rules
+from report_fixtures import LOSS, PEAK, TOKENS, finals, path, rules
 
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from recipes import adamw, chosen
-from store_worlds import DOCUMENTS, RECIPE, STEPS, VARIANTS, VERSIONS, number, opened, plan, rows_at
+from store_fixtures import DOCUMENTS, RECIPE, STEPS, VARIANTS, VERSIONS, number, opened, plan, rows_at
 
 from ablate.plan.plan import Plan
 from ablate.space.metrics import Definition

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from worlds import write_world
+from tiny_spaces import write_world
 
 PLAIN = '''\
 """Plain: what PyTorch's own layers do, with their own starts."""
