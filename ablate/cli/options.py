@@ -15,7 +15,7 @@ SpaceFile = Annotated[
         metavar="SPACE", help="A space: its file or its name.", show_default=False, autocompletion=complete_space
     ),
 ]
-Profile = Annotated[str | None, typer.Option(help="A profile of the space, laid over it.")]
+Profile = Annotated[str | None, typer.Option(help="A profile of the space, such as smoke, laid over it.")]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value: recipe.steps=50.")]
 
 

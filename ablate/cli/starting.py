@@ -28,7 +28,7 @@ Example = Annotated[
 
 
 def init(name: Name = None, example: Example = None) -> None:
-    """Write a commented space to start from, or a copy of one that ships."""
+    """Write a commented space to start from, or a copy of an included one."""
     from ablate.space.template import write_space
 
     path = write_space(name, example=example)

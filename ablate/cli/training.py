@@ -32,13 +32,13 @@ def run(
     settings: Set = None,
     results: ResultsFolder = RESULTS,
     options: GivenOptions = NO_OPTIONS,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Train everything again, known results too.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Train everything again, including what has results.")] = False,
     plugin: Plugin = None,
     mlflow: Mlflow = None,
     no_mlflow: NoMlflow = False,
     json: Json = False,
 ) -> None:
-    """Train what the plan needs and is not known yet, and print the verdicts."""
+    """Train the trials of a plan that have no result yet, and print the verdicts."""
     from ablate import api
 
     where = api.ExecutorOptions(**options)
