@@ -14,13 +14,12 @@ from ablate.cli.manual import FOLDER, complete_topic, pages
 from ablate.errors import InputError
 from ablate.output import terminal
 
-pytestmark = pytest.mark.fast
-
 
 def docs(*words):
     return CliRunner().invoke(app, ["docs", *words], env={"COLUMNS": "100"})
 
 
+@pytest.mark.fast
 def test_it_lists_every_topic_with_the_question_it_answers():
     done = docs()
     assert done.exit_code == 0 and len(MANUAL) >= 15
@@ -30,6 +29,7 @@ def test_it_lists_every_topic_with_the_question_it_answers():
     assert [entry["topic"] for entry in listed] == list(MANUAL)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("topic", MANUAL)
 def test_a_page_opens_with_its_question_and_a_sentence(topic):
     page = pages()[topic]
@@ -46,6 +46,7 @@ def test_in_a_pipe_it_is_the_file_itself(topic):
     assert json.loads(docs(topic, "--json").stdout)["text"] == MANUAL[topic]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("topic", MANUAL)
 def test_on_a_terminal_it_is_laid_out_and_loses_no_word_of_its_headings(topic, monkeypatch):
     screen = terminal.Console(force_terminal=True, width=90, record=True)
@@ -60,6 +61,7 @@ def test_on_a_terminal_it_is_laid_out_and_loses_no_word_of_its_headings(topic, m
     assert max(map(len, shown.splitlines())) <= 90
 
 
+@pytest.mark.fast
 def test_an_unknown_topic_is_told_with_the_nearest():
     with pytest.raises(InputError, match="did you mean 'verdicts'") as told:
         manual.docs("verdict")
@@ -68,6 +70,7 @@ def test_an_unknown_topic_is_told_with_the_nearest():
     assert done.exit_code == 2 and "did you mean 'verdicts'?" in json.loads(done.stdout)["mistakes"][0]["way_out"]
 
 
+@pytest.mark.fast
 def test_a_word_that_is_no_topic_is_looked_for_in_the_pages():
     with pytest.raises(InputError, match=r"pages that mention it: .*measurements"):
         manual.docs("kurtosis")
@@ -76,6 +79,7 @@ def test_a_word_that_is_no_topic_is_looked_for_in_the_pages():
     assert "mention" not in str(told.value) and "`ablate docs`" in str(told.value)
 
 
+@pytest.mark.fast
 def test_topics_are_completed():
     assert complete_topic("s") == sorted(topic for topic in MANUAL if topic.startswith("s"))
     assert complete_topic("nothing") == []

@@ -13,8 +13,6 @@ import ablate
 from ablate.cli import main
 from ablate.errors import InputError
 
-pytestmark = pytest.mark.fast
-
 SPACES = sorted(path.stem for path in (ROOT / "spaces").glob("*.yaml"))
 
 
@@ -48,6 +46,7 @@ def here(tmp_path, monkeypatch):
     return folder
 
 
+@pytest.mark.fast
 def test_a_shipped_space_by_its_name_is_the_space_by_its_file(here):
     """It reads no text beside it either: whoever runs it by name has no say in what lies there."""
     for name in SPACES:
@@ -58,6 +57,7 @@ def test_a_shipped_space_by_its_name_is_the_space_by_its_file(here):
     assert [trial.id for trial in ablate.check(by_name).trials] == [t.id for t in ablate.check(by_file).trials]
 
 
+@pytest.mark.fast
 def test_check_says_which_file_a_name_meant(here, run):
     done = run("check", "op_vs_preln")
     assert done.code == 0, done.err
@@ -67,6 +67,7 @@ def test_check_says_which_file_a_name_meant(here, run):
     assert (quiet.out, quiet.err) == (done.out, "")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "words", [("show", "op"), ("diff", "pre_ln", "op"), ("list", "blocks"), ("check", "transformer")]
 )
@@ -91,6 +92,7 @@ def test_ones_own_file_comes_before_what_ships(here, run):
     assert ablate.load_grammar("transformer").count == 9
 
 
+@pytest.mark.fast
 def test_a_file_beside_one_is_found_as_one_in_the_folder_is(here, run):
     path = write_world(here, name="mine.yaml")
     assert ablate.load_space("mine").path == Path("mine.yaml")
@@ -101,6 +103,7 @@ def test_a_file_beside_one_is_found_as_one_in_the_folder_is(here, run):
     assert "d = 16" in shown.out, shown.err
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -123,6 +126,7 @@ def test_what_is_not_there_is_refused_with_the_nearest_names_and_the_way_out(wor
         assert text in done.err, done.err
 
 
+@pytest.mark.fast
 def test_a_name_climbs_nowhere(here):
     (here.parent / "secret.yaml").write_text((ROOT / "spaces" / "op_vs_preln.yaml").read_text(encoding="utf-8"))
     (here / "spaces").mkdir()
@@ -131,6 +135,7 @@ def test_a_name_climbs_nowhere(here):
             ablate.load_space(name)
 
 
+@pytest.mark.fast
 def test_the_command_that_writes_a_page_names_the_folder_of_results_where_it_is_another():
     from ablate.cli.console import page_of
 
@@ -138,6 +143,7 @@ def test_the_command_that_writes_a_page_names_the_folder_of_results_where_it_is_
     assert page_of("tiny", Path("my results"), Path("results")) == "ablate report tiny --results 'my results'"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("words", [("plan", "--nonsense"), ("nothing",), ("plan", "a", "b"), ("run", "--workers", "x")])
 def test_wrong_words_exit_with_2_like_any_other_mistake(run, words):
     done = run(*words)

@@ -17,8 +17,6 @@ from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 from ablate.testing import ComponentContract
 
-pytestmark = pytest.mark.fast
-
 PLAIN = "residual: [plain: {norm: none}]"
 NOISY = "residual: [plain: {norm: noisy_norm}]"
 
@@ -59,6 +57,7 @@ def disturb(seed):
     nn.Linear(3, 3)
 
 
+@pytest.mark.fast
 def test_whatever_ran_before_the_same_seed_gives_the_same_numbers(built):
     found = []
     for seed in (0, 1):
@@ -67,6 +66,7 @@ def test_whatever_ran_before_the_same_seed_gives_the_same_numbers(built):
     assert same(*found) and len(found[0]) == 6
 
 
+@pytest.mark.fast
 def test_building_draws_nothing_from_the_process(built):
     disturb(0)
     before = [torch.rand(2).tolist(), random.random(), np.random.rand()]
@@ -75,12 +75,14 @@ def test_building_draws_nothing_from_the_process(built):
     assert [torch.rand(2).tolist(), random.random(), np.random.rand()] == before
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("other", [{"seed": 4}, {"salt": 1}, {"layer": 2}], ids=str)
 def test_another_seed_salt_or_layer_gives_other_numbers(built, other):
     one, other = numbers(built(NOISY)), numbers(built(NOISY, **other))
     assert one.keys() == other.keys() and not any(torch.equal(one[name], other[name]) for name in one)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     "text", [f"{PLAIN}, mlp", "first_layer: [plain: {norm: none}]", "rms_norm, plain: {norm: none}, mlp", NOISY]
 )
@@ -89,6 +91,7 @@ def test_it_has_its_numbers_wherever_it_stands_and_whatever_is_in_it_or_around_i
     assert same(alone, {name: value for name, value in there.items() if ".norm." not in name})
 
 
+@pytest.mark.fast
 def test_two_at_one_place_differ_and_what_hands_on_a_slot_hands_on_its_numbers(built):
     block = built(
         "attention: {query: {plain: {norm: none}}, key: {plain: {norm: none}}, entropy: {qk_norm: noisy_norm}}"
@@ -103,6 +106,7 @@ def test_two_at_one_place_differ_and_what_hands_on_a_slot_hands_on_its_numbers(b
     assert not torch.equal(norms.query.weight, norms.key.weight)
 
 
+@pytest.mark.fast
 def test_in_every_type_they_are_the_same_rounded(built):
     single, double, half = (numbers(built(NOISY, dtype=t)) for t in (torch.float32, torch.float64, torch.bfloat16))
     constructed = [name for name in single if not name.endswith("shift")]
@@ -110,6 +114,7 @@ def test_in_every_type_they_are_the_same_rounded(built):
     assert same({name: value.bfloat16() for name, value in single.items()}, half)
 
 
+@pytest.mark.fast
 def test_on_meta_nothing_is_drawn(built):
     before = torch.get_rng_state()
     assert all(value.is_meta for value in numbers(built(NOISY, device="meta")).values())
@@ -125,6 +130,7 @@ def test_it_keeps_the_contract(plugin, written):
     Own().check_all()
 
 
+@pytest.mark.fast
 def test_it_is_constructed_on_the_cpu_and_moved_with_what_it_keeps_as_plain_tensors(built, monkeypatch):
     """Meta stands for a GPU here: built where it is to be, nothing would show where its numbers were drawn."""
     from ablate.compiler import compile

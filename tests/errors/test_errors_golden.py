@@ -85,7 +85,6 @@ SAYS_WHAT_IS_ACCEPTED = re.compile(
 """A message that says itself what may stand there needs no second line."""
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("case", CASES)
 def test_each_mistake_has_a_way_out_or_says_what_is_accepted(case: str) -> None:
     text = (FOLDER / case / "expected.txt").read_text(encoding="utf-8")

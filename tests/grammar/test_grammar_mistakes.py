@@ -46,7 +46,6 @@ def test_a_rule_used_twice_within_itself_is_no_recursion() -> None:
     assert grammar("seq(f): [residual: [$f]]\nblock: [$seq($seq(mlp))]").count == 1
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("rules", "said"),
     [

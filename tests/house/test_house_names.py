@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
+import functools
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import ablate
-
-pytestmark = pytest.mark.fast
 
 PACKAGE = Path(ablate.__file__).parent
 VAGUE = {"found", "one", "said", "asked", "it"}
@@ -59,6 +58,7 @@ def vague(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((f.lineno, f.id) for f in fields if isinstance(f, ast.Name) and f.id in VAGUE)
 
 
+@functools.cache
 def parsed() -> dict[str, ast.Module]:
     files = sorted(PACKAGE.rglob("*.py"))
     return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
@@ -75,6 +75,7 @@ def test_no_class_has_a_private_name():
     assert not classes & PRIVATE
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "names"),
     [

@@ -437,7 +437,6 @@ def check_runs(layout: Layout, before: Block, after: Block, split: bool, default
     assert [c.change for c in layout.contrasts] == [" × ".join(effect) for effect in factors.effects]
 
 
-@pytest.mark.fast
 @given(ends=apart() | pairs(), split=st.booleans(), design=DESIGNS)
 @examples
 def test_runs_are_subsets_of_the_edits_between_any_two_blocks(

@@ -87,7 +87,6 @@ def test_a_wrong_declaration_is_told_with_its_place(contract, old, new, said):
     assert said in str(refused.value) and "sparsity.py:" in str(refused.value), str(refused.value)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     "source",
     [

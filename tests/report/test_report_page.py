@@ -113,6 +113,7 @@ def test_it_can_be_heard(name: str) -> None:
     assert all(one["role"] == "img" and "aria-labelledby" in one for one in plots)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", EACH)
 def test_every_plot_says_where_its_numbers_are(name: str) -> None:
     titles = re.findall(r'<title id="[^"]+-about">([^<]+)</title>', page_of(name))

@@ -133,7 +133,6 @@ def test_yaml_is_read_by_the_safe_loader_alone():
     assert loaders == {"yaml.SafeLoader"}
 
 
-@pytest.mark.fast
 def test_torch_load_reads_no_code_and_numpy_no_objects():
     for path in ROOT.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -103,6 +103,7 @@ def test_a_name_that_is_made_to_resolve_here_is_refused(served, name):
     assert asked(served, search, Host=name.format(port=served))[0] == 403
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("origin", ["http://evil.example", "https://localhost.evil.example", "null"])
 def test_a_page_from_elsewhere_cannot_write_or_read(served, origin):
     body = json.dumps({"name": "stolen"}).encode()

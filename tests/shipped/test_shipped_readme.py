@@ -68,7 +68,6 @@ def test_every_statement_answers(words, results):
     assert len(done.stdout.splitlines()) >= 2
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("words", LOOKING, ids=" ".join)
 def test_every_look_at_blocks_shows_something(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -52,7 +52,6 @@ def test_the_document_is_as_it_was_written(tmp_path):
     }  # fmt: skip
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [

@@ -11,7 +11,6 @@ from ablate.space.design import Pruner, Search
 from ablate.space.load import load_space
 from ablate.space.space import Space
 
-pytestmark = pytest.mark.fast
 GRAMMAR = Path(__file__).parent.parent / "errors" / "grammars" / "small.yaml"
 
 
@@ -42,6 +41,7 @@ def searched(found: Space) -> Search:
     return found.design.search
 
 
+@pytest.mark.fast
 def test_what_is_left_out_comes_from_the_grammar(tmp_path: Path) -> None:
     found = space(tmp_path, WRITTEN)
     assert (found.design.kind, found.design.blocks, set(found.blocks)) == ("search", ("pre_ln",), {"pre_ln"})
@@ -57,6 +57,7 @@ def test_what_is_left_out_comes_from_the_grammar(tmp_path: Path) -> None:
     assert (search.budget.kind, search.budget.trials, search.budget.hours) == ("trials", 60, None)
 
 
+@pytest.mark.fast
 def test_what_is_said_lies_on_top(tmp_path: Path) -> None:
     found = space(tmp_path, WRITTEN, "design.search.sampler=evolution", "design.search.parallel=4", profile="long")
     search = searched(found)
@@ -64,11 +65,13 @@ def test_what_is_said_lies_on_top(tmp_path: Path) -> None:
     assert (search.budget.kind, search.budget.hours, search.budget.trials) == ("hours", 8.0, None)
 
 
+@pytest.mark.fast
 def test_another_design_takes_nothing_of_a_search(tmp_path: Path) -> None:
     assert space(tmp_path, WRITTEN, profile="path").design.search is None
     assert space(tmp_path, "{compare: [pre_ln, op]}").design.kind == "compare"
 
 
+@pytest.mark.fast
 def test_a_grammar_that_says_nothing_leaves_nothing_to_be_assumed(tmp_path: Path) -> None:
     bare = tmp_path / "bare.yaml"
     lines = GRAMMAR.read_text(encoding="utf-8").splitlines(keepends=True)
@@ -80,12 +83,14 @@ def test_a_grammar_that_says_nothing_leaves_nothing_to_be_assumed(tmp_path: Path
         space(tmp_path, WRITTEN, "grammar=bare.yaml")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("budget", ["{trials: null}", "{trials: 3, flops: null}"])
 def test_a_budget_of_nothing(tmp_path: Path, budget: str) -> None:
     with pytest.raises(InputError, match="a budget must have exactly one kind"):
         space(tmp_path, WRITTEN.replace("{trials: 60}", budget))
 
 
+@pytest.mark.fast
 def test_one_kind_of_pruner_takes_the_place_of_another(tmp_path: Path) -> None:
     hyperband = "design.search.pruner={hyperband: {first: 25%, factor: 2}}"
     asha = "design.search.pruner={asha: {first: 50%, factor: 3}}"
@@ -95,6 +100,7 @@ def test_one_kind_of_pruner_takes_the_place_of_another(tmp_path: Path) -> None:
     assert searched(space(tmp_path, WRITTEN, hyperband, "design.search.pruner=none")).pruner == "none"
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("first", "fits"), [("24%", False), ("25%", True), ("94%", True)])
 def test_a_rung_needs_an_evaluation_before_it(tmp_path: Path, first: str, fits: bool) -> None:
     settings = (f"design.search.pruner={{asha: {{first: {first}, factor: 2}}}}", "measure.evaluation.every=5")
@@ -105,6 +111,7 @@ def test_a_rung_needs_an_evaluation_before_it(tmp_path: Path, first: str, fits: 
         space(tmp_path, WRITTEN, *settings)
 
 
+@pytest.mark.fast
 def test_a_budget_in_trials_is_for_the_reference_and_one_block(tmp_path: Path) -> None:
     assert searched(space(tmp_path, WRITTEN, "design.search.budget={trials: 4}")).budget.trials == 4
     with pytest.raises(InputError, match="leaves none for proposals"):
@@ -112,6 +119,7 @@ def test_a_budget_in_trials_is_for_the_reference_and_one_block(tmp_path: Path) -
     assert searched(space(tmp_path, WRITTEN, "design.search.budget={trials: 3}", "seeds=1")).budget.trials == 3
 
 
+@pytest.mark.fast
 def test_no_more_are_confirmed_than_are_trained(tmp_path: Path) -> None:
     confirm = "design.search.confirm={blocks: 3, seeds: 2}"
     assert searched(space(tmp_path, WRITTEN, confirm, "design.search.budget={trials: 8}")).confirm != "none"
@@ -120,6 +128,7 @@ def test_no_more_are_confirmed_than_are_trained(tmp_path: Path) -> None:
     assert searched(space(tmp_path, WRITTEN, confirm, "design.search.budget={hours: 0.001}")).confirm != "none"
 
 
+@pytest.mark.fast
 def test_cmaes_has_one_objective(tmp_path: Path) -> None:
     with pytest.raises(
         InputError, match="cmaes supports one objective, and this search has 2: eval_loss, peak_kurtosis"
@@ -128,6 +137,7 @@ def test_cmaes_has_one_objective(tmp_path: Path) -> None:
     assert searched(space(tmp_path, WRITTEN.replace(", peak_kurtosis: min", ""), "design.search.sampler=cmaes"))
 
 
+@pytest.mark.fast
 def test_what_is_broken_elsewhere_is_said_there_alone(tmp_path: Path) -> None:
     settings = ("design.search.pruner={asha: {first: 1%, factor: 2}}", "recipe.steps=none")
     with pytest.raises(InputError) as refused:
@@ -147,6 +157,7 @@ def test_an_override_may_be_for_what_is_derived_alone(tmp_path: Path, address: s
         space(tmp_path, "{compare: [bare, also]}", bare[:-1] + ", also: [residual: [mlp]]}", *settings[1:])
 
 
+@pytest.mark.fast
 def test_an_override_that_nothing_derived_is_changed_by(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="nor any of 1,000 drawn from the grammar, has a part 'mpl'"):
         space(tmp_path, WRITTEN, "block={mpl.hidden: 2x}")
@@ -154,6 +165,7 @@ def test_an_override_that_nothing_derived_is_changed_by(tmp_path: Path) -> None:
         space(tmp_path, WRITTEN, "block={mlp.hidden: 4x}")
 
 
+@pytest.mark.fast
 def test_repetition_is_measured_where_a_derivation_names_it(tmp_path: Path) -> None:
     text = GRAMMAR.read_text(encoding="utf-8")
     rule = "  norm: [none, layer_norm, rms_norm]\n"

@@ -117,6 +117,7 @@ def test_it_does_not_stand_against_an_interval_without_it(tmp_path):
     assert op.verdict == "undecided" and "a difference was found at 5 seeds" in op.note and "no longer at" in op.note
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("difference", [0.5, -0.5])
 def test_nor_does_an_equivalence_against_one_beyond_its_margin(tmp_path, difference):
     trained(tmp_path, FIVE)
