@@ -63,6 +63,7 @@ def test_the_version_is_that_of_the_package():
     assert ablate.__version__ == version("ablate")
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_a_script_is_shown_for_a_shell_that_is_named(shell):
     script = run("--show-completion", shell)

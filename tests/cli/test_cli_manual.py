@@ -40,6 +40,7 @@ def test_a_page_opens_with_its_question_and_a_sentence(topic):
     )
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("topic", MANUAL)
 def test_in_a_pipe_it_is_the_file_itself(topic):
     assert docs(topic).stdout == (FOLDER / f"{topic}.md").read_text(encoding="utf-8")

@@ -77,6 +77,7 @@ def test_the_shipped_grammar_is_there_without_a_file(words, here, run):
     assert done.out and not done.err
 
 
+@pytest.mark.full
 def test_ones_own_file_comes_before_what_ships(here, run):
     own = Path("spaces") / "op_vs_preln.yaml"
     own.parent.mkdir()

@@ -94,6 +94,7 @@ def test_show_has_tree_equations_diagram_and_costs(tmp_path):
     assert (tmp_path / "op.svg").read_text(encoding="utf-8").startswith("<svg ")
 
 
+@pytest.mark.full
 def test_show_as_a_space_has_it():
     done = run("show", "op", "--space", "spaces/op_vs_preln.yaml")
     assert done.returncode == 0, done.stderr
@@ -120,18 +121,21 @@ def test_json_is_json_and_nothing_else(words):
     assert json.loads(done.stdout)
 
 
+@pytest.mark.full
 def test_the_probes_are_listed_with_what_they_mean():
     done = run("list", "probes", heavy=HEAVY - {"torch"})
     assert done.returncode == 0, done.stderr
     assert "kurtosis" in done.stdout and "arXiv:2405.19279" in done.stdout
 
 
+@pytest.mark.full
 def test_the_metrics_are_listed_with_the_probe_they_need():
     done = run("list", "metrics", "--json")
     assert done.returncode == 0, done.stderr
     assert {one["metric"]: one["probe"] for one in json.loads(done.stdout)}["peak_kurtosis"] == "kurtosis"
 
 
+@pytest.mark.full
 def test_a_block_that_is_not_there_is_told_by_those_near_it():
     done = run("show", "outlier_table2_pre_ln")
     assert done.returncode == 2

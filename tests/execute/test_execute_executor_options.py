@@ -125,6 +125,7 @@ def test_what_an_older_or_newer_version_kept_is_understood():
     assert ExecutorOptions.of({"executor": "ray", "priority": 3}) == ExecutorOptions(executor="ray")
 
 
+@pytest.mark.full
 def test_ranks_are_resumed_as_they_were_asked_for(space, tmp_path, monkeypatch):
     from ablate.execute.interrupt import Interrupt
 

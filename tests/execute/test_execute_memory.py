@@ -124,7 +124,7 @@ def test_it_follows_type_batch_width_context_and_depth(tmp_path, settings):
 OPTIMIZERS = ("adamw", "adam", "sgd", "lion", "muon", "soap")
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     "name", [*OPTIMIZERS[:2], *(pytest.param(name, marks=pytest.mark.full) for name in OPTIMIZERS[2:])]
 )

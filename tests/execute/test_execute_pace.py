@@ -108,6 +108,7 @@ def test_it_is_measured_again_where_all_is_to_be_fresh(tmp_path, quick, monkeypa
     assert read_step_times(results, Plans(models)) == again
 
 
+@pytest.mark.full
 def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, monkeypatch):
     results, models = world(tmp_path)
     monkeypatch.setattr(pacing, "pace", lambda *trials, **how: Pace(0.3, 0.1))

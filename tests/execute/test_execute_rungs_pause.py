@@ -115,6 +115,7 @@ def test_a_rung_at_the_end_is_the_end(space, tmp_path):
         assert carried_out(Task(trial=trial, folder=tmp_path, until=until))[-1] == Outcome("finished", 24)
 
 
+@pytest.mark.full
 def test_a_trial_in_parts_pauses_and_goes_on_in_parts(space, tmp_path):
     """What was begun in parts is not gone on with as a whole: the bits would be others, so it starts over."""
     trial = ablate.plan_space(space, results=tmp_path).plan.trials[0]

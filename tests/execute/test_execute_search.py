@@ -41,7 +41,7 @@ samplers = pytest.mark.parametrize("sampler", SAMPLERS)
 QUICK: tuple[str, ...] = ("random", "evolution", "tpe", "nsga2")
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @samplers
 @pytest.mark.parametrize("goals", [("min",), ("min", "max")], ids=["one", "two"])
 def test_the_same_seed_and_history_give_the_same_proposal(sampler: str, goals: tuple[Goal, ...]) -> None:
@@ -282,6 +282,7 @@ def test_the_budget_is_of_all_workers_together(workers: int) -> None:
     assert all(block_search.came(job.number) is not None for job in block_search.jobs)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("sampler", QUICK)
 def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: str) -> None:
     block_search = search(SMALL, sampler, trials=41)

@@ -97,6 +97,7 @@ f: [attention, mlp, {mlp: {activation: relu}}]
 block: [[residual: {gain: $gain, branch: [$norm, $f]}, residual: {gain: $gain, branch: [$norm, $f]}]]"""
 
 
+@pytest.mark.full
 def test_a_search_by_a_plugin_comes_to_a_better_answer_than_chance(tmp_path: Path) -> None:
     """40 trials on each of 8 surfaces over 729 derivations; and its best is the best there is on one of them at least,
     which 40 draws seldom find."""

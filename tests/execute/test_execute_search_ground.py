@@ -448,6 +448,7 @@ def test_a_share_of_what_is_no_number_is_an_error(tmp_path: Path) -> None:
         vetoing(tmp_path, "{start_loss: 110%}", *settings, **none)
 
 
+@pytest.mark.full
 def test_a_ground_without_a_batch(tmp_path: Path) -> None:
     counted_only = searching(tmp_path, "design.search.beforehand.veto={flops: 110%}")
     here = space_ground(counted_only, vocab_size=VOCABULARY, repetition=None)

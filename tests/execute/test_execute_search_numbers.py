@@ -83,7 +83,7 @@ def test_proposals_come_near_to_what_was_good(sampler: str) -> None:
     assert fmean(abs(index - 700) for index in others) > 90  # so that the first could fail
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("w", [1, 8])
 def test_cma_es_comes_near_to_what_is_good(w: int) -> None:
     """It learns from what it proposed itself, be it w results later."""

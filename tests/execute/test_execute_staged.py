@@ -125,6 +125,7 @@ def unfolded(space, planned, ended, finals):
 
 
 @pytest.mark.full
+@pytest.mark.full
 def test_what_is_seen_decides_and_not_when(calm):
     """Whatever else has ended already (another space asked for it), a look sees its own seeds alone."""
     path, results, _, _ = calm

@@ -145,6 +145,7 @@ def test_the_shipped_grammar_has_one_parameter_for_each_choice() -> None:
     )
 
 
+@pytest.mark.sampled(3)
 @kinds
 def test_mutation_reaches_each_other_derivation_of_a_subtree_equally(small: Grammar) -> None:
     k, rng, n = small.count // 2, random.Random(7), 4000

@@ -22,6 +22,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.maps}-{case.bias}-{case.scale}-{case.shape}")
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 def test_flex_equals_eager(case):

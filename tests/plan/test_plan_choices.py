@@ -42,6 +42,7 @@ def test_a_margin_of_whole_bits_is_told(tmp_path, margin, said):
     )
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(
     ("metric", "judged", "said"),
     [

@@ -437,6 +437,7 @@ def check_runs(layout: Layout, before: Block, after: Block, split: bool, default
     assert [c.change for c in layout.contrasts] == [" × ".join(effect) for effect in factors.effects]
 
 
+@pytest.mark.full
 @given(ends=apart() | pairs(), split=st.booleans(), design=DESIGNS)
 @examples
 def test_runs_are_subsets_of_the_edits_between_any_two_blocks(
@@ -518,6 +519,7 @@ def test_no_model_is_different_at_these_sizes(tmp_path: Path) -> None:
     assert text.count("error: ") == 1
 
 
+@pytest.mark.full
 def test_the_same_space_has_the_same_plan(tmp_path: Path) -> None:
     design = "{d_optimal: {from: pre_ln, to: sas, runs: 16}}"
     assert plan(space(tmp_path, design=design)) == plan(space(tmp_path, design=design))

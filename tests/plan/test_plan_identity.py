@@ -48,6 +48,7 @@ RENAMED = {
 }
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", RENAMED)
 def test_what_does_not_compute_is_not_in_it(tmp_path: Path, name: str) -> None:
     assert ids(space(tmp_path, **RENAMED[name])) == ids(space(tmp_path))
@@ -101,7 +102,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("setting", CHANGED)
 def test_what_computes_is_in_it(tmp_path: Path, setting: str) -> None:
     before, after = ids(space(tmp_path)), ids(space(tmp_path, setting))
@@ -182,6 +183,7 @@ def with_version(catalogue: Catalogue, kind: str, name: str, version: int) -> Ca
     return replace(catalogue, others={**catalogue.others, kind: changed})
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -201,6 +203,7 @@ def test_the_version_of_what_a_trial_uses_is_in_it(tmp_path: Path, kind: str, na
     assert trial_id(trial, with_version(CATALOGUE, kind, name, 7)) != trial.id
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("kind", "name"),
     [
@@ -226,6 +229,7 @@ def test_the_version_of_every_shared_part_is_in_it(tmp_path: Path, monkeypatch, 
     assert not set(ids(space(tmp_path))) & set(before)
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("part", KERNELS)
 def test_kernels_are_in_it_where_there_is_attention(tmp_path: Path, monkeypatch, part: str) -> None:
     mlp = {"blocks": "{one: [mlp], two: [residual: [mlp]]}", "design": "{compare: [one, two]}"}

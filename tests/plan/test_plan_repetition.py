@@ -78,6 +78,7 @@ def test_check_reads_no_corpus_and_says_what_it_does_not_know(world):
     assert values(session.check(load(world))) == {None}
 
 
+@pytest.mark.full
 def test_a_space_that_names_it_trains_at_what_was_measured(world, tmp_path):
     space = load(world, *NAMED)
     results = tmp_path / "results"

@@ -66,7 +66,7 @@ OTHER = {"betas": "[0.85, 0.95]", "recipe.optimizer.adamw.decays": "[biases]", "
          "attention.position": "none"}  # fmt: skip
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("address", "value", "said", "plain"), FIELDS, ids=[f"{field[0]} {field[1]}" for field in FIELDS]
 )

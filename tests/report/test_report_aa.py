@@ -69,6 +69,7 @@ def test_nothing_is_found_where_nothing_is_in_ten_thousand_sweeps(design):
     assert family_rate(design, MANY) <= bound(MANY)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("varies", [pytest.param(0.0, marks=pytest.mark.full), 3.0])
 def test_nor_in_a_factorial_however_much_effects_vary_over_seeds(varies):
     assert false_rate(designed("factorial", seeds=4), rules(), FEW, varies=varies) <= bound(FEW)
@@ -102,6 +103,7 @@ def test_looking_again_and_again_finds_nothing_in_ten_thousand_sweeps_either(des
     assert false_rate(designed(design, looks=LOOKS), rules(), MANY) <= bound(MANY)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("looks", [(), pytest.param((4, 8), marks=pytest.mark.full)])
 def test_nor_on_a_page_of_several_metrics(looks):
     plan = designed("compare", seeds=4, looks=looks)

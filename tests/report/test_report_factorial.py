@@ -45,6 +45,7 @@ def effects(summary: Summary) -> list[Effect]:
     return [effect for effect in summary.effects if effect.kind in ("main", "interaction")]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("log", [False, True])
 @pytest.mark.parametrize("lost", [0, 3])
 def test_an_effect_is_the_mean_of_its_least_squares_at_every_seed(log, lost):

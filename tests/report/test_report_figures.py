@@ -107,6 +107,7 @@ def test_nothing_is_left_in_a_colour_that_only_a_page_knows() -> None:
             assert not {value for value in INK.values() if value in svg.lower()}, name
 
 
+@pytest.mark.full
 def test_the_same_record_gives_the_same_bytes(forest: dict[str, bytes]) -> None:
     plot = plots_of(of_space(worlds.record()))["forest-eval_loss"]
     assert dict(files_of(plot, "forest-eval_loss")) == forest
@@ -208,6 +209,7 @@ def test_hostile_names_do_no_harm_in_any_file() -> None:
         assert not any(cell.startswith("=") for cell in cells)
 
 
+@pytest.mark.full
 def test_letters_that_the_font_lacks_are_written_out(recwarn: pytest.WarningsRecorder) -> None:
     plot = plots_of(hostile())["training-eval_loss"]
     assert dict(files_of(plot, "training"))

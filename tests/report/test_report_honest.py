@@ -155,6 +155,7 @@ def shown(name: str) -> str:
     return "\n".join(f"── {width} columns ".ljust(width, "─") + f"\n\n{render(screen, width)}" for width in WIDTHS)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", WORLDS)
 def test_answers(name, golden):
     golden(HONEST / f"{name}.txt", shown(name))
@@ -165,6 +166,7 @@ def test_no_answer_is_left_over():
     assert {file.stem for file in HONEST.glob("*.txt")} == {*WORLDS}
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("name", WORLDS)
 def test_nothing_is_cut_off_and_json_and_markdown_say_the_same(name):
     summary = WORLDS[name]()

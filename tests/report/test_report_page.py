@@ -126,7 +126,7 @@ def test_colours_are_those_of_the_page(name: str) -> None:
     assert not re.search(r"#(0[1-9a]){3}\b|#(1[0-5]){3}\b|#(2[0-7]){3}\b", page_of(name))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", EACH)
 def test_every_effect_is_on_both_pages_with_its_interval_and_verdict(name: str) -> None:
     found = WORLDS[name]()
@@ -206,6 +206,7 @@ def test_the_same_record_gives_the_same_page_in_every_process() -> None:
     assert page_of("whole") != page_of("partial")
 
 
+@pytest.mark.full
 def test_only_what_draws_loads_matplotlib() -> None:
     code = "import sys, ablate.report.page, ablate.cli.reporting; print('matplotlib' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -91,6 +91,7 @@ def test_no_golden_is_left_over() -> None:
     assert {file.name for file in GOLDEN.iterdir()} == expected
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("width", [80, 100, 120])
 @pytest.mark.parametrize("name", WORLDS)
 def test_nothing_is_cut_off(name: str, width: int) -> None:

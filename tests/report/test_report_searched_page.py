@@ -153,6 +153,7 @@ def test_the_same_record_gives_the_same_page_in_every_process() -> None:
     assert to_html(confirmed()) == page_of("confirmed") != page_of("plain")
 
 
+@pytest.mark.full
 def test_only_what_draws_loads_matplotlib() -> None:
     code = (
         "import sys, ablate.report.searched.sections, ablate.report.searched.screen; print('matplotlib' in sys.modules)"

@@ -98,6 +98,7 @@ def claims(summary: Summary) -> bool:
     return any(effect.improves or effect.verdict in ("worse", "worse_by_rank") for effect in summary.effects)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("n", "share"), [(5, 0.4), (8, 0.4), (8, 0.2)])
 def test_a_variant_whose_worst_seeds_diverge_is_not_called_better(n, share):
     found = [better(summary) for summary in judged(PAIR, n, share, times=250, every=False)]
@@ -292,6 +293,7 @@ def test_a_diverged_run_of_a_factorial_counts_for_each_edit_it_has_and_against_w
             assert effect.p >= of(some, "+qk_norm").p
 
 
+@pytest.mark.full
 def test_two_edits_that_each_lose_every_other_run_do_not_do_well_together():
     """Nothing is worse than lost: with ranks for it, what kills apart would be called a gain together."""
     plan = designed("{factorial: {from: pre_ln, to: op}}", seeds=9)

@@ -122,6 +122,7 @@ def test_its_own_page_can(served):
     assert headers.get("X-Frame-Options", headers.get("x-frame-options")) in ("SAMEORIGIN", "DENY")
 
 
+@pytest.mark.full
 def test_no_module_is_taken_from_the_results(served):
     assert not (served.folder / "code_has_run").exists()
     subprocess.run([sys.executable, "-m", "json.tool"], cwd=served.folder, stdin=subprocess.DEVNULL, check=False)

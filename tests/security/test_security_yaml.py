@@ -265,6 +265,7 @@ def test_an_include_stays_in_the_folder_of_its_grammar(world, name):
         api.load_grammar(path)
 
 
+@pytest.mark.full
 def test_the_command_line_says_it_as_an_error_of_the_input(world):
     path = world / "mine" / "space.yaml"
     path.write_text(text(grammar="inside.yaml", data='{corpus: {files: ["../secret/*/*.txt"]}}'))

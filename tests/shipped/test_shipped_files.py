@@ -65,6 +65,7 @@ def test_every_space_and_each_of_its_profiles_resolves(path):
 OFTEN = list(GRAMMAR.blocks)[::4]
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in GRAMMAR.blocks]
 )
@@ -73,7 +74,7 @@ def test_every_named_block_is_counted_right_and_takes_a_step(name):
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_block_that_a_space_brings_is_counted_right_and_takes_a_step(path):
     """Those that no grammar names, half-way models among them, and what is only let through with a warning."""

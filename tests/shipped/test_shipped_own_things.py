@@ -33,7 +33,7 @@ def example(request, tmp_path, monkeypatch):
     return request.param
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 def test_it_holds_the_contract(example):
     names: dict[str, object] = {}
     exec(code(example, "python")[1], names)

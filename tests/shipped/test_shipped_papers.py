@@ -56,6 +56,7 @@ def test_parameters_at_the_presets_of_the_papers(tmp_path, preset, vocabulary, b
     assert counted.parameters / 1e6 == pytest.approx(millions, abs=0.1)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("preset", GRAMMAR.presets)
 def test_every_preset_resolves(tmp_path, preset):
     named = GRAMMAR.presets[preset]

@@ -194,6 +194,7 @@ def test_without_others_nothing_is_told() -> None:
         assert "mlp" in api.catalogue()
 
 
+@pytest.mark.full
 def test_the_command_line_prints_it_as_a_note(tmp_path: Path) -> None:
     (tmp_path / "bad-1.dist-info").mkdir()
     (tmp_path / "bad-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: bad\nVersion: 1\n")

@@ -59,6 +59,7 @@ def test_there_are_statements():
     assert len(SQL) >= 7
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", SQL, ids=" ".join)
 def test_every_statement_answers(words, results):
     words = [word.replace("op_vs_preln", "tiny") for word in words]
@@ -68,6 +69,7 @@ def test_every_statement_answers(words, results):
     assert len(done.stdout.splitlines()) >= 2
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("words", LOOKING, ids=" ".join)
 def test_every_look_at_blocks_shows_something(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
@@ -169,6 +171,7 @@ def test_every_space_they_run_by_name_is_there(tmp_path, monkeypatch):
 RUNS = [words for words in COMMANDS if words[0] in ("run", "check", "list") and "--plugin" in words]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("words", RUNS, ids=" ".join)
 def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words, examples, monkeypatch):
     """`check` stands for `run`: all is read, and nothing trained."""

@@ -51,6 +51,7 @@ def test_settings_to_tune_are_listed_by_name(tmp_path):
     assert {field.name: field.values for field in found.fields} == {"lr": (1e-3, 1.0)}
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("fair", "said"),
     [

@@ -22,6 +22,7 @@ def refused(folder: Path, *settings: str, **sections: str | None) -> str:
     return str(found.value)
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_shipped_spaces_resolve_in_every_profile(path: Path) -> None:
     written = read_yaml(path)
@@ -156,6 +157,7 @@ def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> No
     assert text.count(f"--> {tmp_path / 'broken.yaml'}:") == 2
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize(
     ("section", "body", "said"),
     [

@@ -71,6 +71,7 @@ EMBEDDING, HEAD, INIT = "embedding {std: 0.02, scale: 50}", "head untied", "init
 PLAIN = ("0.02", "50", False, "{normal: {std: 0.02}}")
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("own", "expected", "told"),
     [

@@ -52,6 +52,7 @@ def test_the_document_is_as_it_was_written(tmp_path):
     }  # fmt: skip
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [

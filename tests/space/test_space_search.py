@@ -146,6 +146,7 @@ def test_what_is_broken_elsewhere_is_said_there_alone(tmp_path: Path) -> None:
     assert "recipe.steps" in str(refused.value)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("address", "value"), [("mlp_norm.eps", "1e-6"), ("attention_norm.scale", "false")])
 def test_an_override_may_be_for_what_is_derived_alone(tmp_path: Path, address: str, value: str) -> None:
     """`bare` has no norms, but what the grammar derives has."""

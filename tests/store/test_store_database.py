@@ -112,6 +112,7 @@ def test_it_can_be_rebuilt_from_the_journal(tmp_path):
     assert contents(tmp_path, but=()) == before
 
 
+@pytest.mark.full
 def test_a_damaged_or_foreign_file_is_filled_anew_and_that_is_said(tmp_path):
     fill(tmp_path)
     before, said = contents(tmp_path, but=()), []
@@ -156,6 +157,7 @@ def test_a_damaged_sealed_file_costs_its_own_trial_alone(tmp_path):
     ]
 
 
+@pytest.mark.full
 def test_more_seeds_and_a_second_space_share_trials(tmp_path):
     fill(tmp_path)
     trained = []

@@ -108,7 +108,7 @@ def test_full_while_a_trial_is_sealed(disk, expected):
     assert goes_on(disk, expected) == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("more", [-1_000_000, 0, 100_000, 600_000])
 def test_full_while_the_database_is_filled(disk, expected, more):
     """The copy does not fit, or DuckDB's log, or its blocks."""
@@ -156,7 +156,7 @@ except RefusedError as refused:
 """
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("limit", "file"), [(400, "journal"), (2000, "plans.jsonl"), (3000, "trials"), (1_000_000, "ablate.duckdb")]
 )

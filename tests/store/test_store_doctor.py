@@ -52,7 +52,7 @@ def test_a_folder_without_results_is_an_input_error(tmp_path):
 # Lines
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["outcomes", "plans"])
 def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
     path, before = folder / FILES[name], tables(folder)
@@ -84,6 +84,7 @@ def test_a_damaged_specification_is_lost_without_the_database(folder):
     assert repair(folder, dry_run=True).to_repair == ()
 
 
+@pytest.mark.full
 def test_a_line_of_a_later_version_is_left_as_it_is(folder):
     appender = Appender(folder / "outcomes.jsonl")
     appender.write([["verdict", 1], ["verdict", 2]])
@@ -105,7 +106,7 @@ def test_a_torn_line_is_cut_off(folder, name):
     assert repair(folder, dry_run=True).findings == ()
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
 @pytest.mark.parametrize("place", ["last", "middle"])
 def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place):
@@ -126,6 +127,7 @@ def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place
 # Sealed files
 
 
+@pytest.mark.full
 def test_a_damaged_file_whose_rows_the_database_has_is_sealed_anew(folder):
     path, digest = folder / FILES["sealed"], known(folder)["b20001"].digest
     flip(path, 200)
@@ -159,7 +161,7 @@ def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
     assert "b20001" in ledger.known_outcomes(folder)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("harm", ["another trial", "other rows", "other columns", "empty"])
 def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
     path = folder / FILES["sealed"]
@@ -185,6 +187,7 @@ def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
     assert len(known(folder)) == (4 if harm == "another trial" else 3)
 
 
+@pytest.mark.full
 def test_a_file_that_the_index_does_not_list_is_listed(folder):
     path = folder / "outcomes.jsonl"
     whole = path.read_bytes()
@@ -212,6 +215,7 @@ def test_a_lost_line_of_a_later_attempt_does_not_bring_the_earlier_one_back(fold
 # Segments and checkpoints
 
 
+@pytest.mark.full
 def test_a_damaged_segment_goes_on_from_the_checkpoint_above_the_damage(folder):
     path = folder / FILES["segment"]
     flip(path, path.stat().st_size - 100)
@@ -223,6 +227,7 @@ def test_a_damaged_segment_goes_on_from_the_checkpoint_above_the_damage(folder):
     assert (folder / "damaged" / path.name).exists()
 
 
+@pytest.mark.full
 def test_a_damaged_checkpoint_costs_its_trial_the_start(folder):
     flip(folder / FILES["checkpoint"], 3)
     found = only(folder)
@@ -234,6 +239,7 @@ def test_a_damaged_checkpoint_costs_its_trial_the_start(folder):
     mended(folder)
 
 
+@pytest.mark.full
 def test_a_checkpoint_of_nobody_is_deleted(folder):
     (folder / "checkpoints" / "a10000.20.pt").write_bytes(b"old")
     assert only(folder).what == "is of a trial that is not being trained"
@@ -250,7 +256,7 @@ def test_an_outcome_that_is_not_sealed_is_sealed(folder):
     assert ledger.known_outcomes(folder)[OPEN].kind == "bug"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("harm", ["headless", "already sealed"])
 def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
     path = folder / FILES["segment"]

@@ -36,7 +36,7 @@ def folder(half, tmp_path):
 # The DuckDB file
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -66,7 +66,7 @@ def test_a_database_that_does_not_say_what_the_journal_says_is_found_and_filled_
     assert tables(folder) == before
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("harm", ["gone", "garbage", "a block", "cut"])
 def test_a_database_that_cannot_be_read_is_filled_anew(folder, harm):
     before, path = tables(folder), folder / FILES["database"]
@@ -89,6 +89,7 @@ def test_tables_of_ones_own_are_no_fault(folder):
     assert repair(folder, dry_run=True).findings == ()
 
 
+@pytest.mark.full
 def test_every_trial_is_compared_also_in_several_batches(folder, monkeypatch):
     monkeypatch.setattr("ablate.store.repair.database.ROWS_AT_ONCE", 30)
     assert repair(folder, dry_run=True).findings == ()
@@ -100,6 +101,7 @@ def test_every_trial_is_compared_also_in_several_batches(folder, monkeypatch):
 # What lies about
 
 
+@pytest.mark.full
 def test_leftovers_of_a_killed_run_are_deleted(folder):
     for name in ("ablate.duckdb.new", "trials/c30001.parquet.new", "journal/c30001.jsonl.new"):
         (folder / name).write_bytes(b"half")
@@ -110,6 +112,7 @@ def test_leftovers_of_a_killed_run_are_deleted(folder):
     assert repair(folder, dry_run=True).findings == ()
 
 
+@pytest.mark.full
 def test_what_a_dead_worker_left_is_harmless_and_deleted(folder):
     path = folder / "running" / OPEN
     path.parent.mkdir()
@@ -146,6 +149,7 @@ def test_a_folder_in_which_a_worker_lives_is_only_looked_at(folder):
     mended(folder)
 
 
+@pytest.mark.full
 def test_what_may_only_be_unfinished_is_passed_over_while_a_run_writes(folder):
     with opened(folder) as results:
         results.begin(trial("c3", 0, id=OPEN))
@@ -193,6 +197,7 @@ def test_a_repair_looks_for_itself_and_reports_what_happened_since_a_dry_run(fol
 # MLflow
 
 
+@pytest.mark.full
 def test_the_mirror_is_looked_at_and_filled_anew_when_all_else_is_right(folder):
     (folder / FILES["database"]).unlink()
     rebuilt = []
@@ -242,6 +247,7 @@ def shown(findings):
     return console.export_text()
 
 
+@pytest.mark.full
 def test_only_what_was_done_reads_as_done(folder):
     (folder / "running").mkdir()
     (folder / "running" / OPEN).write_text(json.dumps({"pid": 1, "host": "h", "since": "2026-01-01", "step": 7}))

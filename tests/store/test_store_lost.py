@@ -63,7 +63,7 @@ def corpus(folder):
     return folder / "corpus"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["f00d.tokens", "f00d.json"])
 @pytest.mark.parametrize("harm", ["flipped", "cut", "empty"])
 def test_a_damaged_token_cache_is_found_and_put_aside(tmp_path, name, harm):

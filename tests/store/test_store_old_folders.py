@@ -64,6 +64,7 @@ def test_a_folder_of_510446e_is_whole_and_its_tables_are_filled(folder):
     assert {one.state for one in standings(folder)} == {"finished"}
 
 
+@pytest.mark.full
 def test_its_index_with_a_torn_last_line_is_made_good_from_what_was_sealed(folder):
     path = folder / ledger.OUTCOMES
     whole = path.read_bytes()
@@ -77,6 +78,7 @@ def test_its_index_with_a_torn_last_line_is_made_good_from_what_was_sealed(folde
     assert done.exit_code == 0 and path.read_bytes() == whole
 
 
+@pytest.mark.full
 def test_of_a_sealed_file_with_a_flipped_bit_it_says_what_is_lost(folder):
     path = folder / "trials" / f"{ENDED[0]}.parquet"
     flip(path, 200, 2)
@@ -110,6 +112,7 @@ def test_its_lost_plan_is_said_to_be_lost(folder):
     assert done.exit_code == 1
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("harm", "code", "last"), [
     (None, 0, "2 things repaired"),
     ("flip", 1, "1 thing lost: the next run trains it again"),

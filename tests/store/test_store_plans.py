@@ -76,6 +76,7 @@ def test_two_runs_of_a_space_with_other_settings_hide_nothing_of_each_other(twic
         assert ask(folder, f"SELECT max(n) FROM curves WHERE plan = '{id}'") == ((2,),)
 
 
+@pytest.mark.full
 def test_both_have_their_verdicts(twice):
     folder, first, second = twice
     for view in ("judged", "effects", "verdicts"):
@@ -145,6 +146,7 @@ def test_a_plan_is_kept_whole_with_when_it_was_first_seen(tmp_path):
     assert (variants, trials) == (3, 6) and before <= seen <= time.time()
 
 
+@pytest.mark.full
 def test_every_plan_of_a_lost_record_comes_back(twice):
     folder, first, second = twice
     before = contents(folder, but=("timings", "costs"))

@@ -79,7 +79,7 @@ def test_a_trial_that_is_trained_again_shows_its_new_rows_alone(tmp_path):
         assert query(tmp_path, "SELECT count(*) FROM metrics WHERE trial_id <> 'a10000'") == others
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("forgotten", [(), ("plans.jsonl",), ("plans.jsonl", "outcomes.jsonl")])
 def test_what_was_deleted_by_hand_is_not_shown(tmp_path, forgotten):
     fill(tmp_path)
@@ -126,7 +126,7 @@ def test_a_half_written_line_is_not_seen_and_not_touched(running):
     assert path.read_bytes().startswith(whole) and path.stat().st_size > len(whole)
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize(
     "sql",
@@ -152,7 +152,7 @@ def test_sql_cannot_write(running, live, sql):
     assert contents(folder) == before
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize("source", ["read_csv('{}')", "read_text('{}')", "'{}'", "read_blob('{}')", "glob('{}*')"])
 def test_sql_cannot_read_files(running, live, source):

@@ -137,6 +137,7 @@ def test_the_level_is_what_verdicts_are_made_by(folder):
     assert first.effects[1].verdict == "better"
 
 
+@pytest.mark.full
 def test_judged_second_the_same_numbers_decide_less(folder):
     judged_at(folder, (6, 7))
     second = judged_at(folder, (0, 1, 2))
@@ -157,6 +158,7 @@ def test_half_a_run_is_not_judged_and_spends_nothing(tmp_path):
     assert level_of(judged_at(tmp_path, FIVE)) == (1, 0.04)
 
 
+@pytest.mark.full
 def test_who_only_reads_gives_no_verdict_that_does_not_count(folder):
     judged_at(folder, (6, 7))
     with opened(folder) as results:

@@ -195,7 +195,7 @@ ATTACKS = {
 OFTEN = list(ATTACKS)[::4]
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("attack", [pytest.param(a, marks=() if a in OFTEN else pytest.mark.full) for a in ATTACKS])
 def test_of_every_attack_what_is_said_is_done(folder, attack):
     ATTACKS[attack](folder)
@@ -204,6 +204,7 @@ def test_of_every_attack_what_is_said_is_done(folder, attack):
     assert not [finding for finding in again.to_repair if finding.severity == "repaired"]
 
 
+@pytest.mark.full
 def test_all_attacks_at_once(folder):
     for attack, do in ATTACKS.items():
         if "gone" not in attack and "database" not in attack:

@@ -45,7 +45,7 @@ def without_copies(folder):
     path.write_bytes(b"".join(map(checksummed_lines.framed, bodies)))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("which", [0, 1, 2])
 def test_a_flipped_bit_in_a_run_loses_nothing(folder, which):
     asked = [request(1.0), request(2.0, "other"), request(3.0)]

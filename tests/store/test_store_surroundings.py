@@ -74,6 +74,7 @@ def test_a_database_open_for_writing_elsewhere_is_said_and_never_waited_for(fold
     assert repair(folder, dry_run=True).to_repair == ()
 
 
+@pytest.mark.full
 def test_a_reader_keeps_what_it_has_and_stops_nothing(folder, worlds):
     with another(READER, folder / FILES["database"]) as reader:
         assert ends_well(folder, worlds) == []
@@ -114,6 +115,7 @@ def test_a_second_driver_is_refused_and_works_when_the_first_was_killed(folder, 
         assert ends_well(folder, worlds) == []
 
 
+@pytest.mark.full
 def test_a_stale_text_in_the_lock_holds_nobody_up(folder, worlds):
     (folder / "lock").write_text(json.dumps({"pid": 1, "host": "elsewhere", "since": "2001-01-01T00:00:00+00:00"}))
     (found,) = repair(folder, dry_run=True).findings

@@ -278,6 +278,7 @@ def test_a_column_without_a_comment_would_be_found():  # the test above can fail
         assert connection.execute("SELECT comment FROM duckdb_columns() WHERE table_name = 't'").fetchall() == [(None,)]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("threads", [1, 4])
 def test_the_order_of_rows_and_the_number_of_threads_change_no_bit(folder, threads):
     before = contents(folder)

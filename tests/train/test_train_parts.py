@@ -152,7 +152,7 @@ def test_what_is_a_mean_over_tokens_or_of_parameters_is_exact(build, trial, data
     assert {metric for metric, _, _ in same} >= {*MEANS, "gain", "gain_rms", "gradient_norm"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize(("sequences", "within"), [(1, 0.5), (4, 0.1), (16, 0.03)])
 def test_how_far_kurtosis_is_off(build, trial, data, sequences, within):
     """In four parts of so many sequences of six tokens; the docstring of `microbatches.py` says these numbers."""
@@ -206,6 +206,7 @@ def test_divergence_in_any_part_names_what_the_whole_batch_names(build, trial, d
         assert actual.detail[name] == expected.detail[name]
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("until", [0, 4, 5, 13])
 def test_a_trial_pauses_once_its_rung_is_measured_and_goes_on_with_the_same_bits(build, trial, data, until):
     batches, made = Batches(data), trial("float32")
