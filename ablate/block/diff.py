@@ -25,7 +25,9 @@ from ablate.block.sites import places
 
 
 class Rank(IntEnum):
-    """The default order of edits on a path: those that stabilise training come before those that destabilise it."""
+    """The default order of edits on a path: those that stabilise training come before those that destabilise it, and
+    all of them before what changes around the block.
+    """
 
     REGULATE = 0
     RESCALE = 1
@@ -33,6 +35,7 @@ class Rank(IntEnum):
     CHANGE = 3
     REMOVE = 4
     UNREGULATE = 5
+    AROUND = 6
 
 
 @dataclass(frozen=True, slots=True)

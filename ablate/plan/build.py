@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count, islice
 from typing import TypeAlias
@@ -13,10 +13,11 @@ from ablate.errors import InputError
 from ablate.plan.addresses import pairing_notes
 from ablate.plan.choices import choice_notes
 from ablate.plan.constraints import constraint_notes
-from ablate.plan.designs import Contrast, DesignArm, Layout, lay_out
+from ablate.plan.designs import Contrast, DesignArm, Layout, arm_of, lay_out
 from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
-from ablate.plan.models import Models
+from ablate.plan.models import Models, TokenisedText
+from ablate.plan.pairing import unpaired_by
 from ablate.plan.plan import Comparison, Factors, Plan, Variant
 from ablate.plan.proposals import search_notes
 from ablate.plan.trial import HeldOut, Trial
@@ -24,6 +25,7 @@ from ablate.plan.tuned import Tuned, fields_of
 from ablate.source.problems import Problems
 from ablate.space.blocks import place_of_block
 from ablate.space.fair import Tune
+from ablate.space.metrics import BITS, NATS
 from ablate.space.space import Space
 
 FACTORIAL_SEEDS = 6
@@ -31,7 +33,13 @@ FACTORIAL_SEEDS = 6
 
 
 def build_plan(
-    space: Space, *, vocab_size: int, corpus: str, repetition: float | None = None, known: Known = NOTHING
+    space: Space,
+    *,
+    vocab_size: int,
+    corpus: str,
+    repetition: float | None = None,
+    read: Callable[[Space], TokenisedText] | None = None,
+    known: Known = NOTHING,
 ) -> Plan:
     """Build the plan of a space over a corpus, as in `Models`. Raises InputError where there is none.
 
@@ -39,7 +47,7 @@ def build_plan(
     and is open: proposals join the plan as they are made. A plan whose later trials depend on the results of earlier
     ones (see `Known`) is open too, and does not have those trials yet.
     """
-    models, problems = Models(space, vocab_size, corpus, repetition), Problems()
+    models, problems = Models(space, vocab_size, corpus, repetition, read), Problems()
     layout = lay_out(models, problems)
     _check_objective(space, problems)
     _check_reference(space, problems)
@@ -48,7 +56,7 @@ def build_plan(
     arms = _with_baseline(layout, space)
     costs = _costs(arms, models, problems)
     problems.raise_if_any()  # before identities, which assume that every expression has a value here
-    _check_different(layout, {arm.name: models.identity(arm.block) for arm in arms}, space, problems)
+    _check_different(layout, {arm.name: models.treatment(arm.block, arm.setting) for arm in arms}, space, problems)
     problems.raise_if_any()
     terms = fit(arms, models, known, problems)
     problems.raise_if_any()
@@ -71,6 +79,13 @@ def build_plan(
     trials += models.trials(ready, seeds, split)
     if noise is not None and baseline in ready:
         trials += models.trials([baseline, noise], _noise_seeds(space), split)
+    known_variants = {variant.id: variant for variant in variants}
+    comparisons = tuple(
+        _with_pairing(comparison, known_variants, models)
+        for comparison in _comparisons(layout, of, space, baseline, noise)
+    )
+    _check_losses(comparisons, known_variants, models, problems)
+    problems.raise_if_any()
     notes = (
         *constraint_notes(variants, space),
         *layout.notes,
@@ -79,6 +94,7 @@ def build_plan(
         *tuning_notes(space, variants),
         *models.notes,
         *pairing_notes(variants, baseline, space.grammar.catalogue),
+        *_unpaired_notes(comparisons, known_variants),
         *search_notes(space),
         *_few_seeds(layout, space, seeds),
         *choice_notes(variants, models),
@@ -89,7 +105,7 @@ def build_plan(
         design=space.design.kind,
         baseline=baseline.id,
         variants=(*variants, *([noise] if noise else [])),
-        comparisons=tuple(_comparisons(layout, of, space, baseline, noise)),
+        comparisons=comparisons,
         seeds=seeds,
         trials=tuple({trial.id: trial for trial in trials}.values()),
         notes=notes,
@@ -117,8 +133,8 @@ def _fold(fitted: Sequence[Fitted], models: Models) -> dict[str, list[Fitted]]:
     """Group arms that are trained identically by their identity, in order of first appearance."""
     folded: dict[str, list[Fitted]] = {}
     for arm in fitted:
-        steps = "not known yet" if arm.setting.open else arm.setting.steps or models.space.recipe.steps
-        folded.setdefault(digest([models.identity(arm.block, arm.setting), steps], 64), []).append(arm)
+        steps = "not known yet" if arm.setting.open else models.recipe(arm.setting).steps
+        folded.setdefault(digest([models.treatment(arm.block, arm.setting), steps], 64), []).append(arm)
     return folded
 
 
@@ -204,7 +220,7 @@ def _with_baseline(layout: Layout, space: Space) -> tuple[DesignArm, ...]:
     """Return the design's arms, with the block they are judged against if it is not one of them."""
     named = {arm.name for arm in layout.arms}
     against = space.judge.against
-    return layout.arms if against in named else (DesignArm(against, space.blocks[against]), *layout.arms)
+    return layout.arms if against in named else (arm_of(space, against), *layout.arms)
 
 
 def _costs(arms: Iterable[DesignArm], models: Models, problems: Problems) -> dict[str, Cost]:
@@ -214,7 +230,7 @@ def _costs(arms: Iterable[DesignArm], models: Models, problems: Problems) -> dic
     broken: dict[str, list[str]] = {}
     for arm in arms:
         try:
-            costs[arm.name] = models.cost(arm.block)
+            costs[arm.name] = models.cost(arm.block, arm.setting)
         except InputError as error:
             broken.setdefault(str(error), []).append(arm.name)
     for text, names in broken.items():
@@ -295,6 +311,44 @@ def _comparison(contrast: Contrast, of: Variants, terms: str) -> Comparison | No
         weights=kept,
         terms=terms,
     )
+
+
+def _with_pairing(comparison: Comparison, variants: Mapping[str, Variant], models: Models) -> Comparison:
+    """Return a comparison of two variants with what keeps them from seeing the same batches."""
+    if not (comparison.before in variants and comparison.after in variants):
+        return comparison
+    before, after = variants[comparison.before].setting, variants[comparison.after].setting
+    return replace(comparison, unpaired=unpaired_by(before, after, models))
+
+
+def _unpaired_notes(comparisons: Sequence[Comparison], variants: Mapping[str, Variant]) -> Iterator[str]:
+    """Describe, for each reason, which comparisons are not paired by seed."""
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for comparison in comparisons:
+        if comparison.unpaired:
+            between = f"{variants[comparison.before].name} and {variants[comparison.after].name}"
+            reasons.setdefault(comparison.unpaired, []).append(between)
+    for addresses, names in reasons.items():
+        differ = "differs" if len(addresses) == 1 else "differ"
+        yield (
+            f"not paired by seed, because {' and '.join(addresses)} {differ} and so do the "
+            f"batches: {'; '.join(dict.fromkeys(names))}: judged by Welch's t, which finds less than a paired test"
+        )
+
+
+def _check_losses(
+    comparisons: Sequence[Comparison], variants: Mapping[str, Variant], models: Models, problems: Problems
+) -> None:
+    """Refuse to judge nats per token across texts or tokenizers: they mean something else on each side."""
+    across = [c for c in comparisons if any(address.startswith("data.") for address in c.unpaired)]
+    space = models.space
+    if across and NATS in space.judge.metrics:
+        first = across[0]
+        names = f"{variants[first.before].name} and {variants[first.after].name}"
+        changed = " and ".join(address for address in first.unpaired if address.startswith("data."))
+        message = f"{NATS} of {names} cannot be compared: {changed} differs, and it is in nats per token"
+        notes = (f"judge {BITS}, which means the same for every tokenizer",)
+        problems.add(message, space.origins.key("judge", "metrics", NATS), notes=notes)
 
 
 def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:

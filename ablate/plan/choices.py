@@ -38,7 +38,7 @@ def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
     for name, judged in models.space.judge.metrics.items():
         yield from _wide_margin(name, judged, math.log(models.vocab_size), at_most.get(name))
     yield from _timed(models.space)
-    yield from _narrow(variants, models.space)
+    yield from _narrow(variants, models)
     yield from _left_to_the_grammar(models.space)
     catalogue = models.space.grammar.catalogue
     bare = [v.name for v in variants if _without_positions(models.architecture(v.block, v.setting), catalogue)]
@@ -107,12 +107,12 @@ def _timed(space: Space) -> Iterator[str]:
         )
 
 
-def _narrow(variants: Sequence[Variant], space: Space) -> Iterator[str]:
+def _narrow(variants: Sequence[Variant], models: Models) -> Iterator[str]:
     """Warn about hidden layers with fewer units than the model's width, unless a match made them so."""
     narrow: dict[tuple[int, int], list[str]] = {}
     for variant in variants:
-        width = variant.setting.width or space.model.width
-        written = () if _matched_by_hidden(variant, space) else walk(variant.block)
+        width = variant.setting.width or models.at(variant.setting.changes).model.width
+        written = () if _matched_by_hidden(variant, models.space) else walk(variant.block)
         sizes = {value for node in written for field, value in node.fields if field == "hidden"}
         for units in sorted(size.units for size in sizes if isinstance(size, Size) and size.units is not None):
             if units < width:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 
 from ablate.block.architecture import Architecture
 from ablate.block.cost import Cost
@@ -18,8 +18,20 @@ from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
 from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, block_at, recipe_at
+from ablate.source.problems import Problems
+from ablate.space.changed import with_changes
 from ablate.space.documents import Recipe
 from ablate.space.space import Space
+from ablate.space.variants import Changes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenisedText:
+    """What a plan knows of a corpus: its vocabulary, its fingerprint and, where measured, its repetition."""
+
+    vocab_size: int
+    fingerprint: str
+    repetition: float | None = None
 
 
 @dataclass(frozen=True)
@@ -27,13 +39,17 @@ class Models:
     """A space over a corpus of that vocabulary and fingerprint.
 
     `repetition` is that measured on the corpus, None where the corpus was not read: models that use it are then checked
-    with the value that Zipf's law predicts (arXiv:2403.09635, App. A.1), and `notes` say so.
+    with the value that Zipf's law predicts (arXiv:2403.09635, App. A.1), and `notes` say so. `read` returns the text of
+    a space whose treatments change its data or context.
     """
 
     space: Space
     vocab_size: int
     corpus: str
     repetition: float | None = None
+    read: Callable[[Space], TokenisedText] | None = field(default=None, repr=False, compare=False)
+    _changed: dict[Changes, Space] = field(default_factory=dict, repr=False, compare=False)
+    _texts: dict[Changes, TokenisedText] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -41,29 +57,60 @@ class Models:
         if not self.space.names_repetition:
             return ()
         if self.repetition is None:
-            expected = f"{self._expected:.4f}, as predicted by Zipf's law"
+            expected = f"{_expected(self.vocab_size):.4f}, as predicted by Zipf's law"
             return (f"repetition is not known before the corpus is read: checked with {expected}",)
         length = f"{self.space.model.context} tokens of the training split"
         return (f"repetition, measured in sequences of {length}: {self.repetition:.4f}",)
 
+    def at(self, changes: Changes) -> Space:
+        """Return the space with these changes; InputError where it refuses them together."""
+        if not changes:
+            return self.space
+        if changes not in self._changed:
+            problems = Problems()
+            changed = with_changes(self.space, self.space.written_changes(changes), problems)
+            problems.raise_if_any()
+            assert changed is not None
+            self._changed[changes] = changed
+        return self._changed[changes]
+
+    def text(self, changes: Changes) -> TokenisedText:
+        """Return the text that a treatment with these changes is trained on."""
+        changed = self.at(changes)
+        context = changed.model.context != self.space.model.context and changed.names_repetition
+        if changed.data == self.space.data and not context:
+            return TokenisedText(vocab_size=self.vocab_size, fingerprint=self.corpus, repetition=self.repetition)
+        if changes not in self._texts:
+            assert self.read is not None, "a plan with other texts is built with a way to read them"
+            self._texts[changes] = self.read(changed)
+        return self._texts[changes]
+
     def architecture(self, block: Block, setting: Setting = PLAIN) -> Architecture:
-        """Return the model around a block, with the values that tuning chose."""
-        repetition = None
-        if self.space.names_repetition:
-            repetition = self._expected if self.repetition is None else self.repetition
-        plain = self.space.architecture(block_at(self.space, block, setting.tuned), self.vocab_size, repetition)
+        """Return the model around a block, with the changes of a treatment and the values that tuning chose."""
+        space, text, repetition = self.at(setting.changes), self.text(setting.changes), None
+        if space.names_repetition:
+            repetition = _expected(text.vocab_size) if text.repetition is None else text.repetition
+        plain = space.architecture(block_at(space, block, setting.tuned), text.vocab_size, repetition)
         sizes = plain.sizes
         layers, width = setting.layers or sizes.n_layers, setting.width or sizes.d_model
         return dataclasses.replace(plain, sizes=dataclasses.replace(sizes, n_layers=layers, d_model=width))
 
     def recipe(self, setting: Setting = PLAIN) -> Recipe:
         """Return the recipe of a model under a setting."""
-        recipe = recipe_at(self.space, setting.tuned)
+        recipe = recipe_at(self.at(setting.changes), setting.tuned)
         return recipe.model_copy(update={"steps": setting.steps or recipe.steps})
 
     def identity(self, block: Block, setting: Setting = PLAIN) -> str:
         """Return a hash that is equal for blocks that are the same model, at the sizes of the space or setting."""
         return digest(model_identity(self.architecture(block, setting), self.space.grammar.catalogue), 64)
+
+    def treatment(self, block: Block, setting: Setting = PLAIN) -> str:
+        """Return a hash that is equal for what is the same model, trained in the same way on the same text."""
+        model = self.identity(block, setting)
+        changed = self.at(setting.changes)
+        if (changed.recipe, changed.data) == (self.space.recipe, self.space.data):
+            return model
+        return digest([model, changed.recipe.model_dump(mode="json"), changed.data.model_dump(mode="json")], 64)
 
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
         """Compute parameters and FLOPs; InputError where a component cannot be built at these sizes."""
@@ -84,7 +131,9 @@ class Models:
         catalogue = self.space.grammar.catalogue
         mark, trained = fingerprint(block, catalogue), block_at(self.space, block, setting.tuned)
         if not setting.plain:
-            own = [setting.layers, setting.width, setting.steps, setting.salt, *(["open"] if setting.open else [])]
+            own: list[object] = [setting.layers, setting.width, setting.steps, setting.salt]
+            own += ["open"] if setting.open else []
+            own += [[address, value] for address, value in setting.changes]
             mark = digest([mark, *own], len(mark))
         return Variant(
             id=mark,
@@ -114,14 +163,16 @@ class Models:
         architectures = {variant.id: self.architecture(variant.block, variant.setting) for variant in variants}
         models = {id: computed(architecture, catalogue) for id, architecture in architectures.items()}
         recipes = {variant.id: self.recipe(variant.setting) for variant in variants}
+        spaces = {variant.id: self.at(variant.setting.changes) for variant in variants}
+        texts = {variant.id: self.text(variant.setting.changes) for variant in variants}
         for seed in seeds:
             for variant in variants:
                 trial = Trial(
                     id="",
                     variant=variant.id,
                     architecture=architectures[variant.id],
-                    data=space.data,
-                    corpus=self.corpus,
+                    data=spaces[variant.id].data,
+                    corpus=texts[variant.id].fingerprint,
                     folder=str(space.folder),
                     recipe=recipes[variant.id],
                     measure=space.measure,
@@ -137,6 +188,6 @@ class Models:
                     conditions=conditions_of(trial, training),
                 )
 
-    @property
-    def _expected(self) -> float:
-        return min(1.0, math.pi**2 / (6 * math.log(max(2, self.vocab_size)) ** 2))
+
+def _expected(vocab_size: int) -> float:
+    return min(1.0, math.pi**2 / (6 * math.log(max(2, vocab_size)) ** 2))

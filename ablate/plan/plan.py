@@ -56,7 +56,8 @@ class Comparison:
     `kind` is `edit` (one edit), `baseline` (against the judge's baseline), `noise` (the baseline against itself with
     another initialisation: nothing changes, so any difference is noise), or, in a factorial, `main` or `interaction`.
     The last two, and the interactions of other designs, are not differences of two variants: `weights` has the weight
-    of each variant in a sum, and `before` and `after` are empty. `terms` names the terms of fairness.
+    of each variant in a sum, and `before` and `after` are empty. `terms` names the terms of fairness. `unpaired` are
+    the addresses that keep the two variants from seeing the same batches at one seed (see `plan/pairing.py`).
 
     The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. The interaction
     of two edits is how much the effect of one changes when the other is present.
@@ -69,6 +70,7 @@ class Comparison:
     after: str
     weights: tuple[tuple[str, float], ...] = ()
     terms: str = ""
+    unpaired: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         under = f" under {self.terms}" if self.terms else ""

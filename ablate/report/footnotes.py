@@ -22,6 +22,8 @@ COVERED = (
     "an interval covers what varies over seeds: initialisation, the order of the data and the choice of held-out text; "
     "all variants of one seed share its batches and its evaluation windows"
 )
+UNPAIRED = "where both sides see other batches (another batch size, context or text) they are two samples, by Welch's t"
+"""What holds of comparisons that are not paired by seed."""
 COVERED_ELSEWHERE = (
     "an interval covers what differs between the seeds of the table; whether the runs of one seed share everything "
     "else is known only to whoever trained them"
@@ -125,6 +127,11 @@ def definitions(summary: Summary, computed: Mapping[str, str]) -> list[str]:
 _LOG_LEVEL = "; where differences are ratios, the geometric mean ×÷ the geometric sd"
 
 
+def any_unpaired(summary: Summary) -> bool:
+    """Return whether any comparison is of two samples that are not paired by seed."""
+    return any(effect.method == "welch" for effect in summary.effects)
+
+
 def _difference(summary: Summary) -> Iterator[str]:
     confidence = percent(summary.confidence)
     methods = {effect.method for effect in summary.effects if effect.low is not None}
@@ -134,7 +141,7 @@ def _difference(summary: Summary) -> Iterator[str]:
         standing = any(_stands(effect, summary) for effect in summary.effects)
         stood = ", or those of the judgement whose verdict stands" if standing else ""
         pairs = f"paired over the n seeds that finished on both sides (in brackets where they are fewer{stood})"
-        yield f"difference: {after}, {pairs}"
+        yield f"difference: {after}, {pairs}{f'; {UNPAIRED}' if any_unpaired(summary) else ''}"
     yield from _intervals(summary, confidence, methods)
     if "main" in kinds:
         yield (
@@ -146,7 +153,8 @@ def _difference(summary: Summary) -> Iterator[str]:
         beyond = "what edits do together beyond the sum of what each does without the other"
         yield f"interaction: {INTERACTIONS.get(summary.design.split(' ')[0].rstrip(','), beyond)}{ratios}"
     if methods - {"pooled"}:
-        yield COVERED_ELSEWHERE if summary.elsewhere else COVERED
+        shared = f"{COVERED}, unless its batch size, context or text differs" if any_unpaired(summary) else COVERED
+        yield COVERED_ELSEWHERE if summary.elsewhere else shared
     if summary.anova:
         yield "analysis of variance: each sum of squares is that of a term given all others; p is not adjusted"
     if any(line.term == "error" for line in summary.anova):

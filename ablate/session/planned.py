@@ -17,6 +17,7 @@ from ablate.plan.proposals import most_trials
 from ablate.plan.trial import Trial
 from ablate.report import wording
 from ablate.session.stages import Stage, has_time_budget
+from ablate.space.documents import Data
 from ablate.space.metrics import BITS, NATS, judgeable
 from ablate.space.space import Space
 from ablate.space.streamed import needed_bytes
@@ -41,7 +42,12 @@ class Plans:
                 return plan
         models = self.models
         plan = build_plan(
-            models.space, vocab_size=models.vocab_size, corpus=models.corpus, repetition=models.repetition, known=known
+            models.space,
+            vocab_size=models.vocab_size,
+            corpus=models.corpus,
+            repetition=models.repetition,
+            read=models.read,
+            known=known,
         )
         self._built.append((known, plan))
         return plan
@@ -82,11 +88,17 @@ class Planned:
 
     @property
     def epochs(self) -> tuple[Epochs, ...]:
-        """How much of the text the training of each kind of trial reads, in ascending order."""
-        seq_len, held = self.space.model.context, self.corpus.train.tokens
-        recipes = [trial.recipe for trial in self.plan.trials] or [self.space.recipe]
-        windows = sorted({recipe.steps * recipe.batch for recipe in recipes})
-        return tuple(Epochs(windows=each, seq_len=seq_len, held=held) for each in windows)
+        """How much of the space's text the training of each kind of trial reads, in ascending order."""
+        context, held = self.space.model.context, self.corpus.train.tokens
+        reads = {(self.space.recipe.steps * self.space.recipe.batch, context)}
+        if trials := [trial for trial in self.plan.trials if trial.data == self.space.data]:
+            reads = {(trial.recipe.steps * trial.recipe.batch, trial.architecture.sizes.seq_len) for trial in trials}
+        return tuple(Epochs(windows=windows, seq_len=seq_len, held=held) for windows, seq_len in sorted(reads))
+
+    @property
+    def texts(self) -> tuple[Data, ...]:
+        """The texts that trials are trained on: that of the space first, then those of its treatments."""
+        return tuple(dict.fromkeys([self.space.data, *(trial.data for trial in self.plan.trials)]))
 
     @property
     def read(self) -> tuple[str, ...]:

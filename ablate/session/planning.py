@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +18,7 @@ from ablate.errors import AblateError, InputError, RefusedError
 from ablate.execute.policy import FAILED, is_settled
 from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
-from ablate.plan.models import Models
+from ablate.plan.models import Models, TokenisedText
 from ablate.plan.plan import Plan
 from ablate.plan.trial import HeldOut
 from ablate.session.planned import Planned, Plans
@@ -46,7 +47,7 @@ def check(space: Space, *, files: bool = True) -> Plan:
     """
     errors: list[AblateError] = []
     try:
-        plan = build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="")
+        plan = build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="", read=_unread)
     except InputError as error:
         errors.append(error)
     try:
@@ -84,13 +85,32 @@ def plan_space(
     """
     check(space)  # so that a mistake in the space is reported before its corpus is read
     folder = Path(results)
-    held_out = _held_out(space)
-    with corpus_located(space):
-        corpus = fingerprint(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
-        check_corpus(corpus, space.model.context, space.recipe.batch, space.measure.evaluation.windows, held_out)
+    corpus = _report(space, cache_of(folder))
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
-    plans = Plans(Models(space, corpus.vocab_size, corpus.fingerprint, repetition))
+    read = partial(_read, cache=cache_of(folder))
+    plans = Plans(Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read))
     return plan_from(plans, corpus, results=folder, limit=limit, outcomes=outcomes)
+
+
+def _report(space: Space, cache: Path) -> CorpusReport:
+    """Return the report on the corpus of a space; RefusedError where it is too small for the space."""
+    with corpus_located(space):
+        corpus = fingerprint(space.data, space.folder, cache, space.grammar.catalogue)
+        windows = space.measure.evaluation.windows
+        check_corpus(corpus, space.model.context, space.recipe.batch, windows, _held_out(space))
+    return corpus
+
+
+def _read(space: Space, cache: Path) -> TokenisedText:
+    """Return the text of a space that a treatment has changed."""
+    corpus = _report(space, cache)
+    repetition = _repetition(space, cache) if space.names_repetition else None
+    return TokenisedText(vocab_size=corpus.vocab_size, fingerprint=corpus.fingerprint, repetition=repetition)
+
+
+def _unread(space: Space) -> TokenisedText:
+    """Return what is known of a text before it is read."""
+    return TokenisedText(vocab_size=vocab_size_of(space.data.tokenizer), fingerprint="")
 
 
 def plan_from(

@@ -139,7 +139,9 @@ def _train(
     from ablate.execute.executors import build_executor  # loads torch, which a run that trains nothing does not need
 
     # Once here, rather than in all workers at the same time.
-    prepare(planned.space.data, planned.space.folder, cache_of(store.folder), planned.space.grammar.catalogue)
+    space = planned.space
+    for data in planned.texts:
+        prepare(data, space.folder, cache_of(store.folder), space.grammar.catalogue)
     outcomes = store.outcomes()
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
     say = line_writer(console)

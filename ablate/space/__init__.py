@@ -21,6 +21,9 @@
     samplers.py     declarations of samplers
     streamed.py     how many bytes of a streamed corpus are read
     blocks.py       the blocks that a space names
+    variants.py     named treatments: a block, and what is changed around it
+    changed.py      a space with values changed at some of its addresses
+    dotted.py       dotted keys: their words, each at its place
     constraints.py  constraints that a space lets through with a warning
     override.py     `block:`, overrides of every block of the design and of those a search derives
     space.py        Space: the resolved whole

@@ -15,16 +15,20 @@ from ablate.source.problems import Problems, quote
 from ablate.space.design import Design
 from ablate.space.documents import Judge
 from ablate.space.override import FurtherBlocks, Override, apply_overrides, read_overrides
+from ablate.space.variants import NamedVariant, read_variants
 
 DRAWN = 1_000
 """How many blocks of a search are drawn to see whether an override has an effect."""
 
 
 class Blocks(NamedTuple):
-    """The blocks that a space names, with its overrides applied, by name; and those overrides, for derived blocks."""
+    """The blocks that a space names, with its overrides applied, by name; those overrides, for derived blocks; and the
+    variants, whose blocks are among the named.
+    """
 
     named: dict[str, Block]
     overrides: tuple[Override, ...]
+    variants: dict[str, NamedVariant]
 
 
 def read_blocks(
@@ -35,9 +39,10 @@ def read_blocks(
     warned: frozenset[str],
     problems: Problems,
 ) -> Blocks | None:
-    """Read the blocks that design and judge name; None if one is unknown.
+    """Read the blocks that design and judge name, and the variants; None if one is unknown.
 
-    `warned` holds the names of the constraints that may be broken.
+    A variant has the block that it names, with the fields it sets there. `warned` holds the names of the constraints
+    that may be broken.
     """
     overrides = read_overrides(located.get("block"), problems)
     written, broken = located.get("blocks"), len(problems)
@@ -45,20 +50,34 @@ def read_blocks(
     if design is None:
         return None
     known = {**{name: named.block for name, named in grammar.blocks.items()}, **own}
+    declared = located.get("variants")
+    variants = read_variants(declared, known, problems)
     wanted = dict.fromkeys((*design.blocks, *((judge.against,) if judge is not None else ())))
-    own_names = {str(name) for name in written} if isinstance(written, Mapping) else set()  # broken ones too
-    missing = [name for name in wanted if name not in known and name not in own_names]
-    for name in missing:
+    sections = [section for section in (written, declared) if isinstance(section, Mapping)]
+    own_names = {str(name) for section in sections for name in section}  # broken ones too
+    missing = {name: place_of_block(located, name) for name in wanted if name not in known and name not in own_names}
+    missing |= {
+        str(v.block.value): v.block.span for v in variants.values() if v.block.value not in {*known, *own_names}
+    }
+    for name, place in missing.items():
         message, command = f"unknown block {quote(name)}", grammar.listing("blocks")
-        problems.add_unknown(message, place_of_block(located, name), name, known, "blocks", command=command)
+        problems.add_unknown(message, place, name, (*known, *variants), "blocks", command=command)
+    for variant in variants.values():
+        if variant.block.value in variants:
+            notes = ("name a block, and set all that differs from it",)
+            problems.add(f"variant {variant.name} names another variant as its block", variant.block.span, notes=notes)
     if len(problems) > broken:
         return None
-    chosen = {name: known[name] for name in wanted}
+    of = {name: str(variants[name].block.value) if name in variants else name for name in wanted}
+    chosen = {name: known[block] for name, block in of.items()}
     presets = [preset.sections.span.source for preset in grammar.presets.values()]
     drawn = (
         None if design.search is None else FurtherBlocks(cache(lambda: _drawn(grammar)), grammar.reader_for(Problems()))
     )
-    changed = apply_overrides(chosen, overrides, grammar.reader_for(problems), presets, drawn)
+    reader = grammar.reader_for(problems)
+    changed = apply_overrides(chosen, overrides, reader, presets, drawn)
+    for name in set(changed) & set(variants):
+        changed |= apply_overrides({name: changed[name]}, variants[name].overrides, reader, alone=True)
     for name, block in changed.items():
         for constraint in grammar.broken(block):
             if constraint.name not in warned:
@@ -68,7 +87,7 @@ def read_blocks(
                     place_of_block(located, name),
                     notes=(f"because {constraint.because}", *([] if search else [constraint.let_through])),
                 )
-    return Blocks(changed, overrides)
+    return Blocks(changed, overrides, variants)
 
 
 def _drawn(grammar: Grammar) -> tuple[Block, ...]:

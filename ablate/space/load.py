@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from ablate.block.catalogue import Catalogue
@@ -15,6 +16,7 @@ from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
+from ablate.space.changed import check_changes, with_changes
 from ablate.space.constraints import read_warned
 from ablate.space.corpora import CorpusSpec
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
@@ -27,7 +29,7 @@ from ablate.space.streamed import streamed
 from ablate.space.ways import HINTS
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
-OPTIONAL = ("preset", "block", "blocks", "constraints", "fair", "noise", "profiles")
+OPTIONAL = ("preset", "block", "blocks", "variants", "constraints", "fair", "noise", "profiles")
 PRESET = ("model", "data", "recipe", "measure", "judge", "block", "seeds", "threads", "fair", "noise")
 """The sections that a preset may have; the others are the question itself."""
 
@@ -55,9 +57,23 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     located = lay_on_grammar(lay_preset(grammar, written, corpora, problems), written, corpora)
     _check_missing(located, problems)
     space = _space(located, path, profile, tuple(settings), grammar, problems)
+    if space is not None and not len(problems):
+        check_changes(space, problems)
     problems.raise_if_any()
     assert space is not None
-    return space
+    return _searched_from_variant(space)
+
+
+def _searched_from_variant(space: Space) -> Space:
+    """Return a space whose search starts from a variant with the changes of that variant, for all that it proposes."""
+    search = space.design.search
+    if search is None or not space.changes_of(search.from_):
+        return space
+    problems = Problems()
+    changed = with_changes(space, space.variants[search.from_].changes, problems)
+    problems.raise_if_any()
+    assert changed is not None
+    return replace(changed, variants={})
 
 
 def check_presets(grammar: Grammar, problems: Problems) -> None:
@@ -127,6 +143,7 @@ def _space(
         threads=threads,
         located=located,
         warned=warned,
+        variants=blocks.variants,
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping as Map
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -23,6 +23,7 @@ from ablate.space.fair import Fair
 from ablate.space.origin import Origins
 from ablate.space.override import Override
 from ablate.space.paths import from_elsewhere
+from ablate.space.variants import Change, Changes, NamedVariant, changes_in
 
 REPETITION = "repetition"
 """A size that is measured on the corpus, and only for models that name it."""
@@ -45,7 +46,8 @@ class Space:
     with the `overrides` applied; the overrides also apply to blocks that a search derives. `located` is the resolved
     space (file, profile, --set and the grammar's defaults), and `origins` says where each value was written. With
     `auto` the `seeds` are those of its first look, and more may follow. `warned` holds the names of constraints that
-    it lets through with a warning; a search has none.
+    it lets through with a warning; a search has none. `variants` are the treatments that the space declares by name;
+    `blocks` has the block of each.
     """
 
     name: str
@@ -70,6 +72,7 @@ class Space:
     threads: int
     located: Located
     warned: frozenset[str] = frozenset()
+    variants: Map[str, NamedVariant] = field(default_factory=dict)
 
     @cached_property
     def origins(self) -> Origins:
@@ -104,6 +107,15 @@ class Space:
         corpus = self.data.corpus
         settings = self.grammar.catalogue.of_kind(CorpusSpec)[corpus.name].read(corpus.settings)
         return from_elsewhere(settings.patterns, self.folder, "text")
+
+    def changes_of(self, name: str) -> Changes:
+        """Return what a block or variant of that name changes outside the block."""
+        return changes_in(self.variants[name].changes) if name in self.variants else ()
+
+    def written_changes(self, changes: Changes) -> tuple[Change, ...]:
+        """Return changes as they are written in the space."""
+        known = {(change.address, change.value): change for v in self.variants.values() for change in v.changes}
+        return tuple(known[change] for change in changes)
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:
         """Return the constraints that refuse a block in this space."""

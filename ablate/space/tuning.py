@@ -28,6 +28,7 @@ from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_pyth
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problem, Problems, nearest, quote
 from ablate.space.documents import Count, Document, Recipe
+from ablate.space.dotted import document_with, words_of
 from ablate.space.fair import Plain, Tune, TunedField, plain, text_of
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.override import Override, with_value
@@ -57,7 +58,19 @@ NOT_TUNED = {
     "block": ("a field of the block is named by its part", "leave out block.: attention.scale, mlp.activation"),
 }
 """What cannot be tuned: the reason, and the way out."""
-NO_SETTING = ("design", "judge", "measure", "noise", "fair", "threads", "grammar", "constraints", "blocks", "profiles")
+NO_SETTING = (
+    "design",
+    "judge",
+    "measure",
+    "noise",
+    "fair",
+    "threads",
+    "grammar",
+    "constraints",
+    "blocks",
+    "variants",
+    "profiles",
+)
 """Sections of a space that do not affect the training of a block."""
 
 
@@ -185,7 +198,7 @@ class TuneReader:
         read: list[Plain] = []
         for value in given:
             problems = Problems()
-            recipe = self._recipe_with(_laid(path, value), problems)
+            recipe = self._recipe_with(document_with(path, value), problems)
             here = [problem for problem in problems if _is_inside(problem, entry)]
             for problem in here:
                 self._problems.append(problem)
@@ -316,7 +329,7 @@ class TuneReader:
             chosen = list(zip(fields, written, strict=True))
             over = Mapping((), key.span)
             for field, value in chosen:
-                over = overlay(over, _laid([Scalar(step, step, field.key.span) for step in field.path], value))
+                over = overlay(over, document_with([Scalar(step, step, field.key.span) for step in field.path], value))
             problems = Problems()
             self._recipe_with(over, problems)
             for problem in problems:
@@ -333,28 +346,11 @@ def _flat(before: tuple[Scalar, ...], located: Mapping, problems: Problems) -> I
         if not isinstance(key.value, str):
             problems.add("this key must be text", key.span, label="put it in quotes")
             continue
-        words = (*before, *_words(key))
+        words = (*before, *words_of(key))
         if isinstance(value, Mapping) and value.entries:
             yield from _flat(words, value, problems)
         else:
             yield _Entry(words, key, value)
-
-
-def _words(key: Scalar) -> Iterator[Scalar]:
-    """Yield the words of a dotted key, each at its place."""
-    start = 0
-    for word in key.text.split("."):
-        yield Scalar(word, word, key.within(start, start + len(word)))
-        start += len(word) + 1
-
-
-def _laid(path: Sequence[Scalar], value: Located) -> Mapping:
-    """Return a document with a value at a path, and nothing else."""
-    *outer, last = path
-    laid = Mapping(((last, value),), value.span)
-    for step in reversed(outer):
-        laid = Mapping(((step, laid),), value.span)
-    return laid
 
 
 def _is_inside(problem: Problem, entry: _Entry) -> bool:

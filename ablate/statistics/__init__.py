@@ -2,6 +2,7 @@
 
     paired.py          a difference over seeds: interval, p, equivalence
     flips.py           the test of sign flips
+    welch.py           two samples that are not paired
     worst_rank.py      the test by ranks, where runs were lost
     adjust.py          p-values adjusted for multiple comparisons
     sequential.py      levels of interim analyses as seeds are added
@@ -36,6 +37,7 @@ from ablate.statistics.proportions import wilson
 from ablate.statistics.sequential import Boundaries, boundaries
 from ablate.statistics.sphericity import Sphericity, sphericity
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
+from ablate.statistics.welch import Welch, welch
 from ablate.statistics.worst_rank import Ranked, fewest_seeds, seeds_for_agreement, seeds_for_ranks, worst_rank
 
 __all__ = [
@@ -50,6 +52,7 @@ __all__ = [
     "Paired",
     "Ranked",
     "Sphericity",
+    "Welch",
     "analyse",
     "benjamini_hochberg",
     "boundaries",
@@ -71,6 +74,7 @@ __all__ = [
     "sphericity",
     "spread",
     "visible_difference",
+    "welch",
     "wilson",
     "worst_rank",
 ]

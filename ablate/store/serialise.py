@@ -11,7 +11,7 @@ from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
 from ablate.plan.identity import SCHEME
 from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
-from ablate.plan.setting import PLAIN
+from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
 from ablate.space.metrics import Definition
 from ablate.store.checksummed_lines import compact
@@ -114,8 +114,8 @@ def _given(**values: Any) -> dict[str, Any]:
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:
     document = asdict(comparison)
-    weights, terms = document.pop("weights"), document.pop("terms")
-    return {**document, **_given(weights=[list(pair) for pair in weights], terms=terms)}
+    weights, terms, unpaired = (document.pop(name) for name in ("weights", "terms", "unpaired"))
+    return {**document, **_given(weights=[list(pair) for pair in weights], terms=terms, unpaired=list(unpaired))}
 
 
 def _variant(variant: Variant) -> dict[str, Any]:
@@ -128,9 +128,18 @@ def _variant(variant: Variant) -> dict[str, Any]:
         "flops": variant.flops,
         **_given(spared=variant.spared),
         "block": print_block(variant.block),
-        **_given(terms=list(variant.terms), setting=None if variant.setting == PLAIN else asdict(variant.setting)),
+        **_given(terms=list(variant.terms), setting=_setting(variant.setting)),
         **_given(breaks=[{"constraint": name, "because": because} for name, because in variant.breaks]),
     }
+
+
+def _setting(setting: Setting) -> dict[str, Any] | None:
+    """Return a setting, without changes where there are none, so that plans are written as by earlier versions."""
+    if setting == PLAIN:
+        return None
+    document = asdict(setting)
+    changes = document.pop("changes")
+    return {**document, **_given(changes=[list(change) for change in changes])}
 
 
 def _node(node: Node | None) -> str | None:

@@ -14,10 +14,14 @@ CROSS = " × "
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference of two variants (ids in alphabetical order: swapping before and after changes only the sign)."""
+    """The difference of two variants (ids in alphabetical order: swapping before and after changes only the sign).
+
+    `paired`: at one seed both see the same batches, so that runs are compared seed by seed.
+    """
 
     first: str
     second: str
+    paired: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast
         return WeightedSum(comparison.weights)
     if comparison.before and comparison.after:
         first, second = sorted((comparison.before, comparison.after))
-        return Difference(first, second)
+        return Difference(first, second, paired=not comparison.unpaired)
     design = factors.get(comparison.terms)
     for edits in design.effects if design else ():
         if design and CROSS.join(edits) == comparison.change:

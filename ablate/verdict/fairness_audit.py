@@ -19,6 +19,7 @@ from ablate.plan.tuned import value_in
 from ablate.space.fair import Fair, Match, Terms, Tune, TunedField, text_of
 
 UNKNOWN = "not known yet"
+AS_IN_SPACE = "as in the space"
 PARAMETERS, FLOPS, PACE, TIME = "parameters", "training FLOPs", "time per step", "total time"
 DECLARED: Mapping[str, tuple[str, ...]] = {
     "steps": ("steps", "tokens"),
@@ -132,7 +133,9 @@ class _Quantities:
         return next((trial for trial in self.plan.trials if trial.variant in plain), None)
 
     def _trained(self, variant: Variant, like: Trial) -> Iterator[tuple[str, Value]]:
-        setting, sizes, recipe = variant.setting, like.architecture.sizes, like.recipe
+        setting = variant.setting
+        own = next((t for t in self.plan.trials if t.variant == variant.id), None) if setting.changes else None
+        sizes, recipe = (own or like).architecture.sizes, (own or like).recipe
         steps = None if setting.open else setting.steps or recipe.steps
         pace = self.seconds.get(variant.id)
         yield "layers", setting.layers or sizes.n_layers
@@ -144,6 +147,8 @@ class _Quantities:
         yield FLOPS, UNKNOWN if steps is None else variant.cost.training_flops * recipe.batch * steps
         yield PACE, pace
         yield TIME, None if pace is None else UNKNOWN if steps is None else steps * pace
+        for address in self._changed:
+            yield address, text_of(dict(setting.changes)[address]) if address in dict(setting.changes) else AS_IN_SPACE
         if isinstance(self.fair.tune, Tune):
             yield from self._tuned(variant, self.fair.tune)
 
@@ -159,8 +164,14 @@ class _Quantities:
             elif field.path:
                 yield field.spoken, value_in(trained[0].recipe, field)
             else:
-                yield field.spoken, text_of(own[field.name]) if field.name in own else "as in the space"
+                yield field.spoken, text_of(own[field.name]) if field.name in own else AS_IN_SPACE
         yield "tuning trials", len(self._tuning(variant))
+
+    @property
+    def _changed(self) -> tuple[str, ...]:
+        """The addresses at which treatments change something around the block, but for what has a line of its own."""
+        addresses = {address for variant in self.plan.variants for address, _ in variant.setting.changes}
+        return tuple(sorted(addresses - {"model.layers", "model.width", "recipe.steps"}))
 
     def has(self, variant: Variant, field: TunedField) -> bool:
         """Return whether a tuned field belongs to the recipe or to the variant's block."""

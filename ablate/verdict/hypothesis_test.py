@@ -13,6 +13,7 @@ from ablate import statistics
 from ablate.output.words import plural
 from ablate.statistics import Paired, Ranked
 from ablate.statistics.flips import EXACT
+from ablate.statistics.paired import one_sided_p
 from ablate.verdict.pairing import Pairs, Rows, Side, align
 from ablate.verdict.seeds import Seed, by_reason, named
 from ablate.verdict.summary import Method, Metric
@@ -90,9 +91,15 @@ class Tested:
         )
 
 
-def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
-    """Test the difference of two variants over the seeds they share; by ranks over all seeds where runs were lost."""
-    survivors = _test_survivors(pairs, metric, ruling)
+def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling, *, independent: tuple[Side, Side] | None = None) -> Tested:
+    """Test the difference of two variants over the seeds they share; by ranks over all seeds where runs were lost.
+
+    The two sides of `independent` see other batches at one seed, and are compared as two samples. Ranks are of the same
+    seeds in either case: that test holds for independent runs too.
+    """
+    survivors = (
+        _test_survivors(pairs, metric, ruling) if independent is None else _test_apart(*independent, metric, ruling)
+    )
     if not pairs.lost and not pairs.open:
         return survivors
     differences = [_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)]
@@ -157,6 +164,35 @@ def _test_survivors(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
         only_student=ruling.look,
     )
     return _of(result, metric, ruling)
+
+
+def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Tested:
+    """Test the difference of the means of two sides that are not paired."""
+    x, y = (tuple(side.values(metric.name, log=metric.log).values()) for side in (before, after))
+    if min(len(x), len(y)) < 2:
+        return Tested(n=min(len(x), len(y)), notes=("a side with fewer than two seeds has no spread to judge by",))
+    result = statistics.welch(x, y, log=metric.log, confidence=ruling.confidence)
+    if result.df is None:
+        shift = [result.difference] * result.n
+        return _of(statistics.of_differences(shift, confidence=ruling.confidence), metric, ruling)
+    margin = metric.margin
+    return Tested(
+        n=result.n,
+        estimate=result.difference,
+        low=result.low,
+        high=result.high,
+        tost_low=result.tost_low,
+        tost_high=result.tost_high,
+        sd=result.error * math.sqrt(result.n),
+        df=result.df,
+        p=result.p,
+        p_equivalent=None
+        if margin is None
+        else one_sided_p(result.difference, margin, result.error, result.df, result.n),
+        method="welch",
+        error=result.error,
+        notes=(f"not paired by seed: Welch's t over {result.before} and {plural(result.after, 'seed')}",),
+    )
 
 
 def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric: Metric, ruling: Ruling) -> Tested:

@@ -292,6 +292,8 @@ def _test(
     question: Difference | WeightedSum, names: Mapping[str, str], of: Mapping[str, Side], metric: Metric, ruling: Ruling
 ) -> Tested:
     if isinstance(question, Difference):
-        return test_pairs(pair(of[question.first], of[question.second], metric.name, log=metric.log), metric, ruling)
+        first, second = of[question.first], of[question.second]
+        pairs = pair(first, second, metric.name, log=metric.log)
+        return test_pairs(pairs, metric, ruling, independent=None if question.paired else (first, second))
     named = [(names[variant], of[variant]) for variant, _ in question.weights]
     return test_sum([weight for _, weight in question.weights], named, metric, ruling)

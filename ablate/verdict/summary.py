@@ -13,13 +13,13 @@ from ablate.plan.plan import Factors
 from ablate.space.metrics import BITS, NATS
 from ablate.verdict.seeds import Seed
 
-Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank"]
+Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank", "welch"]
 """The method that gave an interval and its p.
 
 `student` t; `sign_flip` the p of sign flips, with the interval by t; `sign` the sign test, where differences do not
 vary; `repeated` t at the level of one of several looks; `pooled` t with the lack of fit of a factorial at one seed as
-the error; `worst_rank` the p of signed ranks over all seeds, with a diverged run worse than any number, beside the
-interval by t over those that finished.
+the error; `welch` t of two samples that are not paired; `worst_rank` the p of signed ranks over all seeds, with a
+diverged run worse than any number, beside the interval by t over those that finished.
 """
 
 Verdict: TypeAlias = Literal[

@@ -14,12 +14,19 @@ from toy_catalogue import toy_catalogue
 from ablate.errors import InputError
 from ablate.grammar.grammar import load_grammar
 from ablate.plan.build import build_plan
+from ablate.plan.models import TokenisedText
 from ablate.space.load import load_space
+from ablate.space.space import Space
 
 CATALOGUE = toy_catalogue()
 FOLDER = Path(__file__).parent
 CASES = sorted(path.name for path in FOLDER.iterdir() if path.name.startswith(("space_", "grammar_")))
 OPTION = re.compile(r"^# (profile|set): (.*)$", re.MULTILINE)
+
+
+def read(space: Space) -> TokenisedText:
+    """What a treatment with another text would find."""
+    return TokenisedText(vocab_size=300, fingerprint="other")
 
 
 def shown(case: str) -> str:
@@ -32,7 +39,7 @@ def shown(case: str) -> str:
         profile = next((value for name, value in options if name == "profile"), None)
         settings = [value for name, value in options if name == "set"]
         found = load_space(space, CATALOGUE, profile=profile, settings=settings)
-        build_plan(found, vocab_size=256, corpus="none")
+        build_plan(found, vocab_size=256, corpus="none", read=read)
     return f"{refused.value}\n"
 
 

@@ -9,6 +9,7 @@ from ablate.block.expression import Node, Sequence, Size, walk
 from ablate.compiler.size import size_report
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
+from ablate.plan.designs import DesignArm
 from ablate.plan.fair.match import PASSED_OVER, _around, match
 from ablate.plan.models import Models
 from ablate.plan.setting import PLAIN, Setting
@@ -79,7 +80,7 @@ def test_it_is_the_nearest_of_all_sizes(tmp_path, by, model):
         if models.cost(block).parameters == wanted:
             continue
         tried += 1
-        got = match(block, wanted, Match(parameters=1e-9, by=by), models)
+        got = match(DesignArm("", block), wanted, Match(parameters=1e-9, by=by), models)
         everything = all_sizes(models, block, by, most)
         assert max(everything.values()) > wanted  # else the nearest might be beyond what was tried
         assert abs(got.parameters - wanted) == min(abs(count - wanted) for count in everything.values()), name
@@ -91,7 +92,7 @@ def test_the_sizes_that_rope_cannot_turn_are_passed_over(tmp_path):
     """Two heads of 13 would be 26 wide, but an odd head cannot be turned in pairs: the width goes in steps of 4."""
     found, models = world(tmp_path, ROPE)
     wanted = models.cost(found.blocks["pre_ln"]).parameters
-    got = match(found.blocks["sas_p"], wanted, Match(parameters=1e-9, by="width"), models)
+    got = match(DesignArm("", found.blocks["sas_p"]), wanted, Match(parameters=1e-9, by="width"), models)
     assert (got.setting.width or 24) % 4 == 0
     assert {n % 2 for n in all_sizes(models, found.blocks["sas_p"], "width", 20)} == {0}
     plain, models = world(tmp_path, file="plain.yaml")
@@ -184,7 +185,7 @@ def test_a_matched_model_has_the_parameters_that_are_told(tmp_path):
 def test_by_mlp_every_mlp_is_widened_in_proportion_and_nothing_else(tmp_path):
     blocks = "{two: [residual: [layer_norm, {mlp: {hidden: 2x}}], residual: [layer_norm, {mlp: {hidden: 4x}}]]}"
     found, models = world(tmp_path, names=["two"], blocks=blocks)
-    got = match(found.blocks["two"], 50_000, Match(parameters=0.01, by="mlp"), models)
+    got = match(DesignArm("", found.blocks["two"]), 50_000, Match(parameters=0.01, by="mlp"), models)
     assert got.within
     small, large = (node["hidden"].units for node in walk(got.block) if node.name == "mlp")
     assert large == 2 * small > 4 * 24
@@ -236,7 +237,7 @@ def test_what_cannot_come_nearer_keeps_its_sizes(tmp_path, by):
     found, models = world(tmp_path)
     block = found.blocks["sas_p"]
     wanted = models.cost(block).parameters + 1
-    got = match(block, wanted, Match(parameters=1e-9, by=by), models)
+    got = match(DesignArm("", block), wanted, Match(parameters=1e-9, by=by), models)
     assert got.kept and not got.within and got.reached
     assert (got.block, got.setting, got.off) == (block, PLAIN, (wanted - 1) / wanted - 1)
     assert "comes closer than its" in got.what

@@ -2,7 +2,7 @@
 
 layout.py        DesignArm, Contrast, Layout: the result of a design
 lay_out.py       from a space's design to its layout
-between.py       the edits between the two ends
+between.py       the edits between the two ends, in the block and around it
 single.py        one edit at a time: path, leave one out, add one in
 factorial.py     edits combined: factorial, fractional, Plackett-Burman, D-optimal
 combinations.py  which combinations of edits are allowed, and which are the same model
@@ -12,7 +12,8 @@ terms.py         effects as columns: what can be estimated, and the alias table
 wording.py       descriptions of a factorial
 """
 
+from ablate.plan.designs.between import arm_of
 from ablate.plan.designs.lay_out import lay_out
 from ablate.plan.designs.layout import Contrast, DesignArm, Layout
 
-__all__ = ["Contrast", "DesignArm", "Layout", "lay_out"]
+__all__ = ["Contrast", "DesignArm", "Layout", "arm_of", "lay_out"]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from string import ascii_uppercase
 from typing import TypeAlias
 
 import numpy as np
 
-from ablate.block.diff import BlockDifference, Edit, path_order
-from ablate.block.expression import Block
-from ablate.block.fingerprint import fingerprint
+from ablate.block.diff import Edit, path_order
+from ablate.block.fingerprint import digest, fingerprint
+from ablate.plan.designs.between import Difference, arm_of, refusals
 from ablate.plan.designs.layout import DesignArm
 from ablate.plan.designs.terms import Levels, Term
 from ablate.plan.models import Models
@@ -26,15 +26,15 @@ MAX_EDITS = len(ascii_uppercase)
 
 @dataclass(frozen=True)
 class Combinations:
-    """Subsets of the edits that lead from one block to another; blocks, refusals and models are cached.
+    """Subsets of the edits that lead from one treatment to another; treatments, refusals and models are cached.
 
     Edits are in the order of paths; letters name them where their names are too long.
     """
 
     ends: Ends
-    difference: BlockDifference
+    difference: Difference
     models: Models
-    _blocks: dict[Chosen, Block] = field(default_factory=dict)
+    _arms: dict[Chosen, DesignArm] = field(default_factory=dict)
     _refusals: dict[Chosen, tuple[str, ...]] = field(default_factory=dict)
     _models: dict[Chosen, str] = field(default_factory=dict)
 
@@ -48,21 +48,19 @@ class Combinations:
         """All edits."""
         return tuple(range(len(self.edits)))
 
-    def block(self, chosen: Chosen) -> Block:
-        """Return the start with these edits applied."""
-        if chosen not in self._blocks:
+    def arm(self, chosen: Chosen) -> DesignArm:
+        """Return the start with these edits applied, without a name of its own."""
+        if chosen not in self._arms:
             named = {(): self.ends.from_, self.whole: self.ends.to}.get(chosen)
-            apply = self.difference.apply
+            names = tuple(self.edits[i].name for i in chosen)
             space = self.models.space
-            names = [self.edits[i].name for i in chosen]
-            self._blocks[chosen] = apply(names) if named is None else space.blocks[named]
-        return self._blocks[chosen]
+            self._arms[chosen] = self.difference.arm("", names) if named is None else arm_of(space, named, names)
+        return self._arms[chosen]
 
     def refusals(self, chosen: Chosen) -> tuple[str, ...]:
         """Return why constraints of the grammar refuse this combination; empty where none does."""
         if chosen not in self._refusals:
-            refused = self.models.space.refused(self.block(chosen))
-            self._refusals[chosen] = tuple(broken.reason for broken in refused)
+            self._refusals[chosen] = refusals(self.models, self.arm(chosen))
         return self._refusals[chosen]
 
     def model(self, chosen: Chosen) -> str:
@@ -71,11 +69,12 @@ class Combinations:
         An expression without a value at these sizes is reported later; until then equal blocks are the same model.
         """
         if chosen not in self._models:
-            block = self.block(chosen)
+            arm, catalogue = self.arm(chosen), self.models.space.grammar.catalogue
             try:
-                self._models[chosen] = self.models.identity(block)
+                self._models[chosen] = self.models.treatment(arm.block, arm.setting)
             except ValueError:
-                self._models[chosen] = fingerprint(block, self.models.space.grammar.catalogue)
+                mark = fingerprint(arm.block, catalogue)
+                self._models[chosen] = digest([mark, arm.changes], 64) if arm.changes else mark
         return self._models[chosen]
 
     def distinct(self, candidates: Iterable[Chosen]) -> tuple[dict[Chosen, list[Chosen]], dict[str, list[Chosen]]]:
@@ -112,11 +111,10 @@ class Combinations:
         """Return the runs as arms with distinct names; the two ends keep theirs."""
         ends = {self.model(()): self.ends.from_, self.model(self.whole): self.ends.to}
         names = {run: ends.get(self.model(run)) for run in runs}
-        edits = {run: tuple(self.edits[i].name for i in run) for run in names}
-        spelt = {run: " ".join([self.ends.from_, *edits[run]]) for run, name in names.items() if name is None}
+        spelt = {run: " ".join([self.ends.from_, *self.arm(run).edits]) for run, name in names.items() if name is None}
         if any(len(name) > READABLE for name in spelt.values()):
             spelt = {run: f"{self.ends.from_}+{self.letters(run)}" for run in spelt}
-        return {run: DesignArm(name or spelt[run], self.block(run), edits[run]) for run, name in names.items()}
+        return {run: replace(self.arm(run), name=name or spelt[run]) for run, name in names.items()}
 
 
 def levels_of(runs: Iterable[Chosen], edits: int) -> Levels:

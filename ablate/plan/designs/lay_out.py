@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from ablate.plan.designs.between import difference_between
+from ablate.plan.designs.between import arm_of, difference_between
 from ablate.plan.designs.factorial import crossed
-from ablate.plan.designs.layout import DesignArm, Layout
+from ablate.plan.designs.layout import Layout
 from ablate.plan.designs.single import add_one_in, leave_one_out, path_of
 from ablate.plan.models import Models
 from ablate.source.problems import Problems
@@ -21,19 +21,19 @@ def lay_out(models: Models, problems: Problems) -> Layout | None:
     space = models.space
     design, ends = space.design, space.design.ends
     if design.search is not None:
-        return Layout((DesignArm(design.search.from_, space.blocks[design.search.from_]),), ())
+        return Layout((arm_of(space, design.search.from_),), ())
     if ends is None:
-        return Layout(tuple(DesignArm(name, space.blocks[name]) for name in dict.fromkeys(design.compare or ())), ())
+        return Layout(tuple(arm_of(space, name) for name in dict.fromkeys(design.compare or ())), ())
     difference = difference_between(space, ends, problems)
     if difference is None:
         return None
     match ends:
         case Path():
-            return path_of(space, ends, difference, problems)
+            return path_of(models, ends, difference, problems)
         case LeaveOneOut():
-            return leave_one_out(space, ends, difference)
+            return leave_one_out(models, ends, difference)
         case AddOneIn():
-            return add_one_in(space, ends, difference, problems)
+            return add_one_in(models, ends, difference, problems)
         case Factorial() | Fractional() | PlackettBurman() | DOptimal():
             return crossed(ends, difference, models, problems)
         case _:

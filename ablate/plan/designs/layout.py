@@ -6,15 +6,23 @@ from dataclasses import dataclass
 
 from ablate.block.expression import Block
 from ablate.plan.plan import Factors
+from ablate.plan.setting import Setting
+from ablate.space.variants import Changes
 
 
 @dataclass(frozen=True, slots=True)
 class DesignArm:
-    """A block of a design: its name, and the edits applied to the design's start."""
+    """A treatment of a design: its name, block and changes around it, and the edits applied to the design's start."""
 
     name: str
     block: Block
     edits: tuple[str, ...] = ()
+    changes: Changes = ()
+
+    @property
+    def setting(self) -> Setting:
+        """Its changes as a setting."""
+        return Setting(changes=self.changes)
 
 
 @dataclass(frozen=True, slots=True)

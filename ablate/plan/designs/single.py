@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ablate.block.diff import BlockDifference, Edit, path_order
-from ablate.plan.designs.between import check_names, note_single_edit
-from ablate.plan.designs.layout import Contrast, DesignArm, Layout
+from ablate.block.diff import Edit, path_order
+from ablate.plan.designs.between import Difference, arm_of, check_names, note_single_edit, refusals
+from ablate.plan.designs.layout import Contrast, Layout
+from ablate.plan.models import Models
 from ablate.source.problems import Problems
 from ablate.space.design import AddOneIn, LeaveOneOut, Path
 from ablate.space.space import Space
@@ -14,47 +15,46 @@ from ablate.space.space import Space
 UNSUMMED = "whether the edits add up is not tested: that takes the effect of each of them"
 
 
-def path_of(space: Space, path: Path, difference: BlockDifference, problems: Problems) -> Layout | None:
+def path_of(models: Models, path: Path, difference: Difference, problems: Problems) -> Layout | None:
     """Lay out a path from one end to the other, one edit at a time; a refused model merges two steps into one."""
+    space = models.space
     check_names(path.order, difference.edits, "order", space, problems)
     if len(problems):
         return None
     by_name = {edit.name: edit for edit in difference.edits}
     first = [by_name[name] for name in dict.fromkeys(path.order)]
     rest = [edit for edit in path_order(difference.edits) if edit not in first]
-    arms, contrasts, notes = [DesignArm(path.from_, space.blocks[path.from_])], [], []
+    arms, contrasts, notes = [arm_of(space, path.from_)], [], []
     pending: list[Edit] = []
     for step, edit in enumerate([*first, *rest], start=1):
         pending.append(edit)
         applied = (*arms[-1].edits, *(e.name for e in pending))
         last = step == len(difference.edits)
-        block = space.blocks[path.to] if last else difference.apply(applied)
-        reasons = [broken.reason for broken in space.refused(block)]
+        name = path.to if last else f"{path.from_}+{len(applied)}"
+        arm = arm_of(space, name, applied) if last else difference.arm(name, applied)
+        reasons = refusals(models, arm)
         if reasons and not last:
             notes.append(f"left out: {' + '.join(applied)} ({'; '.join(reasons)})")
             continue
-        name = path.to if last else f"{path.from_}+{len(applied)}"
         change = " ".join(e.name for e in pending)
         detail = "; ".join(e.detail for e in pending)
         contrasts.append(Contrast(change, detail, arms[-1].name, name))
-        arms.append(DesignArm(name, block, applied))
+        arms.append(arm)
         pending = []
     return Layout(tuple(arms), tuple(contrasts), tuple(notes))
 
 
-def leave_one_out(space: Space, ends: LeaveOneOut, difference: BlockDifference) -> Layout:
+def leave_one_out(models: Models, ends: LeaveOneOut, difference: Difference) -> Layout:
     """Lay out the whole and the whole without each edit, and the whole difference against the sum of their effects."""
-    names = tuple(edit.name for edit in path_order(difference.edits))
-    full = DesignArm(ends.to, space.blocks[ends.to], names)
-    arms, contrasts, notes = [DesignArm(ends.from_, space.blocks[ends.from_]), full], [], []
+    space, names = models.space, tuple(edit.name for edit in path_order(difference.edits))
+    full = arm_of(space, ends.to, names)
+    arms, contrasts, notes = [arm_of(space, ends.from_), full], [], []
     for edit in path_order(difference.edits):
         kept = tuple(name for name in names if name != edit.name)
-        block = difference.apply(kept)
-        reasons = [broken.reason for broken in space.refused(block)]
-        if reasons:
+        without = difference.arm(f"{ends.to} without {edit.name}", kept)
+        if reasons := refusals(models, without):
             notes.append(f"left out: {ends.to} without {edit.name} ({'; '.join(reasons)})")
             continue
-        without = DesignArm(f"{ends.to} without {edit.name}", block, kept)
         arms.append(without)
         contrasts.append(Contrast(edit.name, edit.detail, without.name, full.name))
     if notes:
@@ -65,22 +65,21 @@ def leave_one_out(space: Space, ends: LeaveOneOut, difference: BlockDifference) 
     return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole(space, ends))
 
 
-def add_one_in(space: Space, ends: AddOneIn, difference: BlockDifference, problems: Problems) -> Layout | None:
+def add_one_in(models: Models, ends: AddOneIn, difference: Difference, problems: Problems) -> Layout | None:
     """Lay out each edit alone, and the whole against their sum; None where there is only one edit."""
-    edits = path_order(difference.edits)
+    space, edits = models.space, path_order(difference.edits)
     if len(edits) < 2:
         note_single_edit(space, ends, edits, problems)
         return None
-    arms, contrasts, notes = [DesignArm(ends.from_, space.blocks[ends.from_])], [], []
+    arms, contrasts, notes = [arm_of(space, ends.from_)], [], []
     for edit in edits:
-        block = difference.apply((edit.name,))
-        reasons = [broken.reason for broken in space.refused(block)]
-        if reasons:
+        arm = difference.arm(f"{ends.from_} with {edit.name}", (edit.name,))
+        if reasons := refusals(models, arm):
             notes.append(f"left out: {ends.from_} with {edit.name} ({'; '.join(reasons)})")
             continue
-        arms.append(DesignArm(f"{ends.from_} with {edit.name}", block, (edit.name,)))
+        arms.append(arm)
         contrasts.append(Contrast(edit.name, edit.detail, ends.from_, arms[-1].name))
-    arms.append(DesignArm(ends.to, space.blocks[ends.to], tuple(edit.name for edit in edits)))
+    arms.append(arm_of(space, ends.to, tuple(edit.name for edit in edits)))
     if notes:
         notes.append(UNSUMMED)
     else:

@@ -1,10 +1,11 @@
 """Steps such that a model's training costs as much as the baseline's.
 
-    flops       steps = steps of the baseline × training FLOPs of the baseline / training FLOPs of the model
+    tokens      steps = steps of the baseline × tokens per step of the baseline / tokens per step of the model
+    flops       steps = steps of the baseline × training FLOPs per step of the baseline / those of the model
     wallclock   steps = steps of the baseline × seconds per step of the baseline / seconds per step of the model
 
-to the nearest whole number of at least 1; FLOPs are those of training on one sequence (see `Cost`). Batch sizes are
-equal, so equal steps are equal tokens.
+to the nearest whole number of at least 1; FLOPs per step are those of training on one sequence (see `Cost`) × batch.
+Where no treatment changes the batch or the context, equal steps are equal tokens.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from ablate.block.cost import Cost
-from ablate.plan.models import Models
 from ablate.space.fair import BudgetKind
 
 
@@ -25,24 +25,46 @@ class StepBudget:
     what: str
 
 
-def steps_for(
-    budget: BudgetKind, cost: Cost, baseline: Cost, models: Models, paces: tuple[float | None, float | None]
-) -> StepBudget:
-    """Return the steps of a model of that cost; `paces` are seconds per step of the model and of the baseline."""
-    steps, batch = models.space.recipe.steps, models.space.recipe.batch
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Training:
+    """What a training costs: its `steps`, and per step the sequences, their tokens, and seconds (None: not known)."""
+
+    steps: int
+    batch: int
+    context: int
+    cost: Cost
+    pace: float | None = None
+
+    @property
+    def tokens(self) -> int:
+        """Tokens per step."""
+        return self.batch * self.context
+
+    @property
+    def flops(self) -> int:
+        """Training FLOPs per step."""
+        return self.cost.training_flops * self.batch
+
+
+def steps_for(budget: BudgetKind, here: Training, baseline: Training) -> StepBudget:
+    """Return the steps at which a model's training costs as much as the baseline's."""
+    steps = baseline.steps
+    if budget == "tokens" and here.tokens != baseline.tokens:
+        fair = nearest(steps, baseline.tokens, here.tokens)
+        tokens = compared(here.tokens * fair, baseline.tokens * steps)
+        return StepBudget(steps=fair, what=f"steps {_to(steps, fair)}, tokens {tokens}")
     if budget == "flops":
-        fair = nearest(steps, baseline.training_flops, cost.training_flops)
-        flops = compared(cost.training_flops * batch * fair, baseline.training_flops * batch * steps)
+        fair = nearest(steps, baseline.flops, here.flops)
+        flops = compared(here.flops * fair, baseline.flops * steps)
         return StepBudget(steps=fair, what=f"steps {_to(steps, fair)}, training FLOPs {flops}")
     if budget == "wallclock":
-        here, wanted = paces
-        if here is None or wanted is None:
+        if here.pace is None or baseline.pace is None:
             return StepBudget(steps=None, what="")
-        fair = nearest(steps, wanted, here)
-        pace = f"{milliseconds(here)} per step against {milliseconds(wanted)}"
-        off = f"{fair * here / (steps * wanted) - 1:+.1%}".replace("%", " %")
+        fair = nearest(steps, baseline.pace, here.pace)
+        pace = f"{milliseconds(here.pace)} per step against {milliseconds(baseline.pace)}"
+        off = f"{fair * here.pace / (steps * baseline.pace) - 1:+.1%}".replace("%", " %")
         return StepBudget(steps=fair, what=f"steps {_to(steps, fair)}, {pace}, total time {off}")
-    return StepBudget(steps=steps, what="")
+    return StepBudget(steps=here.steps, what="")
 
 
 def nearest(steps: int, baseline: float, here: float) -> int:

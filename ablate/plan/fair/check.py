@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from ablate.plan.fair.tuning import tuning_seeds
 from ablate.source.problems import Problems
-from ablate.space.fair import Tune
+from ablate.space.fair import DEPTH, HIDDEN, WIDTH, Fair, Match, Tune
 from ablate.space.space import Space
+from ablate.space.variants import Change, is_inside
+
+RESIZED = {WIDTH: ("model.width", "model.heads"), DEPTH: ("model.layers",), HIDDEN: ()}
+"""The sizes that a match changes."""
+UNTIMED = ("recipe.batch", "recipe.dtype", "recipe.optimizer", "data.")
+"""Addresses whose effect on seconds per step is not measured."""
 
 
 def check_fair(space: Space, problems: Problems) -> None:
@@ -18,6 +24,29 @@ def check_fair(space: Space, problems: Problems) -> None:
         problems.add(message, space.origins.section("fair"), notes=notes)
     if isinstance(fair.tune, Tune):
         _check_seeds(fair.tune, space, problems)
+    for variant in space.variants.values():
+        for change in variant.changes:
+            if (why := _contradicted(change, fair)) is not None:
+                message = f"{change.address} of variant {variant.name} and fair contradict each other: {why}"
+                problems.add(
+                    message, change.key.span, notes=(f"remove {change.address} from the variant, or from fair",)
+                )
+
+
+def _contradicted(change: Change, fair: Fair) -> str | None:
+    """Return why what is held equal would undo a change, or could not take it into account; None where it can."""
+    for terms in fair.terms.values():
+        if terms.budget != "steps" and is_inside(change.address, "recipe.steps"):
+            return f"with budget: {terms.budget} the steps follow from what the baseline spends"
+        if terms.budget == "wallclock" and change.address.startswith(UNTIMED):
+            return "seconds per step are measured with the batch, precision, optimiser and text of the space"
+        if isinstance(terms.match, Match) and change.address in RESIZED[terms.match.by]:
+            return f"match by {terms.match.by} sets that size"
+    for field in fair.tune.fields if isinstance(fair.tune, Tune) else ():
+        tuned = ".".join(field.path)
+        if tuned and (is_inside(change.address, tuned) or is_inside(tuned, change.address)):
+            return f"fair.tune chooses {field.name}"
+    return None
 
 
 def _check_seeds(tune: Tune, space: Space, problems: Problems) -> None:

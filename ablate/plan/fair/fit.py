@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from ablate.block.expression import Block
-from ablate.plan.designs import DesignArm
-from ablate.plan.fair.budget import compared, steps_for
+from ablate.plan.designs import DesignArm, arm_of
+from ablate.plan.fair.budget import Training, compared, steps_for
 from ablate.plan.fair.check import check_fair
 from ablate.plan.fair.fitted import FairnessResult, Fitted
 from ablate.plan.fair.match import Matched, match
 from ablate.plan.known import Known
 from ablate.plan.models import Models
-from ablate.plan.setting import PLAIN, Setting
+from ablate.plan.setting import Setting
 from ablate.source.located import Span
 from ablate.source.problems import Problems
 from ablate.space import fair
 from ablate.space.space import Space
+from ablate.space.variants import Changes
 
 
 def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Problems) -> FairnessResult:
@@ -57,22 +58,22 @@ class _Fitting:
     known: Known
     problems: Problems
     notes: list[str] = field(default_factory=list)
-    _matched: dict[tuple[Block, fair.Match], Matched | None] = field(default_factory=dict)
+    _matched: dict[tuple[Block, Changes, fair.Match], Matched | None] = field(default_factory=dict)
     _reached: dict[str, list[Matched]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         space = self.models.space
-        self._baseline = space.blocks[space.judge.against]
-        self._identity = self.models.identity(self._baseline)
-        self._cost = self.models.cost(self._baseline)
+        arm = arm_of(space, space.judge.against)
+        self._treatment = self.models.treatment(arm.block, arm.setting)
+        self._baseline = self._training(arm.block, arm.setting)
 
     def under(self, name: str, arm: DesignArm) -> Fitted:
         """Fit one arm to the terms of that name."""
         terms = self.models.space.fair.terms[name]
-        plain = Fitted(terms=name, arm=arm, block=arm.block)
-        if terms.plain or self.models.identity(arm.block) == self._identity:
+        plain = Fitted(terms=name, arm=arm, block=arm.block, setting=arm.setting)
+        if self._costs_the_same(terms, arm) or self.models.treatment(arm.block, arm.setting) == self._treatment:
             return plain
-        block, setting = arm.block, PLAIN
+        block, setting = arm.block, arm.setting
         if isinstance(terms.match, fair.Match):
             matched = self._match(name, arm, terms.match)
             if matched is None:
@@ -80,10 +81,26 @@ class _Fitting:
             block, setting = matched.block, matched.setting
         return replace(plain, block=block, setting=self._budget(name, arm, block, setting, terms.budget))
 
+    def _costs_the_same(self, terms: fair.Terms, arm: DesignArm) -> bool:
+        """Return whether these terms leave the arm as it is, whatever its block."""
+        changed = self.models.at(arm.changes)
+        per_step = changed.recipe.batch * changed.model.context
+        return terms.plain and (terms.budget == "steps" or per_step == self._baseline.tokens)
+
+    def _training(self, block: Block, setting: Setting) -> Training:
+        changed = self.models.at(setting.changes)
+        return Training(
+            steps=changed.recipe.steps,
+            batch=changed.recipe.batch,
+            context=changed.model.context,
+            cost=self.models.cost(block, setting),
+            pace=self.known.paces.get(self.models.identity(block, setting)),
+        )
+
     def _match(self, name: str, arm: DesignArm, terms: fair.Match) -> Matched | None:
-        key = arm.block, terms
+        key = arm.block, arm.changes, terms
         if key not in self._matched:
-            self._matched[key] = match(arm.block, self._cost.parameters, terms, self.models)
+            self._matched[key] = match(arm, self._baseline.cost.parameters, terms, self.models)
         matched = self._matched[key]
         if matched is None or not matched.reached:
             self._note_unmatched(name, arm, terms, matched)
@@ -132,14 +149,13 @@ class _Fitting:
 
     def _budget(self, name: str, arm: DesignArm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
         """Return the setting with the steps that the budget gives."""
-        models, paces = self.models, self.known.paces
-        pace = paces.get(models.identity(block, setting)), paces.get(self._identity)
-        spent = steps_for(budget, models.cost(block, setting), self._cost, models, pace)
+        here = self._training(block, setting)
+        spent = steps_for(budget, here, self._baseline)
         if spent.what:
             self.notes.append(f"{_named(arm, name)}: {spent.what}")
         if spent.steps is None:
             return replace(setting, open=True)
-        return replace(setting, steps=None if spent.steps == models.space.recipe.steps else spent.steps)
+        return replace(setting, steps=None if spent.steps == here.steps else spent.steps)
 
 
 def _named(arm: DesignArm, terms: str) -> str:

@@ -21,7 +21,7 @@ class Fitted:
     @property
     def as_it_is(self) -> bool:
         """Return whether the terms change nothing about it."""
-        return self.setting.plain and self.block == self.arm.block
+        return self.setting == self.arm.setting and self.block == self.arm.block
 
     @property
     def name(self) -> str:

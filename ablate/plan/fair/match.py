@@ -16,8 +16,9 @@ from functools import cache
 from ablate.block.expression import Block, Node, Size
 from ablate.block.select import change_parts, parts_by_name
 from ablate.errors import InputError
+from ablate.plan.designs import DesignArm
 from ablate.plan.models import Models
-from ablate.plan.setting import PLAIN, Setting
+from ablate.plan.setting import Setting
 from ablate.space.fair import DEPTH, HIDDEN, WIDTH, Match
 
 MOST = {WIDTH: 1_000_000, DEPTH: 1_000, HIDDEN: 1_000_000}
@@ -66,15 +67,16 @@ class _Axis:
     has: str
 
 
-def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | None:
-    """Match the parameters of a block to those wanted; a block within the tolerance already stays unchanged.
+def match(arm: DesignArm, wanted: int, terms: Match, models: Models) -> Matched | None:
+    """Match the parameters of a treatment to those wanted; one within the tolerance already stays unchanged.
 
-    None where the block has no such size, or cannot be built at any.
+    None where its block has no such size, or cannot be built at any.
     """
-    as_it_is = models.cost(block).parameters
+    block, own = arm.block, arm.setting
+    as_it_is = models.cost(block, own).parameters
     if abs(as_it_is / wanted - 1) <= terms.parameters:
-        return Matched(block=block, setting=PLAIN, parameters=as_it_is, wanted=wanted, what=AS_IT_IS, within=True)
-    axis = _axis(block, terms, models)
+        return Matched(block=block, setting=own, parameters=as_it_is, wanted=wanted, what=AS_IT_IS, within=True)
+    axis = _axis(arm, terms, models)
     if axis is None:
         return None
 
@@ -95,7 +97,7 @@ def match(block: Block, wanted: int, terms: Match, models: Models) -> Matched | 
     kept = parameters == as_it_is
     return Matched(
         block=block if kept else changed,
-        setting=PLAIN if kept else setting,
+        setting=own if kept else setting,
         parameters=parameters,
         wanted=wanted,
         what=axis.has if kept else axis.says(n),
@@ -134,13 +136,13 @@ def _around(count: Callable[[int], int | None], wanted: int, most: int) -> tuple
     return below, above
 
 
-def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
-    model = models.space.model
+def _axis(arm: DesignArm, terms: Match, models: Models) -> _Axis | None:
+    block, own, model = arm.block, arm.setting, models.at(arm.changes).model
     if terms.by == WIDTH:
         heads, width = model.heads, model.width
         return _Axis(
             MOST[WIDTH] // heads,
-            lambda n: (block, replace(PLAIN, width=None if n * heads == width else n * heads)),
+            lambda n: (block, replace(own, width=None if n * heads == width else n * heads)),
             lambda n: f"width {width} → {n * heads}",
             f"no width comes closer than its {width}",
         )
@@ -148,26 +150,26 @@ def _axis(block: Block, terms: Match, models: Models) -> _Axis | None:
         layers = model.layers
         return _Axis(
             MOST[DEPTH],
-            lambda n: (block, replace(PLAIN, layers=None if n == layers else n)),
+            lambda n: (block, replace(own, layers=None if n == layers else n)),
             lambda n: f"layers {layers} → {n}",
             f"no depth comes closer than its {layers} {'layer' if layers == 1 else 'layers'}",
         )
-    widths = list(_hidden(block, models))
+    widths = list(_hidden(block, model.width, models))
     if not widths:
         return None
     return _Axis(
         MOST[HIDDEN],
-        lambda n: (_with_hidden(block, n, widths[0], models), PLAIN),
+        lambda n: (_with_hidden(block, n, widths[0], model.width, models), own),
         lambda n: f"hidden width of the MLP {widths[0]:g} → {n}",
         f"no hidden width of the MLP comes closer than its {widths[0]:g}",
     )
 
 
-def _hidden(block: Block, models: Models) -> Iterator[float]:
+def _hidden(block: Block, width: int, models: Models) -> Iterator[float]:
     """Yield the hidden widths of the MLPs of a block, in reading order."""
     for _, node in parts_by_name(block, models.space.grammar.catalogue):
         if has_hidden(node):
-            yield _units(node, models)
+            yield _units(node, width)
 
 
 def has_hidden(node: Node) -> bool:
@@ -175,19 +177,19 @@ def has_hidden(node: Node) -> bool:
     return any(name == "hidden" for name, _ in node.fields)
 
 
-def _units(node: Node, models: Models) -> float:
+def _units(node: Node, width: int) -> float:
     size = node["hidden"]
     assert isinstance(size, Size)
-    return float(size.at(models.space.model.width))
+    return float(size.at(width))
 
 
-def _with_hidden(block: Block, units: int, first: float, models: Models) -> Block:
+def _with_hidden(block: Block, units: int, first: float, width: int, models: Models) -> Block:
     """Return the block with its first MLP that wide, and the others in proportion."""
 
     def change(node: Node) -> Node:
         if not has_hidden(node):
             return node
-        return node.replace({"hidden": Size(units=max(1, round(_units(node, models) * units / first)))})
+        return node.replace({"hidden": Size(units=max(1, round(_units(node, width) * units / first)))})
 
     changed, _ = change_parts(block, "*", change, models.space.grammar.catalogue)
     return changed

@@ -57,7 +57,7 @@ class _Checking:
         for variant, each in settings.items():
             for setting in each:
                 tuned = self._models.tuned(variant, setting)
-                key = self._models.identity(tuned.block, tuned.setting), tuned.setting.steps
+                key = self._models.treatment(tuned.block, tuned.setting), tuned.setting.steps
                 same = first.setdefault(key, tuned)
                 if same.id != tuned.id:
                     self._note_same(same, tuned)

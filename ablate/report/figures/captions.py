@@ -9,17 +9,20 @@ from collections.abc import Iterator, Sequence
 from ablate.output.escape import visible
 from ablate.output.numbers import factor, percent
 from ablate.output.words import listed, plural, spoken
-from ablate.report.footnotes import p_below
+from ablate.report.footnotes import any_unpaired, p_below
 from ablate.report.plot import Plot
 from ablate.report.wording import margin
 from ablate.verdict.summary import Effect, Metric, Summary
 
+SHARED = "that share batches and evaluation windows"
+SOME_SHARED = "that share batches and evaluation windows unless batch size, context or text differ"
 TESTS = {
     "student": "Student's t",
     "sign_flip": "sign flips",
     "sign": "the sign test",
     "repeated": "Student's t at the level of an interim analysis",
     "pooled": "Student's t with the residual of all effects as the error",
+    "welch": "Welch's t of two samples",
     "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",
 }
 """The test behind a p-value, in words."""
@@ -49,14 +52,15 @@ def methods(summary: Summary) -> str:
 
 def _methods(summary: Summary, judged: Sequence[Effect]) -> Iterator[str]:
     counts = {arm.ended + len(arm.missing) for arm in summary.arms}
-    yield f"Each variant was trained at {_range(counts)} that share batches and evaluation windows"
+    yield f"Each variant was trained at {_range(counts)} {SHARED if not any_unpaired(summary) else SOME_SHARED}"
     lost = sum(arm.diverged for arm in summary.arms), sum(len(arm.missing) for arm in summary.arms)
     fates = [f"{n} {what}" for n, what in zip(lost, ("diverged", "have no result"), strict=True) if n]
     if fates:
         yield f"of the {sum(arm.ended + len(arm.missing) for arm in summary.arms)} runs {listed(fates)}"
     paired = {effect.n for effect in judged if effect.estimate is not None}
     over = f" over the {_range(paired)} that finished on both sides" if paired and paired != counts else ""
-    yield f"differences are paired by seed{over} and tested by {_tests(judged)}{_logs(summary)}"
+    pairing = "differences are paired by seed" + (", where batches are shared," if any_unpaired(summary) else "")
+    yield f"{pairing}{over} and tested by {_tests(judged)}{_logs(summary)}"
     yield _correction(summary, judged)
     if summary.looks:
         latest = f", most recently at {summary.looked}" if summary.looked else ""

@@ -10,6 +10,7 @@ from ablate.report import wording
 from ablate.report.comparisons import subject
 from ablate.report.document import Cell, Lead, Part, Prose, VerdictGrid
 from ablate.report.effect_tables import described
+from ablate.report.footnotes import UNPAIRED, any_unpaired
 from ablate.report.page.answer import leading
 from ablate.verdict.summary import Effect, Metric, Summary
 
@@ -126,7 +127,8 @@ def _meaning(summary: Summary) -> Iterator[str]:
     kinds = dict.fromkeys(effect.kind for effect in summary.effects if effect.kind in ISOLATED)
     for kind in kinds:
         yield f"Edits: {described(kind, summary)}."
-    yield f"Differences are after minus before{', or after divided by before (×)' if log else ''}, paired by seed."
+    paired = f"paired by seed; {UNPAIRED}" if any_unpaired(summary) else "paired by seed"
+    yield f"Differences are after minus before{', or after divided by before (×)' if log else ''}, {paired}."
     if any(effect.adjusted_low is not None for effect in summary.effects):
         over = f", by Holm over {summary.tests} comparisons" if summary.tests > 1 else ""
         together = percent(summary.confidence)
