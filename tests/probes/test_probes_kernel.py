@@ -99,5 +99,5 @@ def test_a_run_has_them_in_python_and_in_sql_and_nowhere_else(tmp_path):
     assert not [name for name in done.trials.columns if "token_kernel" in name]
     assert "peak_token_cosine" in done.trials.columns
     page = next(text for name, text in done.report().items() if name == "page.html")
-    assert page.count("cosine of tokens within a sequence, by position") == 2
+    assert page.count("cosine similarity of tokens within a sequence, by position") == 2
     assert "layers.2, step 8" in page and "head, step 12" in page
