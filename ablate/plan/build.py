@@ -22,7 +22,7 @@ from ablate.plan.plan import Comparison, Factors, Plan, Variant
 from ablate.plan.proposals import search_notes
 from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, fields_of
-from ablate.source.problems import Problems
+from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
 from ablate.space.fair import Tune
 from ablate.space.metrics import BITS, NATS
@@ -85,6 +85,7 @@ def build_plan(
         for comparison in _comparisons(layout, of, space, baseline, noise)
     )
     _check_losses(comparisons, known_variants, models, problems)
+    _check_claims(comparisons, variants, space, problems)
     problems.raise_if_any()
     notes = (
         *constraint_notes(variants, space),
@@ -349,6 +350,21 @@ def _check_losses(
         message = f"{NATS} of {names} cannot be compared: {changed} differs, and it is in nats per token"
         notes = (f"judge {BITS}, which means the same for every tokenizer",)
         problems.add(message, space.origins.key("judge", "metrics", NATS), notes=notes)
+
+
+def _check_claims(
+    comparisons: Sequence[Comparison], variants: Sequence[Variant], space: Space, problems: Problems
+) -> None:
+    """Report claims about something that this design does not compare."""
+    if space.design.search is not None:  # what it compares is yet to be proposed
+        return
+    changes = [comparison.change for comparison in comparisons if comparison.kind not in ("baseline", "noise")]
+    names = [name for variant in variants for name in variant.names if name != space.judge.against]
+    for position, claim in enumerate(space.judge.expect):
+        if claim.of not in (*names, *changes):
+            message = f"a claim is about {quote(claim.of)}, which this design does not compare"
+            place = space.origins.value("judge", "expect", position, "of")
+            problems.add_unknown(message, place, claim.of, dict.fromkeys([*names, *changes]), "it compares")
 
 
 def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:

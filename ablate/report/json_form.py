@@ -31,6 +31,10 @@ def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> 
     for arm, described in zip(summary.arms, content["arms"], strict=True):
         described["missing"] = [{"seed": seed, "why": why} for seed, why in arm.missing]
         described["success"] = arm.success(summary.confidence)
+    if not content["expectations"]:
+        del content["expectations"]
+    for claim, described in zip(summary.expectations, content.get("expectations", ()), strict=True):
+        described["outcome"] = claim.outcome
     content["decided"] = summary.decided
     content["peculiarities"] = footnotes.peculiarities(summary)
     content["definitions"] = footnotes.definitions(summary, definitions or {})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from ablate.report import footnotes, markdown_renderer, wording
+from ablate.report import expected, footnotes, markdown_renderer, wording
 from ablate.report.document import BulletList, Grid, Prose, ReportDocument, Section, TableOf
 from ablate.report.effect_columns import cells, headings
 from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described
@@ -43,6 +43,8 @@ def tables_of(summary: Summary) -> Iterator[Grid]:
     """Yield a table for each kind of comparison, one for each analysis of variance, and one of the variants."""
     several = len(summary.terms) > 1
     heading = headings(EFFECT, summary)
+    if (claims := expected.table(summary)) is not None:
+        yield claims
     for (kind, terms), group in groupby(_in_order(summary), key=lambda effect: (effect.kind, effect.terms)):
         under = f", {terms}" if several and terms else ""
         yield _grid(_title(kind, summary) + under, heading, [cells(EFFECT, effect) for effect in group])

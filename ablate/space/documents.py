@@ -202,16 +202,45 @@ class Judged(Document):
     better: Literal["lower", "higher"]
 
 
+Foreseen = Literal["better", "worse", "equivalent"]
+"""A verdict that a claim foresees."""
+
+
+class Expected(Document):
+    """A claim about one comparison, written before it is run: `of` is a variant, judged against the baseline, or an
+    edit. It holds if the verdict on the metric is one of these.
+    """
+
+    claim: Annotated[str, Field(min_length=1)]
+    of: str
+    metric: str
+    verdict: (
+        Foreseen
+        | Annotated[
+            tuple[Foreseen, ...],
+            BeforeValidator(as_tuple),
+            Field(min_length=1, description="a list such as [better, equivalent]"),
+        ]
+    )
+
+    @property
+    def verdicts(self) -> tuple[Foreseen, ...]:
+        """The verdicts of which one is expected."""
+        return self.verdict if isinstance(self.verdict, tuple) else (self.verdict,)
+
+
 class Judge(Document):
     """What is compared, and against which block. `confidence` is that of the intervals printed.
 
     `family` is the set over which the chance of any false verdict is bounded: the comparisons on one metric, or on all.
+    `expect` are the claims that the space is to test.
     """
 
     metrics: Annotated[dict[str, Judged], Field(min_length=1)]
     against: str
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     family: Literal["metric", "page"] = "metric"
+    expect: Annotated[tuple[Expected, ...], BeforeValidator(as_tuple)] = ()
 
 
 class Noise(Document):

@@ -225,6 +225,7 @@ class Sections:
             self.problems.add(message, each.span, notes=notes)
             return None
         entries = [(key, value) for key, value in located.entries if key.value != "each"]
+        self._check_expected(located.get("expect"), metrics)
         if isinstance(metrics, Mapping):
             full = tuple((key, value if each is None else overlay(each, value)) for key, value in metrics.entries)
             filled = Mapping(full, metrics.span)
@@ -232,6 +233,16 @@ class Sections:
             for key, _ in metrics.entries:
                 self._check_metric(key, measure, "judged", ("judge", "metrics"))
         return validate(Judge, self._opened("judge", tuple(entries)), self.problems, "judge", HINTS)
+
+    def _check_expected(self, located: Located | None, metrics: Located | None) -> None:
+        """Note claims about a metric that is not judged."""
+        if not isinstance(located, Items) or not isinstance(metrics, Mapping):
+            return
+        for claim in located.items:
+            metric = claim.get("metric") if isinstance(claim, Mapping) else None
+            if isinstance(metric, Scalar) and metric.value not in metrics:
+                message = f"a claim is about {quote(metric.text)}, which is not judged"
+                self.problems.add_unknown(message, metric.span, metric.text, tuple(metrics), "judged are")
 
     def _check_metric(self, key: Scalar, measure: Measure | None, use: str, within: Keys) -> None:
         if key.value not in self.metrics:

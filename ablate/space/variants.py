@@ -166,7 +166,7 @@ def _override(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: 
         problems.add(str(error), key.span)
         return None
     if not address.fields:
-        notes = (f"such as block.{text or 'attention'}.FIELD: …",)
+        notes = (f"such as block.{text or 'PART'}.FIELD: …",)
         problems.add(
             f"{'.'.join(word.text for word in words)} is a part: name one of its fields", key.span, notes=notes
         )

@@ -16,7 +16,7 @@ from ablate.verdict.seeds import Seed
 class Treatment:
     """One variant as verdicts see it. `edits` are those that lead to it; costs are None where they are not known.
 
-    `noise`: the baseline with another initialisation, which is shown and never judged.
+    `noise`: the baseline with another initialisation, which is shown and never judged. `aliases` are its other names.
     """
 
     id: str
@@ -27,6 +27,7 @@ class Treatment:
     training_flops: int | None = None
     steps: int | None = None
     noise: bool = False
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,4 +100,5 @@ def _treatment(variant: Variant, steps: int | None) -> Treatment:
         training_flops=variant.cost.training_flops,
         steps=steps,
         noise=variant.setting.salt != 0,
+        aliases=variant.names[1:],
     )

@@ -16,6 +16,7 @@ from ablate.space.documents import Judge
 from ablate.space.metrics import BITS
 from ablate.verdict.adjusted_interval import adjusted_interval
 from ablate.verdict.contrasts import Contrast, Difference, Term, WeightedSum, contrasts, family_size
+from ablate.verdict.expectations import expectations
 from ablate.verdict.experiment import Experiment, Treatment, experiment_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
@@ -77,6 +78,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         tests=family_size(experiment, metrics=len(rules.metrics) if rules.family == "page" else 1),
         judgements=judgements,
         elsewhere=experiment.elsewhere,
+        expectations=expectations(rules, experiment, effects),
     )
 
 

@@ -244,6 +244,29 @@ class Judgement:
     pending: str = ""
 
 
+Outcome: TypeAlias = Literal["as expected", "not as expected", "undecided"]
+"""What became of a claim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """A claim, the verdicts that it foresees on a `metric` of a variant or edit, and the `effect` that was seen."""
+
+    claim: str
+    of: str
+    metric: str
+    verdicts: tuple[str, ...]
+    effect: Effect | None
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return what became of the claim; a variant that diverged is not as any claim foresees."""
+        seen = None if self.effect is None else self.effect.verdict.removesuffix("_by_rank")
+        if seen in (None, "undecided"):
+            return "undecided"
+        return "as expected" if seen in self.verdicts else "not as expected"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Summary:
     """Every verdict of a space. `baseline` is the name of the variant the others are judged against.
@@ -252,7 +275,7 @@ class Summary:
     made. `factors` and `anova` are a factorial's. `front` are the ids of the variants on the Pareto front by means,
     where there are several metrics. `tests` is the number of distinct comparisons in each `family`: those on one
     metric, or on the whole page. `judgements` has one for each family. `elsewhere`: the runs come from a table, see
-    `Experiment`.
+    `Experiment`. `expectations` are the claims that the space makes, beside what was seen.
     """
 
     space: str
@@ -273,6 +296,7 @@ class Summary:
     tests: int = 0
     judgements: tuple[Judgement, ...] = ()
     elsewhere: bool = False
+    expectations: tuple[Expectation, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Summary of {self.space}: {self.design}, {len(self.arms)} variants, {verdicts_of(self)}>"

@@ -43,6 +43,7 @@ def of(plan, name):
     return next(variant for variant in plan.variants if name in variant.names)
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("section", ADDRESSES)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_every_design_has_treatments_in_every_section(tmp_path, design, section):

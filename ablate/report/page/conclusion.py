@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 from ablate.output.numbers import percent
 from ablate.output.words import listed, plural, spoken
-from ablate.report import wording
+from ablate.report import expected, wording
 from ablate.report.comparisons import subject
-from ablate.report.document import Cell, Lead, Part, Prose, VerdictGrid
+from ablate.report.document import Cell, Lead, Part, Prose, TableOf, VerdictGrid
 from ablate.report.effect_tables import described
 from ablate.report.footnotes import UNPAIRED, any_unpaired
 from ablate.report.page.answer import leading
@@ -28,6 +28,8 @@ def opening(summary: Summary) -> Iterator[Part]:
     if (verdicts := grid(summary)) is not None:
         yield verdicts
         yield Prose(meaning(summary), "note")
+    if (claims := expected.table(summary)) is not None:
+        yield TableOf(claims)
 
 
 def conclusion(summary: Summary) -> list[str]:
