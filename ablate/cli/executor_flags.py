@@ -27,7 +27,7 @@ def given_options(
     pack: Annotated[str | None, typer.Option(metavar="N|auto", help="Trials per GPU (default: by memory).")] = None,
     ranks: Annotated[int | None, typer.Option(min=1, help="Processes per trial, with a GPU each.")] = None,
     timeout: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Time limit of an uninterrupted trial: 90s, 30m, 2h.")
+        str | None, typer.Option(metavar="TIME", help="Time limit of a trial, without interruptions: 90s, 30m, 2h.")
     ] = None,
 ) -> GivenOptions:
     """Return the executor options that were given on the command line; InputError for a text that is not valid."""

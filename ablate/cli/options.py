@@ -15,7 +15,12 @@ SpaceFile = Annotated[
         metavar="SPACE", help="A space: its file or its name.", show_default=False, autocompletion=complete_space
     ),
 ]
-Profile = Annotated[str | None, typer.Option(help="A profile of the space, such as smoke, laid over it.")]
+Profile = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="A profile of the space, such as smoke, laid over it; `ablate list spaces` names them."
+    ),
+]
 Set = Annotated[list[str] | None, typer.Option("--set", metavar="PATH=VALUE", help="Change a value: recipe.steps=50.")]
 
 
@@ -27,7 +32,9 @@ def _usable(folder: Path) -> Path:
 
 
 ResultsFolder = Annotated[Path, typer.Option("--results", callback=_usable, help="The results folder.")]
-Plugin = Annotated[list[Path] | None, typer.Option(help="A file with your own component, optimiser or the like.")]
+Plugin = Annotated[
+    list[Path] | None, typer.Option(metavar="FILE", help="A file with your own component, optimiser or the like.")
+]
 Json = Annotated[bool, typer.Option("--json", help="As JSON.")]
 GrammarFile = Annotated[
     Path,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -29,8 +29,13 @@ File = Annotated[
     ),
 ]
 
-Layers = Annotated[int | None, typer.Option(min=1, max=1_000, help="At this size.", show_default=False)]
-Size = Annotated[int | None, typer.Option(min=1, max=10_000_000, help="At this size.", show_default=False)]
+BLOCK = "A block by its name: `ablate list blocks` lists them."
+Block = Annotated[str, typer.Argument(help=BLOCK, show_default=False)]
+
+
+def _size(what: str, most: int = 10_000_000) -> Any:
+    return typer.Option(min=1, max=most, help=f"Show costs at this {what}.", show_default=False)
+
 
 listing = typer.Typer(cls=Verbs, no_args_is_help=True, help="List spaces, blocks, presets, components and the like.")
 
@@ -140,7 +145,7 @@ def sql(
 
 
 def show(
-    block: str,
+    block: Block,
     grammar: GrammarFile = GRAMMAR,
     space: Annotated[
         Path | None,
@@ -151,11 +156,11 @@ def show(
             autocompletion=complete_space,
         ),
     ] = None,
-    layers: Layers = None,
-    width: Size = None,
-    heads: Size = None,
-    context: Size = None,
-    vocabulary: Size = None,
+    layers: Annotated[int | None, _size("number of blocks", 1_000)] = None,
+    width: Annotated[int | None, _size("width of the model")] = None,
+    heads: Annotated[int | None, _size("number of heads")] = None,
+    context: Annotated[int | None, _size("number of tokens in a sequence")] = None,
+    vocabulary: Annotated[int | None, _size("size of the vocabulary")] = None,
     svg: Annotated[Path | None, typer.Option("--svg", help="Write the diagram to this file.")] = None,
     plugin: Plugin = None,
     json: Json = False,
@@ -189,8 +194,8 @@ def write_svg(path: Path, svg: str) -> None:
 
 
 def diff(
-    before: str,
-    after: str,
+    before: Block,
+    after: Block,
     grammar: GrammarFile = GRAMMAR,
     split: Annotated[bool, typer.Option("--split", help="Keep edits in several places apart.")] = False,
     plugin: Plugin = None,
@@ -206,7 +211,7 @@ def diff(
 
 @listing.command("spaces", cls=Verb)
 def list_spaces(json: Json = False) -> None:
-    """List the spaces that can be given by name: your own here, and those that ship, with their questions."""
+    """List the spaces that can be given by name, your own here and those that ship: question and profiles of each."""
     from ablate.report.screens import catalogue
     from ablate.space.known import known_spaces
 

@@ -49,7 +49,9 @@ def run(
 
 @with_executor_flags()
 def resume(
-    space: Annotated[str | None, typer.Argument(metavar="SPACE", help="The name of one space.")] = None,
+    space: Annotated[
+        str | None, typer.Argument(metavar="SPACE", help="Only this space, by its name (default: all).")
+    ] = None,
     results: ResultsFolder = RESULTS,
     options: GivenOptions = NO_OPTIONS,
     mlflow: Mlflow = None,
@@ -77,7 +79,9 @@ def resume(
 
 @with_executor_flags()
 def retry(
-    space: Annotated[str | None, typer.Argument(metavar="SPACE", help="The name of one space.")] = None,
+    space: Annotated[
+        str | None, typer.Argument(metavar="SPACE", help="Only this space, by its name (default: all).")
+    ] = None,
     trial: Annotated[list[str] | None, typer.Option(metavar="ID", help="A trial that failed (default: all).")] = None,
     outcome: Annotated[
         list[str] | None,

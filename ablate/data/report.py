@@ -64,8 +64,9 @@ class CorpusReport(Document):
             )
         lines += [f"  note: {note}" for note in self.notes]
         if self.skipped:
-            lines.append(f"  {len(self.skipped):,} skipped, not readable as text:")
-            lines += [f"    {each.name}: {each.reason}" for each in self.skipped[:SKIPPED_SHOWN]]
+            texts = "text is" if len(self.skipped) == 1 else "texts are"
+            lines.append(f"  {len(self.skipped):,} {texts} left out, as not readable; all others are used:")
+            lines += [f"    {each.name} ({each.reason})" for each in self.skipped[:SKIPPED_SHOWN]]
         if len(self.skipped) > SKIPPED_SHOWN:
             lines.append(f"    … and {len(self.skipped) - SKIPPED_SHOWN:,} more")
         return "\n".join(drawn(line) for line in lines)  # a file name may contain control characters

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+MOST_DECIMALS = 6
+MORE_DECIMALS = 2
+"""Decimals that an estimate near zero may have beyond those of its interval."""
 NEAR_ONE = 0.01
 """A factor closer to one than this is shown with two digits of its distance from one."""
 NARROW = 0.1
@@ -26,14 +29,14 @@ def factor(log: float) -> float:
 
 
 def decimals(uncertainty: float) -> int:
-    """Return how many decimals (up to 6) show two significant digits of an uncertainty above zero.
+    """Return how many decimals, up to `MOST_DECIMALS`, show two significant digits of an uncertainty above zero.
 
     >>> decimals(0.0143), decimals(22.0)
     (3, 0)
     """
     if not math.isfinite(uncertainty):
         return 0
-    return min(6, max(0, 1 - math.floor(math.log10(uncertainty))))
+    return min(MOST_DECIMALS, max(0, 1 - math.floor(math.log10(uncertainty))))
 
 
 def significant(value: float) -> str:
@@ -61,8 +64,8 @@ def ratio(log: float) -> str:
 def interval(estimate: float | None, low: float | None, high: float | None, *, log: bool) -> str:
     """Format a difference, or a ratio if `log`, with its interval; `no value` if there is none.
 
-    >>> interval(-0.012, -0.02, -0.004, log=False)
-    '-0.0120 [-0.0200, -0.0040]'
+    >>> interval(-0.012, -0.02, -0.004, log=False), interval(0.0093, -1.5, 1.5, log=False)
+    ('-0.0120 [-0.0200, -0.0040]', '+0.009 [-1.5, +1.5]')
     """
     if estimate is None:
         return "no value"
@@ -84,7 +87,18 @@ def _rounded(values: Sequence[float], *, log: bool, sign: str) -> list[str]:
     if log:
         return _factors([factor(value) for value in values])
     half = (values[2] - values[1]) / 2 if len(values) > 1 else 0.0
-    return [_signed(f"{value:{sign}z.{decimals(half)}f}" if half else f"{value:{sign}z.4g}", sign) for value in values]
+    if not half:
+        return [_signed(f"{value:{sign}z.4g}", sign) for value in values]
+    places = decimals(half)
+    # An estimate that a wide interval would round to zero shows its first digit.
+    first = _first_digit(values[0]) if round(values[0], places) == 0 else 0
+    own = first if places < first <= min(places + MORE_DECIMALS, MOST_DECIMALS) else places
+    return [_signed(f"{v:{sign}z.{p}f}", sign) for v, p in zip(values, (own, places, places), strict=True)]
+
+
+def _first_digit(value: float) -> int:
+    """Return how many decimals show the first digit of a number; 0 for zero."""
+    return -math.floor(math.log10(abs(value))) if value else 0
 
 
 def _signed(number: str, sign: str) -> str:

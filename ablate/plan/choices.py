@@ -11,7 +11,7 @@ from ablate.block.expression import Size, walk
 from ablate.block.printer import print_value
 from ablate.extension.kinds import PACKAGE
 from ablate.plan.models import Models
-from ablate.plan.plan import Variant
+from ablate.plan.plan import DEFAULTS, Variant
 from ablate.source.located import Mapping, Span
 from ablate.space.documents import Judged
 from ablate.space.fair import HIDDEN, Match
@@ -60,7 +60,7 @@ def _left_to_the_grammar(space: Space) -> Iterator[str]:
     }
     left = [value for keys, value in values.items() if space.origins.layer(_leaf(space, "model", *keys)) == GRAMMAR]
     if left and space.origins.written("preset") is None:
-        yield f"model: {', '.join(left)}, from the grammar: not set in this space"
+        yield f"{DEFAULTS}{', '.join(left)}: not set in this space, so these are the grammar's defaults"
 
 
 def _leaf(space: Space, *keys: str) -> Span:

@@ -11,6 +11,9 @@ from ablate.plan.trial import Trial
 from ablate.source.problems import shorten
 from ablate.space.fair import Plain
 
+DEFAULTS = "model: "
+"""How the note of a plan begins that lists what the grammar sets around the blocks: information, not a warning."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variant:

@@ -24,14 +24,14 @@ class Kurtosis:
         "jointly, not centred; 1 at least, the width at most",
         "He et al. 2024, Eq. 1, arXiv:2405.19279",
         peak=Peak(
-            "largest kurtosis of neuron RMS (Eq. 1) over the inputs of blocks and head, and over evaluations; read on "
-            "the evaluation windows",
+            "largest kurtosis of neuron RMS (He et al. 2024, Eq. 1) over the inputs of blocks and head, and over "
+            "evaluations; read on the evaluation windows",
             "arXiv:2405.19279, Table 3",
         ),
         peak_at={
             "behind_norms": Peak(
-                "largest kurtosis of neuron RMS (Eq. 1) over what each attention and MLP is given, behind its norm "
-                "where it has one, and over evaluations; read on the evaluation windows",
+                "largest kurtosis of neuron RMS (He et al. 2024, Eq. 1) over what each attention and MLP is given, "
+                "behind its norm where it has one, and over evaluations; read on the evaluation windows",
                 "arXiv:2405.19279, App. G (Languini)",
             )
         },

@@ -36,6 +36,13 @@ def sentences(summary: Summary) -> Iterator[Statement]:
         yield Statement(_sentence(f"A/A: {effects[0].change} changed", parts), "~")
 
 
+def conclusion(summary: Summary) -> Statement | None:
+    """Return the sentence on all edits together, or else the only sentence; None if there are several of one rank."""
+    lines = list(sentences(summary))
+    whole = [line for line in lines if line.mark == "→"] or [line for line in lines if line.mark == "•"]
+    return whole[0] if len(whole) == 1 else None
+
+
 def against_baseline(summary: Summary) -> dict[str, str]:
     """Return the effects of each variant against the baseline, by its id: a sentence without its subject."""
     whole = once(summary.comparisons("baseline"))

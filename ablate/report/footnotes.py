@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ablate.output.numbers import factor, percent
 from ablate.output.words import listed, ordinal, plural
+from ablate.plan.plan import DEFAULTS
 from ablate.report.wording import plain_level, with_fate
 from ablate.space.metrics import NATS
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
@@ -33,6 +34,16 @@ INTERACTIONS = {
     "add_one_in": "the whole difference minus the sum of what each edit does alone",
 }
 """The meaning of an interaction, by design; otherwise it is what two edits do together beyond their sum."""
+
+
+def warnings(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return those notes of a plan that the reader should beware of."""
+    return tuple(note for note in notes if not note.startswith(DEFAULTS))
+
+
+def information(notes: Iterable[str]) -> tuple[str, ...]:
+    """Return the other notes of a plan."""
+    return tuple(note for note in notes if note.startswith(DEFAULTS))
 
 
 def peculiarities(summary: Summary) -> list[str]:
@@ -185,9 +196,9 @@ def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> I
         return
     several = f"{summary.tests} comparisons and for " if summary.tests > 1 else ""
     yield (
-        f"adjusted interval: adjusted for {several}judging again, as its verdict is, so the two agree: for better and "
-        "worse it excludes zero, for equivalent it lies inside the margin, for undecided neither; all verdicts hold "
-        f"together with {confidence} confidence"
+        f"adjusted interval: adjusted, like the verdict beside it, for {several}judging again, so that the two "
+        "agree: for better and worse it does not contain zero, for equivalent it lies inside the margin, for undecided "
+        f"neither holds; all verdicts hold together with {confidence} confidence"
     )
     others = [effect for effect in shown if effect.adjusted_low is None]
     rest = "; it also stands under `adjusted` where nothing is judged, or ranks decide" if others else ""
@@ -227,8 +238,8 @@ def _verdicts(summary: Summary) -> Iterator[str]:
     if any(metric.margin is not None for metric in summary.metrics):
         same = " after the same correction" if corrected else ""
         yield (
-            f"equivalent: both one-sided tests against the margin have {level}{same}; {bound}; 'differs': a difference "
-            "was found as well, but one too small to matter"
+            f"equivalent: both one-sided tests against the margin have {level}{same}; {bound}; 'equivalent, differs': "
+            "there is a difference, but it is smaller than the margin"
         )
 
 
@@ -298,9 +309,9 @@ def _auto(summary: Summary) -> Iterator[str]:
     left = dict.fromkeys(judgement.left for judgement in summary.judgements if judgement.left > 0)
     if left and not summary.elsewhere:
         yield (
-            "undecided: `seeds: auto` adds seeds until everything is decided, and tests at the level that is left, "
-            f"{listed([percent(level) for level in left])}; a space that starts with it has the full "
-            f"{percent(1 - summary.confidence)}"
+            "undecided: `seeds: auto` adds seeds until everything is decided; of the "
+            f"{percent(1 - summary.confidence)}, {listed([percent(level) for level in left])} is left for that, or all "
+            "of it in a space that has `seeds: auto` from the start"
         )
 
 

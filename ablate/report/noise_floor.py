@@ -95,7 +95,10 @@ def _way_to_a_floor(plan: Plan) -> str:
     if pairs := len({trial.seed for trial in plan.trials if trial.variant in salted}):
         return f"its A/A arm ({plural(pairs, 'pair')}) will give one"
     name = plan.variant(plan.baseline).name
-    return f"noise: {{seeds: 6}} trains {name} again with another initialisation, once for all spaces that share this"
+    return (
+        f"to measure it, add noise: {{seeds: 6}}, which trains {name} again with another initialisation, once for all "
+        "spaces that share this"
+    )
 
 
 def _floor(floor: Floor) -> str:

@@ -135,7 +135,7 @@ def phrase(effect: Effect, metric: Metric) -> str:
     if effect.verdict == "undecided":
         return f"{name} undecided ({_undecided(effect, 'about {} more seed', f'over {_most_seeds()} seeds needed')})"
     if effect.verdict == "equivalent":
-        differs = f", though it differs: {difference(effect)}" if effect.differs else ""
+        differs = f" (it differs, but by less: {difference(effect)})" if effect.differs else ""
         if together:
             apart = f"within {margin(metric)} of what each does by itself (equivalent)"
             return f"no interaction in {name}: {apart}{differs}"

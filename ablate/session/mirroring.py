@@ -116,7 +116,8 @@ class Mirroring:
         self._finishing = True
         with self._news:
             left = len(self._ended)
-        what = f"mirroring {plural(left, 'trial')} to MLflow…" if left else "bringing MLflow up to date…"
+        what = f"sending {plural(left, 'trial')} to MLflow" if left else "bringing MLflow up to date"
+        what = f"results are final; {what}… (Ctrl-C is safe: the next run sends the rest; --no-mlflow skips this)"
         with _announced_after(PATIENCE, say, what):
             with self._news:
                 self._over = True

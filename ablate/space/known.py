@@ -13,12 +13,13 @@ from ablate.source.yaml import read_yaml
 
 @dataclass(frozen=True, slots=True)
 class KnownSpace:
-    """A space by its name: its file, its question if it can be read, and whether it ships with `ablate`."""
+    """A space by its name: its file, its question and profiles if it can be read, and whether it is shipped."""
 
     name: str
     path: Path
     question: str
     shipped: bool
+    profiles: tuple[str, ...] = ()
 
 
 def known_spaces() -> tuple[KnownSpace, ...]:
@@ -41,8 +42,11 @@ def _known(name: str, path: Path, *, shipped: bool) -> KnownSpace | None:
     if isinstance(written, Mapping) and "space" in written and "rules" not in written:
         question = written.get("question")
         text = str(question.value) if isinstance(question, Scalar) else "has no question"
+        profiles = written.get("profiles")
+        names = tuple(str(key) for key in profiles) if isinstance(profiles, Mapping) else ()
     elif path.parent == Path():
         return None
     else:
         text = f"cannot be read as a space: `ablate check {path}` says why"
-    return KnownSpace(name, path, text, shipped)
+        names = ()
+    return KnownSpace(name, path, text, shipped, names)

@@ -129,15 +129,15 @@ TRAINING = (
     ),
     Judgeable(
         "step_seconds",
-        "median over the measured stretches of the mean seconds of a training step; of this machine, and of what else "
-        "it did",
+        "median over the measured stretches of the mean seconds of a training step; depends on the machine and on its "
+        "other load",
         "this project",
         None,
     ),
     Judgeable(
         "tokens_per_second",
-        "median over the measured stretches of the tokens trained on a second; of this machine, and of what else it "
-        "did",
+        "median over the measured stretches of the tokens trained on per second; depends on the machine and on its "
+        "other load",
         "this project",
         None,
     ),

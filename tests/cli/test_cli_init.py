@@ -120,6 +120,7 @@ def test_list_spaces_names_ones_own_then_what_ships(here):
     shipped = json.loads(call("list", "spaces", "--json"))
     assert [one["name"] for one in shipped] == [path.stem for path in SHIPPED]
     assert all(one["shipped"] and Path(one["file"]).is_file() and one["question"].endswith("?") for one in shipped)
+    assert {one["name"]: one["profiles"] for one in shipped}["op_vs_preln"] == ["smoke", "paper"]
     call("init")
     call("init", "--example", "op_vs_preln")
     Path("compose.yaml").write_text("services: {}\n")  # somebody else's
@@ -129,7 +130,8 @@ def test_list_spaces_names_ones_own_then_what_ships(here):
     assert [one["name"] for one in listed].count("op_vs_preln") == 1
     assert "ablate check spaces/broken.yaml" in listed[0]["question"]
     screen = call("list", "spaces")
-    assert "in spaces/" in screen and "Does Pre-LN need its second norm?" in screen and "skipless" in screen
+    assert "in spaces/" in screen and "Does Pre-LN need its second norm?  --profile smoke" in screen
+    assert "skipless" in screen and listed[0]["profiles"] == []
 
 
 def test_init_imports_nothing_heavy(here):

@@ -44,7 +44,7 @@ def test_the_report_tells_files_shares_and_what_was_skipped(library, cache):
         assert share == pytest.approx(streams.report.share(split))
         assert share == pytest.approx(requested, abs=0.025)
     told = streams.describe()
-    assert "12 skipped" in told
+    assert "12 texts are left out" in told
     assert "bad_00.py" in told
     assert "and 2 more" in told
     assert streams.fingerprint[:16] in told

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from ablate.output.escape import for_html
 from ablate.output.spreadsheet import no_formula
-from ablate.report.screens.query import as_csv
+from ablate.output.terminal import Console
+from ablate.report.screens.query import Answered, as_csv
 
 CELL = st.text(st.characters(codec="utf-8", exclude_characters="\x00"), min_size=1, max_size=12)
 
@@ -41,3 +42,18 @@ def test_a_spreadsheet_is_told_that_it_is_utf_8_and_floats_stay_numbers():
 
 def test_html_shows_what_would_drive_a_terminal():
     assert for_html("<b>\x1b[31m\u202e\ud800") == "&lt;b&gt;\\x1b[31m\\u202e\\ud800"
+
+
+@pytest.mark.parametrize(
+    ("columns", "rows", "said"),
+    [
+        (("metric", "estimate"), [("eval_loss", 0.1)], True),
+        (("metric", "estimate", "scale"), [("eval_loss", 0.1, "linear"), ("peak_kurtosis", 0.1, "log")], True),
+        (("metric", "estimate", "scale"), [("eval_loss", 0.1, "linear")], False),
+        (("metric", "low"), [("eval_loss", 0.1)], False),
+    ],
+)
+def test_logarithms_are_said_to_be_logarithms(columns, rows, said):
+    console = Console(file=io.StringIO(), width=80)
+    console.print(Answered(columns, rows))
+    assert ("natural logarithms" in " ".join(console.file.getvalue().split())) == said

@@ -160,6 +160,21 @@ def test_nought_has_no_sign() -> None:
 
 
 @pytest.mark.fast
+@pytest.mark.parametrize(
+    ("estimate", "said"), [(0.0093, "+0.009"), (-0.051, "-0.1"), (-0.049, "-0.05"), (0.0, "0.0"), (9e-5, "0.0")]
+)
+def test_a_wide_interval_leaves_an_estimate_a_digit(estimate: float, said: str) -> None:
+    assert wording.difference(effect(False, estimate, -1.5, 1.5)) == f"{said} [-1.5, +1.5]"
+
+
+@pytest.mark.fast
+def test_below_many_notes_the_conclusion_is_there_again() -> None:
+    screen = " ".join(render(result_screen(record().summary), 200).split())
+    (whole,) = [plain(line.words) for line in sentences(record().summary) if line.mark == "→"]
+    assert screen.count(whole) == 2 and screen.endswith(f"→ {whole}")
+
+
+@pytest.mark.fast
 def test_edits_that_add_up_are_said_to_have_no_interaction() -> None:
     some = effect(False, 0.001, -0.001, 0.002, kind="interaction", verdict="equivalent", differs=False)
     said = "no interaction in eval loss: within 1% of what each does by itself (equivalent)"

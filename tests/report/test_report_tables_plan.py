@@ -43,7 +43,7 @@ def lines(plan, ruled: Judge, *floors: Floor, means=None) -> str:
 def test_without_a_floor_it_says_how_to_get_one():
     text = lines(path("a", "b"), judging())
     assert "no noise floor yet for eval loss, peak kurtosis with this recipe, scale and corpus" in text
-    assert "noise: {seeds: 6} trains pre_ln again with another initialisation" in text
+    assert "add noise: {seeds: 6}, which trains pre_ln again with another initialisation" in text
     assert "80 % of the time" not in text  # nothing is promised
 
 
@@ -152,6 +152,20 @@ def test_of_many_edits_what_is_left_out_is_said():
     assert "all of" not in render(plan_screen(few, ()), 200)
 
 
+def test_where_no_edits_are_applied_there_is_no_column_of_them():
+    plan = path("a", seeds=1)
+    assert "edits applied" in render(plan_screen(plan, ()), 200)
+    whole = replace(plan, variants=tuple(replace(variant, edits=()) for variant in plan.variants))
+    text = render(plan_screen(whole, ()), 200)
+    assert "edits applied" not in text and "none" not in text and all(v.name in text for v in plan.variants)
+
+
+def test_what_the_grammar_sets_is_a_note_and_no_warning():
+    plan = replace(path("a", seeds=1), notes=("model: head untied: not set", "margin: 1 of eval_loss is wide"))
+    text = render(plan_screen(plan, ()), 200)
+    assert "· model: head untied" in text and "! margin: 1 of" in text and "! model" not in text
+
+
 def test_a_plan_without_aliases_has_no_table_of_them():
     assert "Aliases" not in render(plan_screen(designed("factorial"), ()), 100)
 
@@ -198,7 +212,7 @@ def test_how_to_get_a_floor_is_said_where_nothing_gives_one(salt, search):
         trials = [replace(t, variant="aa", salt=1) for t in plan.trials if t.variant == "v0"]
         plan = replace(plan, variants=(*plan.variants, arm), trials=(*plan.trials, *trials))
     text = lines(replace(plan, design="search from pre_ln") if search else plan, judging())
-    assert ("noise: {seeds: 6} trains" in text) == (not salt and not search)
+    assert ("add noise: {seeds: 6}, which trains" in text) == (not salt and not search)
     assert ("its A/A arm (3 pairs) will give one" in text) == bool(salt)
     assert ("no noise floor" in text) == (not search)
 

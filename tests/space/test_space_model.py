@@ -42,7 +42,7 @@ def test_what_is_left_out_is_in_the_grammar(tmp_path: Path) -> None:
 
 
 BARE = "{layers: 4, width: 32, heads: 4, context: 16, position: sinusoidal%s}"
-LEFT = "model: {}, from the grammar: not set in this space"
+LEFT = "model: {}: not set in this space, so these are the grammar's defaults"
 
 
 def around(found):

@@ -112,7 +112,10 @@ def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, 
             end(results, sender, trial)
         results.refresh()
         sender.finish({}, said.append)
-    assert said == ["mirroring 6 trials to MLflow…"]
+    assert said == [
+        "results are final; sending 6 trials to MLflow… "
+        "(Ctrl-C is safe: the next run sends the rest; --no-mlflow skips this)"
+    ]
     assert len(sent_of(tmp_path)) == 6
 
 

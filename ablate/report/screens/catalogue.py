@@ -30,14 +30,26 @@ Row: TypeAlias = tuple[str, str, str]
 
 
 def spaces(of: Iterable[KnownSpace], *, as_json: bool = False) -> RenderableType:
-    """Return every space that can be given by name: the user's under their folder, then those shipped."""
+    """Return every space that can be given by name, with its profiles: the user's under their folder, then those
+    shipped."""
     if as_json:
         return _dump(
-            {"name": known.name, "question": known.question, "file": str(known.path), "shipped": known.shipped}
+            {
+                "name": known.name,
+                "question": known.question,
+                "profiles": list(known.profiles),
+                "file": str(known.path),
+                "shipped": known.shipped,
+            }
             for known in of
         )
     places = ((known, "with ablate" if known.shipped else f"in {known.path.parent}/") for known in of)
-    return _grouped((place, (known.name, known.question, "")) for known, place in places)
+    return _grouped((place, (known.name, known.question, _profiles(known))) for known, place in places)
+
+
+def _profiles(known: KnownSpace) -> str:
+    """Return how the profiles of a space are chosen: `--profile smoke, paper`."""
+    return f"--profile {', '.join(known.profiles)}" if known.profiles else ""
 
 
 def blocks(of: Grammar, *, as_json: bool = False) -> RenderableType:

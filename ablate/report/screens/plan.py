@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 
 from ablate.output import words
 from ablate.plan.plan import Factors, Plan, Variant
-from ablate.report import wording
+from ablate.report import footnotes, wording
 from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, StyledText, TableOf, Words
 from ablate.report.noise_floor import floor_lines
 from ablate.report.to_come import to_come
@@ -50,7 +50,8 @@ def plan_screen(
     parts: list[Part] = [
         TableOf(_variants(plan, known, failed), titled=False),
         Prose(_totals(plan, to_run, seconds, kinds)),
-        BulletList((*_beside_aliases(plan), *again), "beware"),
+        BulletList((*footnotes.warnings(_beside_aliases(plan)), *again), "beware"),
+        BulletList(footnotes.information(plan.notes), "remarks"),
         *map(TableOf, _aliases(plan.factors)),
     ]
     if rules is not None:
@@ -60,8 +61,9 @@ def plan_screen(
 
 
 def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid:
-    """Return a row for each variant: its edits, its size, and how many of its trials are to run."""
+    """Return a row for each variant: its edits, if any has some, its size, and how many of its trials are to run."""
     rows, shown = [], _edits_of(plan)
+    edited = any(variant.edits for variant in plan.variants)  # a design that compares whole blocks applies none
     for variant in plan.variants:
         trials = [trial.id for trial in plan.trials if trial.variant == variant.id]
         name = [StyledText(variant.name, "strong")]
@@ -70,13 +72,14 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
         edits: Words = "\n".join(shown[variant.id]) or (StyledText("none", "faint"),)
         new = str(sum(trial not in known for trial in trials))
         size = (f"{variant.parameters:,}", f"{variant.flops / 1e6:,.1f} M")
-        rows.append((tuple(name), edits, *size, new, _known(trials, known, failed)))
+        rows.append((tuple(name), *([edits] if edited else []), *size, new, _known(trials, known, failed)))
+    names = ("variant", "edits applied") if edited else ("variant",)
     return Grid(
         title="Variants",
         note="what is to be trained",
-        heading=("variant", "edits applied", "parameters", "FLOPs per\nsequence", "to run", "known"),
+        heading=(*names, "parameters", "FLOPs per\nsequence", "to run", "known"),
         rows=tuple(rows),
-        numbers=(2, 3, 4, 5),
+        numbers=tuple(range(len(names), len(names) + 4)),
     )
 
 
@@ -125,7 +128,7 @@ def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str
 
 def _to_run(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> str:
     if plan.open and plan.design.startswith("search"):
-        time = "" if seconds is None else f"; at most about {words.duration(seconds)}"
+        time = "" if seconds is None else f"; training at most about {words.duration(seconds)}"
         return f"the reference; what else a search trains is decided as it goes{time}"
     more = " for now" if plan.open else ""
     follows = f"; {to_come(plan)}" if plan.open and to_come(plan) else ""
@@ -135,5 +138,5 @@ def _to_run(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str
     if to_run == 0:
         known = f"{len(plan.trials)} known already{of_known}" if failed else "all known already"
         return f"{known}, nothing to run{more}{follows}"
-    time = "time unknown until a trial is measured" if seconds is None else f"about {words.duration(seconds)}"
+    time = "time unknown until a trial is measured" if seconds is None else f"training about {words.duration(seconds)}"
     return f"{to_run} to run{more}, {len(plan.trials) - to_run} known already{of_known}; {time}{follows}"

@@ -21,6 +21,8 @@ from ablate.output.terminal import Text
 from ablate.source.excerpt import drawn
 
 DIGITS = 6
+LOGARITHMS = ("estimate", "adjusted_low", "adjusted_high")
+"""Columns of effects and verdicts that hold logarithms for metrics on the log scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class Answered:
     """The rows for the terminal: a table if it is no wider than that, else each row as a list of names and values.
 
     `folded` keeps the table and wraps its cells. Floats have six significant digits; nothing is cut off; the number of
-    rows stands below.
+    rows stands below, and which numbers are logarithms.
     """
 
     columns: Sequence[str]
@@ -45,6 +47,18 @@ class Answered:
         else:
             yield from self._records()
         yield Text(f"{len(self.rows)} row" + ("" if len(self.rows) == 1 else "s"), style="dim")
+        if self._may_be_logarithms():
+            yield Text(
+                "For metrics that are judged with `scale: log`, estimate, sd, margin and the ends of intervals are "
+                "natural logarithms of ratios; the columns ratio, ratio_low, … of `effects` hold the ratios.",
+                style="dim",
+            )
+
+    def _may_be_logarithms(self) -> bool:
+        """Return whether a column may hold logarithms: unless the column `scale` says that none of the rows does."""
+        if not set(LOGARITHMS) & set(self.columns):
+            return False
+        return "scale" not in self.columns or "log" in {row[list(self.columns).index("scale")] for row in self.rows}
 
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)

@@ -6,19 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from ablate.output.words import listed
 from ablate.report import footnotes, wording
-from ablate.report.answers import answers
-from ablate.report.document import BulletList, Column, GroupedTable, Part, ReportDocument, RowGroup, Words
+from ablate.report.answers import answers, conclusion
+from ablate.report.document import BulletList, Column, GroupedTable, Part, ReportDocument, RowGroup, Statements, Words
 from ablate.report.effect_columns import beside, columns, faint, words
 from ablate.report.effect_tables import WIDE, effect_tables
 from ablate.report.fairness import unequal_lines
 from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
+MOST_NOTES = 5
+"""Number of notes above which the conclusion is repeated below them: a terminal shows what was printed last."""
+
 
 def result_screen(
     summary: Summary, definitions: Mapping[str, str] | None = None, *, unequal: Sequence[Unequal] = ()
 ) -> ReportDocument:
-    """Return the screen as a document: the answer first, the numbers after.
+    """Return the screen as a document: the answer first, the numbers after; below many notes its conclusion again.
 
     `definitions` says how each metric, by name, is computed. `unequal` is what was not equal between variants, if a
     space declares terms.
@@ -34,9 +37,13 @@ def _parts(summary: Summary, definitions: Mapping[str, str], unequal: Sequence[U
     yield answers(summary)
     yield from effect_tables(summary)
     yield _variants(summary)
-    yield BulletList((*footnotes.peculiarities(summary), *summary.notes), "beware")
-    yield BulletList(tuple(unequal_lines(unequal)), "unequal")
-    yield BulletList((*footnotes.in_bits(summary), *footnotes.definitions(summary, definitions)), "remarks")
+    beware = BulletList((*footnotes.peculiarities(summary), *footnotes.warnings(summary.notes)), "beware")
+    terms = BulletList(tuple(unequal_lines(unequal)), "unequal")
+    explained = (*footnotes.in_bits(summary), *footnotes.definitions(summary, definitions))
+    remarks = BulletList((*footnotes.information(summary.notes), *explained), "remarks")
+    yield from (beware, terms, remarks)
+    if sum(len(notes.lines) for notes in (beware, terms, remarks)) > MOST_NOTES and (last := conclusion(summary)):
+        yield Statements((last,))
 
 
 def _against(summary: Summary) -> str:
