@@ -92,7 +92,7 @@ def build_plan(
         *layout.notes,
         *_folding_notes(folded),
         *terms.notes,
-        *tuning_notes(space, variants),
+        *tuning_notes(models, variants),
         *models.notes,
         *pairing_notes(variants, baseline, space.grammar.catalogue),
         *_unpaired_notes(comparisons, known_variants),
@@ -160,7 +160,8 @@ def _settings(variant: Variant, models: Models) -> tuple[Tuned, ...]:
     tune = models.space.fair.tune
     if not isinstance(tune, Tune):
         return ()
-    return tuning_settings(fields_of(tune, variant.block, models.space.grammar.catalogue))
+    recipe = models.at(variant.setting.changes).recipe
+    return tuning_settings(fields_of(tune, variant.block, recipe, models.space.grammar.catalogue))
 
 
 def _tuning(variants: Sequence[Variant], models: Models) -> tuple[list[tuple[str, Tuned]], list[Trial]]:

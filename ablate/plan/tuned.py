@@ -22,9 +22,23 @@ Tuned: TypeAlias = tuple[tuple[str, Plain], ...]
 """Values by the names of their fields in `fair.tune`."""
 
 
-def fields_of(tune: Tune, block: Block, catalogue: Catalogue) -> tuple[TunedField, ...]:
-    """Return the fields tuned for a block: every field of the recipe, and those block fields that it has."""
-    return tuple(field for field in tune.fields if field.path or is_there(block, field.address, catalogue))
+def fields_of(tune: Tune, block: Block, recipe: Recipe, catalogue: Catalogue) -> tuple[TunedField, ...]:
+    """Return the fields tuned for a block under a recipe: those that either of them has."""
+    return tuple(
+        field
+        for field in tune.fields
+        if (has_field(recipe, field) if field.path else is_there(block, field.address, catalogue))
+    )
+
+
+def has_field(recipe: Recipe, field: TunedField) -> bool:
+    """Return whether a recipe has a field; a rate of one optimiser is none of another."""
+    value: Any = recipe.model_dump()
+    for step in field.path[1:]:
+        if not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return True
 
 
 def recipe_at(space: Space, tuned: Tuned) -> Recipe:

@@ -26,6 +26,7 @@ from ablate.space.search import check_beside
 from ablate.space.sections import Sections
 from ablate.space.space import Space
 from ablate.space.streamed import streamed
+from ablate.space.variants import choices_of
 from ablate.space.ways import HINTS
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
@@ -102,7 +103,8 @@ def _space(
         check_beside(sections.origins, noise, auto, problems)
     warned = read_warned(located.get("constraints"), design, grammar, problems)
     blocks = read_blocks(located, design, judge, grammar, warned, problems)
-    tune = sections.tune(recipe, None if blocks is None else blocks.named)
+    others = {} if blocks is None else choices_of(blocks.variants.values())
+    tune = sections.tune(recipe, None if blocks is None else blocks.named, others)
     if (
         name is None
         or question is None

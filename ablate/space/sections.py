@@ -327,14 +327,19 @@ class Sections:
             check_fairness(fair, located, self.located.key("fair").span.source, self.problems)
         return fair
 
-    def tune(self, recipe: Recipe | None, blocks: Map[str, Block] | None) -> Literal["none"] | Tune | None:
-        """Read what each block is tuned over; None if that, the recipe or the blocks have a mistake."""
+    def tune(
+        self, recipe: Recipe | None, blocks: Map[str, Block] | None, others: Map[tuple[str, str], Mapping]
+    ) -> Literal["none"] | Tune | None:
+        """Read what each block is tuned over; None if that, the recipe or the blocks have a mistake.
+
+        `others` are the optimisers and schedules that variants choose.
+        """
         fair = self.located.get("fair")
         located = fair.get("tune") if isinstance(fair, Mapping) else None
         if located is None or (isinstance(located, Scalar) and located.value == "none"):
             return "none"
         if isinstance(fair, Mapping) and isinstance(located, Mapping):
-            reader = TuneReader(recipe, self.recipe_with, blocks, self.grammar, self.problems)
+            reader = TuneReader(recipe, self.recipe_with, blocks, self.grammar, self.problems, others)
             return reader.read(fair.key("tune"), located)
         message = f"fair.tune: expected none, or lists of values by address, got {shown(located)}"
         self.problems.add(message, located.span, notes=HINTS.way("fair.tune"))

@@ -100,7 +100,8 @@ class _Entry:
 class TuneReader:
     """Reads the section, for a recipe and blocks by name; if either is None, it has mistakes, and is not checked here.
 
-    `recipe_with` reads the recipe of the space with something laid over it.
+    `recipe_with` reads the recipe of the space with something laid over it. `others` are the optimisers and schedules
+    that variants choose, by address and name, with the document that chooses each.
     """
 
     def __init__(
@@ -110,7 +111,9 @@ class TuneReader:
         blocks: Map[str, Block] | None,
         grammar: Grammar,
         problems: Problems,
+        others: Map[tuple[str, str], Mapping],
     ):
+        self._others = others
         self._recipe, self._recipe_with = recipe, recipe_with
         self._blocks, self._grammar, self._problems = blocks, grammar, problems
 
@@ -125,7 +128,12 @@ class TuneReader:
         if seeds is not None and len(fields) == len(entries):
             self._check_size(fields, seeds.seeds, key)
         if len(self._problems) == before and self._recipe is not None:
-            self._check_together([field for field in fields if field.path], key)
+            of = [(field, self._other(field.path)) for field in fields if field.path]
+            for other in dict.fromkeys([None, *(own for _, own in of)]):
+                together = [
+                    field for field, own in of if own == other or (own is None and not self._left(field, other))
+                ]
+                self._check_together(together, key, other)
         if seeds is None or len(self._problems) > before or self._recipe is None or self._blocks is None:
             return None
         return Tune(seeds=seeds.seeds, fields=tuple(fields))
@@ -198,7 +206,7 @@ class TuneReader:
         read: list[Plain] = []
         for value in given:
             problems = Problems()
-            recipe = self._recipe_with(document_with(path, value), problems)
+            recipe = self._recipe_with(self._laid(steps, document_with(path, value)), problems)
             here = [problem for problem in problems if _is_inside(problem, entry)]
             for problem in here:
                 self._problems.append(problem)
@@ -210,6 +218,27 @@ class TuneReader:
         field = TunedField(name=entry.name, path=steps, key=entry.key, written=given, values=tuple(values))
         return self._different(field, read)
 
+    def _other(self, steps: Sequence[str]) -> tuple[str, str] | None:
+        """Return the optimiser or schedule that a path leads into, if only a variant chooses it."""
+        if self._recipe is None:
+            return None
+        chosen = {"recipe.optimizer": self._recipe.optimizer, "recipe.schedule.decay": self._recipe.schedule.decay}
+        for where, own in chosen.items():
+            inside = where.count(".") + 1
+            if ".".join(steps[:inside]) == where and len(steps) > inside and steps[inside] != own.name:
+                key = where, steps[inside]
+                return key if key in self._others else None
+        return None
+
+    def _left(self, field: TunedField, other: tuple[str, str] | None) -> bool:
+        """Return whether a field belongs to what a variant replaces by its own choice."""
+        return other is not None and ".".join(field.path).startswith(f"{other[0]}.")
+
+    def _laid(self, steps: Sequence[str], document: Mapping) -> Mapping:
+        """Return a document laid over the variant's choice that its path leads into, if it leads into one."""
+        other = self._other(steps)
+        return document if other is None else overlay(self._others[other], document)
+
     def _is_of_another(self, entry: _Entry, path: Sequence[Scalar]) -> bool:
         """Return whether it is a setting of an optimiser or schedule that the space does not use; if so, note it."""
         assert self._recipe is not None
@@ -219,7 +248,7 @@ class TuneReader:
                 continue
             chosen = self._recipe.optimizer if way[-1] == OPTIMIZER else self._recipe.schedule.decay
             named, where = path[inside], ".".join(way)
-            if named.text != chosen.name:
+            if named.text != chosen.name and (where, named.text) not in self._others:
                 message = (
                     f"{entry.name} cannot be tuned: the space has {spec.kind.noun} {chosen.name}, not {named.text}"
                 )
@@ -322,12 +351,12 @@ class TuneReader:
             notes = ("list several values of each field to tune: tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",)
             self._problems.add(f"fair.tune lists {what}", key.span, notes=notes)
 
-    def _check_together(self, fields: Sequence[TunedField], key: Scalar) -> None:
+    def _check_together(self, fields: Sequence[TunedField], key: Scalar, other: tuple[str, str] | None) -> None:
         """Check that each combination is a valid recipe: its peak rate is above its floor, for example."""
         noted: set[str] = set()
         for written in product(*(field.written for field in fields)) if fields else ():
             chosen = list(zip(fields, written, strict=True))
-            over = Mapping((), key.span)
+            over = Mapping((), key.span) if other is None else self._others[other]
             for field, value in chosen:
                 over = overlay(over, document_with([Scalar(step, step, field.key.span) for step in field.path], value))
             problems = Problems()

@@ -11,7 +11,7 @@ every other change belongs to the variant, which is then a treatment like any ot
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator
+from collections.abc import Container, Iterable, Iterator
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -32,6 +32,8 @@ SECTIONS: Final = ("model", "recipe", "data")
 KEYS: Final = (BLOCK, "set")
 EVALUATED: Final = "both sides would be evaluated on other text, so that their losses could not be compared"
 SEES: Final = "a model that sees the tokens it predicts has nothing to learn"
+CHOSEN: Final = ("recipe.optimizer", "recipe.schedule.decay")
+"""Addresses at which one thing of several is chosen, with its settings."""
 REFUSED: Final = {
     "data.tuning": EVALUATED,
     "data.verdict": EVALUATED,
@@ -181,6 +183,17 @@ def _check_apart(change: Change, others: Map[str, Change], problems: Problems) -
             also = ((other.key.span, "beside this"),)
             message = f"{change.address} and {other.address} set the same value"
             problems.add(message, change.key.span, notes=("keep one of them",), also=also)
+
+
+def choices_of(variants: Iterable[NamedVariant]) -> dict[tuple[str, str], Mapping]:
+    """Return the optimisers and schedules that variants choose, by address and name, with the document of each."""
+    return {
+        (change.address, str(name)): change.document
+        for variant in variants
+        for change in variant.changes
+        if change.address in CHOSEN
+        for name in (change.written if isinstance(change.written, Mapping) else [change.value])
+    }
 
 
 def is_inside(address: str, outer: str) -> bool:

@@ -15,7 +15,7 @@ from ablate.plan.fair.budget import milliseconds
 from ablate.plan.fair.match import has_hidden
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
-from ablate.plan.tuned import value_in
+from ablate.plan.tuned import has_field, value_in
 from ablate.space.fair import Fair, Match, Terms, Tune, TunedField, text_of
 
 UNKNOWN = "not known yet"
@@ -174,12 +174,13 @@ class _Quantities:
         return tuple(sorted(addresses - {"model.layers", "model.width", "recipe.steps"}))
 
     def has(self, variant: Variant, field: TunedField) -> bool:
-        """Return whether a tuned field belongs to the recipe or to the variant's block."""
+        """Return whether a tuned field belongs to the variant's recipe or to its block."""
+        if field.path:
+            own = next((trial for trial in self.plan.trials if trial.variant == variant.id), None)
+            return own is None or has_field(own.recipe, field)
         tuning = self._tuning(variant)
         tried = (setting for id, setting in self.plan.tried if id in tuning)
-        return bool(field.path) or any(
-            name == field.name for each in (variant.setting.tuned, *tried) for name, _ in each
-        )
+        return any(name == field.name for each in (variant.setting.tuned, *tried) for name, _ in each)
 
     def _verdict(self, variant: Variant) -> list[Trial]:
         """Return the verdict trials of a variant, with its block as tuned."""

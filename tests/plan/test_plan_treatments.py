@@ -169,3 +169,29 @@ def test_across_texts_loss_in_nats_is_refused(tmp_path):
     found = space(tmp_path, variants=variants, design="{compare: [pre_ln, other]}")
     with pytest.raises(InputError, match="judge eval_bits_per_byte"):
         build_plan(found, vocab_size=256, corpus="text", read=text_of)
+
+
+def test_each_optimiser_is_tuned_over_rates_of_its_own(tmp_path):
+    fair = (
+        "{budget: steps, match: none, under: {},"
+        " tune: {recipe.optimizer.adamw.lr: [1e-3, 1e-2], recipe.optimizer.muon.lr: [3e-3, 3e-2], seeds: 1}}"
+    )
+    variants = "{muon: {block: pre_ln, set: {recipe.optimizer: {muon: {lr: 1e-2}}}}}"
+    found = space(tmp_path, variants=variants, design="{compare: [pre_ln, muon]}", fair=fair)
+    plan = build_plan(found, vocab_size=256, corpus="text")
+    rates = {(t.recipe.optimizer.name, t.recipe.optimizer.settings["lr"]) for t in plan.trials if t.split == "tuning"}
+    assert rates == {("adamw", 0.001), ("adamw", 0.01), ("muon", 0.003), ("muon", 0.03)}
+    assert plan.open and not [trial for trial in plan.trials if trial.split == "verdict"]
+
+
+def test_a_rate_of_an_optimiser_that_nobody_has_cannot_be_tuned(tmp_path):
+    fair = "{budget: steps, match: none, under: {}, tune: {recipe.optimizer.muon.lr: [3e-3, 3e-2], seeds: 1}}"
+    with pytest.raises(InputError, match="the space has optimiser adamw, not muon"):
+        space(tmp_path, design="{compare: [pre_ln, op]}", fair=fair)
+
+
+def test_values_to_tune_are_read_with_the_optimiser_that_they_are_of(tmp_path):
+    fair = "{budget: steps, match: none, under: {}, tune: {recipe.optimizer.sgd.momentum: [0.9, 2], seeds: 1}}"
+    variants = "{sgd: {block: pre_ln, set: {recipe.optimizer: {sgd: {lr: 0.1, momentum: 0.5}}}}}"
+    with pytest.raises(InputError, match="momentum must be less than 1, got 2"):
+        space(tmp_path, design="{compare: [pre_ln, sgd]}", variants=variants, fair=fair)

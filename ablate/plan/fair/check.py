@@ -44,7 +44,7 @@ def _contradicted(change: Change, fair: Fair) -> str | None:
             return f"match by {terms.match.by} sets that size"
     for field in fair.tune.fields if isinstance(fair.tune, Tune) else ():
         tuned = ".".join(field.path)
-        if tuned and (is_inside(change.address, tuned) or is_inside(tuned, change.address)):
+        if tuned and is_inside(change.address, tuned):
             return f"fair.tune chooses {field.name}"
     return None
 

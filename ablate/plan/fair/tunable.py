@@ -25,7 +25,10 @@ def check_tuned(variants: Sequence[Variant], models: Models, problems: Problems)
     if not isinstance(tune, Tune):
         return
     catalogue = models.space.grammar.catalogue
-    of = {v: [field for field in fields_of(tune, v.block, catalogue) if not field.path] for v in variants}
+    of = {
+        v: [field for field in fields_of(tune, v.block, models.space.recipe, catalogue) if not field.path]
+        for v in variants
+    }
     alone = {v: [((field.name, value),) for field in fields for value in field.values] for v, fields in of.items()}
     every = {variant: tuning_settings(fields) for variant, fields in of.items()}
     checking = _Checking(models, tune, problems)

@@ -14,6 +14,7 @@ from itertools import product
 from typing import TypeAlias
 
 from ablate.output.words import spoken
+from ablate.plan.models import Models
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.plan.tuned import Tuned, fields_of
@@ -132,18 +133,19 @@ def _seeds(tune: Tune) -> str:
     return "1 separate seed" if tune.seeds == 1 else f"{tune.seeds:,} separate seeds"
 
 
-def tuning_notes(space: Space, variants: Sequence[Variant]) -> Iterator[str]:
+def tuning_notes(models: Models, variants: Sequence[Variant]) -> Iterator[str]:
     """Describe what tuning will do, and which variants lack some of the fields."""
-    tune = space.fair.tune
+    space, tune = models.space, models.space.fair.tune
     if not isinstance(tune, Tune):
         return
-    of = {variant: fields_of(tune, variant.block, space.grammar.catalogue) for variant in variants}
+    recipes = {variant: models.at(variant.setting.changes).recipe for variant in variants}
+    of = {v: fields_of(tune, v.block, recipe, space.grammar.catalogue) for v, recipe in recipes.items()}
     settings = {variant: len(tuning_settings(fields)) for variant, fields in of.items()}
     trials = tune.seeds * sum(number for number in settings.values() if number > 1)
     grid = " × ".join(f"{field.spoken} {', '.join(map(text_of, field.values))}" for field in tune.fields)
     where = "" if all(fields == tune.fields for fields in of.values()) else " where it has these fields"
     yield (
-        f"each model is tuned over {len(tuning_settings(tune.fields))} settings ({grid}){where}, by "
+        f"each model is tuned over {max(settings.values())} settings ({grid}){where}, by "
         f"{spoken(next(iter(space.judge.metrics)))} on the tuning split at {_seeds(tune)}: {trials:,} "
         "trials before those of the verdict"
     )
