@@ -43,4 +43,5 @@ def _seen(claim: Expectation) -> str:
     effect = claim.effect
     if effect is None:
         return "nothing of that name was compared"
-    return f"{spoken(effect.verdict)}, {wording.difference(effect)}, n = {effect.n}"
+    verdict = "" if effect.verdict == "undecided" else f"{spoken(effect.verdict)}, "
+    return f"{verdict}{wording.difference(effect)}, n = {effect.n}"

@@ -10,6 +10,7 @@ from ablate.block.diff import diff, path_order
 from ablate.block.printer import print_block
 from ablate.errors import RefusedError
 from ablate.grammar.named_files import as_typed
+from ablate.plan.designs import edits_around
 from ablate.plan.plan import Plan, Variant
 from ablate.report.page import PageRecord, ShownVariant
 from ablate.report.page.curves import PEAKS
@@ -118,7 +119,8 @@ def _blocks(plan: Plan, space: Space) -> tuple[ShownVariant, ...]:
 
 def _edits(base: Variant, variant: Variant, space: Space) -> tuple[tuple[str, str], ...]:
     difference = diff(base.block, variant.block, space.grammar.catalogue, defaults=space.grammar.defaults)
-    return tuple((edit.name, edit.detail) for edit in path_order(difference.edits))
+    around = edits_around(space, base.setting.changes, variant.setting.changes)
+    return tuple((edit.name, edit.detail) for edit in path_order((*difference.edits, *around)))
 
 
 def _corpus(planned: Planned) -> tuple[str, ...]:

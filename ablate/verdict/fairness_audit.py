@@ -86,7 +86,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
             baseline=_shown(quantity, wanted),
             here=_shown(quantity, here[quantity]),
             share=_share(wanted, here[quantity]),
-            declared=quantity in declared,
+            declared=quantity in declared and not _is_treatment(quantity, variant),
             within=_within(quantity, terms, _share(wanted, here[quantity])),
         )
         for variant, here in others
@@ -104,6 +104,18 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
         rows=rows,
         equal=f"the same for all: {', '.join(alike)}" if others and alike else "",
     )
+
+
+SET_BY: Mapping[str, tuple[str, ...]] = {
+    "steps": ("recipe.steps",),
+    "tokens": ("recipe.steps", "recipe.batch", "model.context"),
+}
+"""The addresses by which a treatment sets a quantity itself, so that it is not meant to be equal."""
+
+
+def _is_treatment(quantity: str, variant: Variant) -> bool:
+    """Return whether a variant is about a difference in that quantity."""
+    return any(address in SET_BY.get(quantity, ()) for address, _ in variant.setting.changes)
 
 
 def _within(quantity: str, terms: Terms, share: float | None) -> float | None:

@@ -12,8 +12,8 @@ terms.py         effects as columns: what can be estimated, and the alias table
 wording.py       descriptions of a factorial
 """
 
-from ablate.plan.designs.between import arm_of
+from ablate.plan.designs.between import arm_of, edits_around
 from ablate.plan.designs.lay_out import lay_out
 from ablate.plan.designs.layout import Contrast, DesignArm, Layout
 
-__all__ = ["Contrast", "DesignArm", "Layout", "arm_of", "lay_out"]
+__all__ = ["Contrast", "DesignArm", "Layout", "arm_of", "edits_around", "lay_out"]

@@ -47,7 +47,8 @@ class Difference:
 def difference_between(space: Space, ends: Ends, problems: Problems) -> Difference | None:
     """Return the difference of the two ends, split as in the design; None where a mistake was reported."""
     before, after = space.blocks[ends.from_], space.blocks[ends.to]
-    around = _around(space, ends)
+    start, end = space.changes_of(ends.from_), space.changes_of(ends.to)
+    around = _around(space, start, end)
     catalogue = space.grammar.catalogue
     if fingerprint(before, catalogue) == fingerprint(after, catalogue) and not around:
         problems.add(
@@ -61,8 +62,13 @@ def difference_between(space: Space, ends: Ends, problems: Problems) -> Differen
     if not isinstance(split, bool):
         whole = diff(before, after, catalogue, defaults=space.grammar.defaults)
         check_names(split, whole.edits, "split", space, problems)
-    edits = (*difference.edits, *(_edit(name, ends, addresses, space) for name, addresses in around.items()))
-    return Difference(space.changes_of(ends.from_), difference, edits, around)
+    return Difference(start, difference, (*difference.edits, *edits_around(space, start, end)), around)
+
+
+def edits_around(space: Space, start: Changes, end: Changes) -> tuple[Edit, ...]:
+    """Return the edits outside the block that lead from some changes to others."""
+    around = _around(space, start, end)
+    return tuple(_edit(name, dict(start), dict(end), addresses, space) for name, addresses in around.items())
 
 
 def arm_of(space: Space, name: str, edits: tuple[str, ...] = ()) -> DesignArm:
@@ -80,9 +86,9 @@ def refusals(models: Models, arm: DesignArm) -> tuple[str, ...]:
     return tuple(reasons)
 
 
-def _around(space: Space, ends: Ends) -> dict[str, dict[str, tuple[Plain] | None]]:
+def _around(space: Space, before: Changes, after: Changes) -> dict[str, dict[str, tuple[Plain] | None]]:
     """Return the edits outside the block: addresses one of which leads into the value of another change together."""
-    start, end = dict(space.changes_of(ends.from_)), dict(space.changes_of(ends.to))
+    start, end = dict(before), dict(after)
     different = sorted(a for a in {*start, *end} if a not in start or a not in end or start[a] != end[a])
     groups: list[list[str]] = []
     for address in different:  # an outer address comes before those inside it
@@ -104,8 +110,13 @@ def _names(address: str, group: Sequence[str], end: Mapping[str, Plain]) -> bool
     return address in end or (address == group[0] and not set(group) & set(end))
 
 
-def _edit(name: str, ends: Ends, addresses: Mapping[str, tuple[Plain] | None], space: Space) -> Edit:
-    start, end = dict(space.changes_of(ends.from_)), dict(space.changes_of(ends.to))
+def _edit(
+    name: str,
+    start: Mapping[str, Plain],
+    end: Mapping[str, Plain],
+    addresses: Mapping[str, tuple[Plain] | None],
+    space: Space,
+) -> Edit:
     before, after = (", ".join(_value(space, side, address) for address in addresses) for side in (start, end))
     return Edit(name, tuple(addresses), before, after, Rank.AROUND, ())
 
