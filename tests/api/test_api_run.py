@@ -43,6 +43,7 @@ def same(frame, asked):
             assert none == [True, True] or one == other, (name, one, other)
 
 
+@pytest.mark.full
 def test_verdicts_are_the_effects_of_sql_with_ratios_beside_logarithms(world):
     _, done = world
     shared = [name for name in done.verdicts.columns if name != "more_seeds"]

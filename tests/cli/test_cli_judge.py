@@ -303,6 +303,7 @@ def test_a_page_is_written_with_names_escaped(table):
     assert "parameters" not in Path("out.html").read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_the_table_that_the_manual_judges_gives_the_verdicts_that_it_shows(table):
     section = MANUAL["judge"]
     table(re.search(r"```csv\n(.*?)```", section, re.DOTALL)[1])

@@ -35,6 +35,7 @@ def test_help_imports_nothing_heavy():
         assert verb in done.stdout
 
 
+@pytest.mark.full
 def test_check_of_the_shipped_space():
     done = run("check", "spaces/op_vs_preln.yaml")
     assert done.returncode == 0, done.stderr

@@ -174,6 +174,7 @@ def sampled(grammar: Grammar, chance: random.Random) -> tuple[Block, Block]:
             return one, other
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pairs", [25, pytest.param(1000, marks=pytest.mark.slow)])
 def test_of_sampled_pairs_with_one_fingerprint_none_differs(pairs):
     chance = random.Random(0)

@@ -164,6 +164,7 @@ def test_what_is_shown_as_an_example_holds_the_contract(place, tmp_path):
     contract_of(f"{name}: poems.txt", tmp_path, (tmp_path / "example.py",)).check_all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("executor", ["inline", pytest.param("local", marks=pytest.mark.slow)])
 def test_a_corpus_of_ones_own_is_trained_on_to_an_answer(executor, plugin, tmp_path):
     space = ablate.load_space(tmp_path / "tiny.yaml", plugins=[plugin])

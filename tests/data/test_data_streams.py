@@ -168,6 +168,7 @@ def test_skipped_files_are_those_of_today(library, cache):
     assert [each.name for each in second.skipped] == ["bad.py"]
 
 
+@pytest.mark.full
 def test_other_processes_find_the_same(library, tmp_path):
     program = (
         "import sys, sysconfig\n"

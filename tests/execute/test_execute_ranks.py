@@ -315,6 +315,7 @@ def test_ranks_take_no_module_from_where_they_are_begun(world, tmp_path, monkeyp
     assert (tmp_path / "code_has_run").exists()
 
 
+@pytest.mark.full
 def test_ranks_that_do_not_meet_are_lost_soon(monkeypatch):
     monkeypatch.setattr(together, "MEET_WITHIN", timedelta(seconds=1))
     store = together._store(2)

@@ -66,7 +66,7 @@ class Silent:
     def ended(self, trial_id, outcome_kind, step): ...
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("executor", [Inline(), Local(workers=2)], ids=["inline", "local"])
 def test_from_rung_to_rung_gives_the_same_bits(space, undisturbed, tmp_path, executor):
     trials = ablate.plan_space(space, results=tmp_path).plan.trials

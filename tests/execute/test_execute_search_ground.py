@@ -192,6 +192,7 @@ def test_what_cannot_be_built_at_these_sizes_is_refused(tmp_path: Path) -> None:
     assert not any(one.startswith(UNBUILT) for block in blocks for one in fitting.refusals(block))
 
 
+@pytest.mark.full
 def test_what_shows_only_when_weights_are_filled_is_refused(tmp_path: Path) -> None:
     """No declaration tells that an MLP that widens has no inverse; one that does not is filled."""
     undone = "mlp.down.init: {inverse: {of: up, init: {normal: 0.02}}}"

@@ -320,6 +320,7 @@ def test_a_run_is_planned_again_where_steps_follow_from_measured_time(tmp_path, 
     assert not done.plan.open and len(done.plan.trials) == 4
 
 
+@pytest.mark.full
 def test_a_look_counts_what_is_asked_twice_once(calm):
     """Three edits and their ends against the baseline, of which the first edit is one: five, on one metric."""
     _, _, printed, done = calm

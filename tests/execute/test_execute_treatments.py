@@ -47,6 +47,7 @@ def test_a_treatment_is_trained_and_judged(tmp_path, design, section):
     assert design in ("compare", "search") or any(named in edit for (edit,) in edits)
 
 
+@pytest.mark.full
 def test_it_is_the_trial_that_a_space_with_its_values_would_train(tmp_path):
     """So that results are shared, and the batches of a seed are those that they ever were."""
     path = world(tmp_path, ADDRESSES["recipe"], DESIGNS["compare"], seeds=2)

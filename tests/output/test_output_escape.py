@@ -127,7 +127,7 @@ def test_words_are_escaped_everywhere_and_data_on_a_terminal_alone(capfdbinary, 
     assert capfdbinary.readouterr().out == b"d\\x1b\n"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_of_another_encoding_shows_what_it_can(encoding):
     done = subprocess.run(

@@ -264,6 +264,7 @@ class Twice(nn.Module):
 """
 
 
+@pytest.mark.full
 def test_a_plugin_that_nobody_asks_for_changes_nothing_and_its_source_is_its_version(tmp_path: Path) -> None:
     own, path = tmp_path / "twice.py", tmp_path / "small.yaml"
     own.write_text(OWN)

@@ -136,6 +136,7 @@ def test_at_an_unchanged_address_ids_are_those_without_variants(tmp_path):
     assert {trial.id for trial in plain.trials} < {trial.id for trial in plan.trials}
 
 
+@pytest.mark.full
 def test_a_variant_that_comes_to_the_same_is_trained_once(tmp_path):
     variants = (
         "{a: {block: op, set: {recipe.optimizer.adamw.lr: 2e-2}},"

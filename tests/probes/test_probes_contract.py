@@ -108,7 +108,7 @@ def test_a_source_is_any_text_and_is_listed_as_it_was_given(contract, source):
 BOOK = "Strang 2016, Introduction to Linear Algebra, Sec. 7.1"
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("executor", ["inline", "local"])
 def test_a_probe_of_ones_own_is_judged(tmp_path, executor):
     own, space = tmp_path / "sparsity.py", write_world(tmp_path, steps=6, seeds=2)

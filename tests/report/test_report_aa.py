@@ -92,6 +92,7 @@ def test_one_error_for_all_effects_would_make_false_claims(design):
     assert rate(map(pooled, sweeps(plan, FEW, rng=FEW, varies=3.0))) > bound(FEW)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("design", ["compare", pytest.param("factorial", marks=pytest.mark.full)])
 def test_looking_again_and_again_finds_nothing_either(design):
     assert false_rate(designed(design, looks=LOOKS), rules(), FEW) <= bound(FEW)

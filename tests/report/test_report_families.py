@@ -57,6 +57,7 @@ def false_equivalences(design: str, sign: int, looks: tuple[int, ...], times: in
     return float(np.mean(found))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("sign", [-1, pytest.param(1, marks=pytest.mark.full)])
 @pytest.mark.parametrize("design", ["path", pytest.param("factorial", marks=pytest.mark.full)])
 def test_a_difference_as_large_as_the_margin_is_not_called_equivalent(design, sign):
@@ -122,6 +123,7 @@ def test_before_and_after_changed_about_are_the_same_comparison():
     assert {there.verdict, back.verdict} == {"better", "worse"}
 
 
+@pytest.mark.full
 def test_a_page_is_one_family():
     plan = designed("compare")
     names = ("eval_loss", "token_correlation")

@@ -65,6 +65,7 @@ def objects(pdf: bytes) -> bytes:
     return b"\n".join(found)
 
 
+@pytest.mark.full
 def test_every_plot_has_its_files_at_both_widths_and_its_numbers(forest: dict[str, bytes]) -> None:
     drawings = {f"forest-eval_loss.{size}.{kind}" for size in ("column", "page") for kind in ("svg", "pdf", "png")}
     assert forest.keys() == {*drawings, "forest-eval_loss.csv"}

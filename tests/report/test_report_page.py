@@ -74,7 +74,7 @@ def markdown_of(name: str) -> str:
     return to_markdown(WORLDS[name]())
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", EACH)
 def test_it_is_well_formed_and_needs_nothing_else(name: str) -> None:
     page = Read(page_of(name))
@@ -126,7 +126,7 @@ def test_colours_are_those_of_the_page(name: str) -> None:
     assert not re.search(r"#(0[1-9a]){3}\b|#(1[0-5]){3}\b|#(2[0-7]){3}\b", page_of(name))
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", EACH)
 def test_every_effect_is_on_both_pages_with_its_interval_and_verdict(name: str) -> None:
     found = WORLDS[name]()

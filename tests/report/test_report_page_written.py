@@ -80,6 +80,7 @@ def test_the_blocks_have_their_edits_from_the_baseline(world: Path) -> None:
         assert edits[variant.id] == variant.edits  # in the order of the path
 
 
+@pytest.mark.full
 def test_curves_are_of_the_seeds_of_the_verdict_alone(world: Path) -> None:
     planned = plan_space(api.load_space(world / "tiny.yaml"), results=world / "results")
     base = planned.plan.variants[0].id

@@ -162,6 +162,7 @@ def test_only_what_draws_loads_matplotlib() -> None:
     assert ran.stdout.strip() == "False"
 
 
+@pytest.mark.full
 def test_there_is_a_plot_where_there_is_something_to_plot() -> None:
     count = {name: page_of(name).count("<svg") for name in WORLDS}
     assert count["plain"] == count["three_goals"] == 2 and count["one_goal"] == 1

@@ -142,6 +142,7 @@ def test_holm_covers_all_distinct_comparisons_of_a_metric():
     assert [one for _, _, one in family] == pytest.approx(multipletests(p, method="fdr_bh")[1])
 
 
+@pytest.mark.full
 def test_the_equivalences_of_a_metric_are_a_family_of_their_own():
     plan = path("a", "b", "c")
     generator = np.random.default_rng(3)

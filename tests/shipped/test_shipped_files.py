@@ -50,6 +50,7 @@ def test_every_grammar_parses_and_derives(path):
     assert not any(grammar.refusals(named.block) for named in grammar.blocks.values())
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_space_and_each_of_its_profiles_resolves(path):
     profiles = yaml.safe_load(path.read_text()).get("profiles", {})

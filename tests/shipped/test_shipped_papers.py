@@ -92,7 +92,7 @@ OFTEN = [("pre_ln", "float32"), ("op", "bfloat16"), ("sas_p", "float32")]
 """Of the others, a step on made-up numbers is taken in test_shipped_files.py as often."""
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "dtype"), [pytest.param(*one, marks=() if one in OFTEN else pytest.mark.full) for one in TRAINED]
 )

@@ -200,6 +200,7 @@ def test_depth():
     assert parse_yaml(f"a: &a {half}\nb: [*a]")
 
 
+@pytest.mark.full
 def test_number_of_values():
     assert len(parse_yaml("[" + "1," * (MAX_NODES - 1) + "]")) == MAX_NODES - 1
     assert "more than 20,000 values" in refusal("[" + "1," * MAX_NODES + "]")
@@ -292,6 +293,7 @@ def test_time_grows_no_faster_than_the_text(case):
     assert any(growth(read_or_refuse, SLOW[case]) < 8 for _ in range(3)), "a busy machine is not busy three times"
 
 
+@pytest.mark.full
 def test_quadratic_time_would_be_seen():  # the test above can fail
     quadratic = growth(
         lambda text: sum(text.count("\n", start) for start in range(0, len(text), 64)), SLOW["plain lines"]

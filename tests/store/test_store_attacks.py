@@ -36,6 +36,7 @@ def folder(worlds, tmp_path):
     return shutil.copytree(worlds.half, tmp_path / "results")
 
 
+@pytest.mark.full
 def test_nothing_happened(folder, worlds):  # every test below can fail: without an attack nothing is said
     assert repair(folder, dry_run=True).findings == ()
     assert ends_well(folder, worlds) == []
@@ -140,7 +141,7 @@ def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(fol
         assert set(ledger.known_outcomes(folder)) == SEALED
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
 def test_a_last_line_that_lacks_its_newline_alone_is_kept_and_nothing_is_said_of_it(folder, worlds, name):
     (folder / FILES["database"]).unlink()

@@ -31,6 +31,7 @@ def test_loss_curves_have_bands(told, ask):
     }
 
 
+@pytest.mark.full
 def test_kurtosis_by_layer_and_step(told, ask):
     rows = keyed(ask("kurtosis_by_layer", space="wider"), "variant", "address", "step")
     found = {}
@@ -63,6 +64,7 @@ def test_divergences(told, ask):
     assert row["peak_kurtosis_until_then"] == max(r.value for r in told.rows("c30001", "kurtosis"))
 
 
+@pytest.mark.full
 def test_gradient_spikes(told, ask):
     rows = ask("gradient_spikes", space="small")
     norms = [row.value for row in told.rows("b20001", "gradient_norm")]
@@ -108,6 +110,7 @@ def test_throughput(told, ask):
         assert row["against_baseline"] == about(statistics.median(speeds) / statistics.median(medians["pre_ln"]))
 
 
+@pytest.mark.full
 def test_slowest_trials(told, ask):
     known = endings(told)
     took = {id: one.ended - one.began for id, one in known.items()}

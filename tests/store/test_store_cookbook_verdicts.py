@@ -187,6 +187,7 @@ def test_missing_seeds(told, ask):
     }
 
 
+@pytest.mark.full
 def test_failures_with_the_last_line_of_their_trace(ask):
     (row,) = ask("failures")
     assert (row["space"], row["variant"], row["seed"], row["status"], row["step"]) == ("wider", "op", 2, "bug", 10)
@@ -210,6 +211,7 @@ def test_mixed_versions(ask):
     ]
 
 
+@pytest.mark.full
 def test_recipe_differences(told, ask):
     rows = keyed(ask("recipe_differences"), "path", "value")
     here = json.loads(checksummed_lines.compact(trial_document(trial())))
@@ -312,6 +314,7 @@ def test_effects(tmp_path):
     assert len(asked_of(tmp_path, "effects")) == 8
 
 
+@pytest.mark.full
 def test_noise_floor(tmp_path):
     tell(tmp_path, noisy())
     tell(tmp_path, plan((5,), "other"))

@@ -63,6 +63,7 @@ def test_what_was_asked_is_kept_whole(folder):
     assert json.loads(specification)["architecture"]["block"].startswith("[residual: {")
 
 
+@pytest.mark.full
 def test_refreshing_twice_is_once(tmp_path):
     fill(tmp_path)
     before, file = contents(tmp_path, but=()), (tmp_path / "ablate.duckdb").stat()
@@ -176,6 +177,7 @@ def test_more_seeds_and_a_second_space_share_trials(tmp_path):
     assert ask(tmp_path, "SELECT count(*) FROM trials") == [(9,)]
 
 
+@pytest.mark.full
 def test_a_plan_asked_again_differently_replaces_the_space(tmp_path):
     fill(tmp_path)
     with opened(tmp_path) as results:
@@ -194,6 +196,7 @@ print(connection.execute("SELECT count(*) FROM metrics").fetchone()[0], flush=Tr
 """
 
 
+@pytest.mark.full
 def test_an_open_reader_neither_stops_a_run_nor_is_disturbed(tmp_path):
     fill(tmp_path)
     command = [sys.executable, "-c", READER, tmp_path / "ablate.duckdb"]

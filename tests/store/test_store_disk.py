@@ -90,6 +90,7 @@ def test_full_while_a_checkpoint_is_written(disk, expected):
     assert goes_on(disk, expected) == []
 
 
+@pytest.mark.full
 def test_full_while_a_trial_is_sealed(disk, expected):
     folder = disk / "results"
     with opened(folder) as results:
@@ -176,6 +177,7 @@ def test_no_file_can_grow_any_more(tmp_path, expected, limit, file):
     assert tables(folder) == expected[1]
 
 
+@pytest.mark.full
 def test_a_folder_that_is_read_only_is_read_and_not_written(disk, expected):
     folder = disk / "results"
     remount(disk, "ro")

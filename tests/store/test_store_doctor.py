@@ -68,6 +68,7 @@ def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
     assert repair(folder, dry_run=True).findings == ()
 
 
+@pytest.mark.full
 def test_a_damaged_specification_is_lost_without_the_database(folder):
     (folder / FILES["database"]).unlink()
     flip(folder / FILES["plans"], 300)

@@ -36,7 +36,7 @@ def folder(half, tmp_path):
 # The DuckDB file
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("change", "what"),
     [
@@ -140,6 +140,7 @@ with Claim(Path(sys.argv[1]), sys.argv[2], step=3):
 """
 
 
+@pytest.mark.full
 def test_a_folder_in_which_a_worker_lives_is_only_looked_at(folder):
     with another(CLAIM, folder, OPEN) as worker:
         findings = repair(folder, dry_run=True)
@@ -186,6 +187,7 @@ except RefusedError:
 """
 
 
+@pytest.mark.full
 def test_a_repair_looks_for_itself_and_reports_what_happened_since_a_dry_run(folder):
     assert repair(folder, dry_run=True).findings == ()
     with (folder / "outcomes.jsonl").open("ab") as file:
@@ -226,6 +228,7 @@ def test_a_mirror_beside_a_database_of_another_version_is_looked_at_when_that_is
     assert repair(folder, dry_run=True, mirror=mirror.examine).to_repair == ()
 
 
+@pytest.mark.full
 def test_a_mirror_that_cannot_be_filled_is_said_and_left(folder):
     wrong = Finding("mirror", "repaired", "lacks runs", folder / "mlflow.db", "filled anew")
 

@@ -95,7 +95,7 @@ def test_a_folder_that_nobody_has_touched_is_refused_by_nobody(folder):  # the t
     assert answers(folder) == []
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", FILES)
 def test_a_line_of_a_kind_that_a_newer_version_has_is_passed_over(folder, name):
     put(folder, name, ["measured", {"by": "a newer version"}], {"a": 1}, [], 3, None)
@@ -115,7 +115,7 @@ KNOWN = {
 }
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize(("name", "word"), [(name, word) for name in KNOWN for word in KNOWN[name][:2]])
 def test_a_line_of_a_known_kind_that_says_something_else_is_refused_in_words(folder, name, word):
     content = (folder / name).read_bytes()

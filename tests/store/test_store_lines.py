@@ -126,6 +126,7 @@ def test_nothing_is_written_behind_a_last_line_without_newline(tmp_path):
         ) + checksummed_lines.encode(["and more"])
 
 
+@pytest.mark.full
 def test_any_changed_bit_is_noticed(tmp_path):
     whole = written(tmp_path / "a.jsonl").read_bytes()
     line_of = [whole[:place].count(b"\n") for place in range(len(whole))]

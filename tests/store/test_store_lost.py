@@ -114,7 +114,7 @@ def test_a_run_beside_a_damaged_block_says_so_and_fills_the_database_anew(tmp_pa
 ODD = ["a#b", "50%25 of it", "a b'c\"d", "[ab]*", "é;&=", "md:x"]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("name", ODD)
 def test_a_folder_may_have_any_letter_that_an_engine_can_be_told(tmp_path, name, monkeypatch):
     monkeypatch.chdir(tmp_path)

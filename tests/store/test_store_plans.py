@@ -366,6 +366,7 @@ def test_a_plan_asked_while_no_one_looked_is_seen_afterwards(twice):
         assert not results.refresh()
 
 
+@pytest.mark.full
 def test_sql_that_does_not_tell_plans_apart_is_told_that_there_are_several(twice):
     folder, *_ = twice
     said = []
@@ -392,6 +393,7 @@ def test_status_says_how_many_plans_there_are(twice, tmp_path_factory):
     assert "plans" not in CliRunner().invoke(app, ["status", "--results", str(other)]).output
 
 
+@pytest.mark.full
 def test_plans(twice):
     """The query of the cookbook: what each has otherwise than the last, and what the last has there."""
     folder, first, second = twice

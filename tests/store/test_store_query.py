@@ -173,6 +173,7 @@ def test_variables_of_this_process_are_not_tables(running):
         query(folder, "SELECT * FROM running")
 
 
+@pytest.mark.full
 def test_a_mistake_is_said_in_duckdbs_words(running):
     folder, _ = running
     with pytest.raises(InputError, match="FROM finals") as mistaken:

@@ -85,6 +85,7 @@ def test_the_same_seeds_again_are_no_other_judgement_in_whatever_order_and_space
     assert found.rows == (("asked_again", 2, 8), ("small", 1, 5), ("small", 2, 8))
 
 
+@pytest.mark.full
 def test_what_was_found_stands_with_its_numbers(folder):
     half, op = judged_at(folder, FIVE).effects
     assert (half.verdict, op.verdict, op.judgement, op.level) == ("undecided", "better", 1, pytest.approx(0.04))

@@ -195,7 +195,7 @@ ATTACKS = {
 OFTEN = list(ATTACKS)[::4]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize("attack", [pytest.param(a, marks=() if a in OFTEN else pytest.mark.full) for a in ATTACKS])
 def test_of_every_attack_what_is_said_is_done(folder, attack):
     ATTACKS[attack](folder)

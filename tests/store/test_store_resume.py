@@ -245,6 +245,7 @@ def test_an_outcome_keeps_its_kind_step_and_detail(tmp_path):
     assert outcome == Outcome("diverged", 20, detail)
 
 
+@pytest.mark.full
 def test_begun_anew_it_is_unknown_until_it_ends_and_then_replaces(tmp_path):
     fill(tmp_path)
     before = contents(tmp_path)

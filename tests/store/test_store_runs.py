@@ -64,6 +64,7 @@ def test_a_flipped_bit_in_a_run_loses_nothing(folder, which):
     assert repair(folder, dry_run=True).to_repair == ()
 
 
+@pytest.mark.full
 def test_a_run_whose_file_is_gone_is_found_and_written_again(folder):
     requests.record(folder, request(1.0))
     whole = (folder / requests.FILE).read_bytes()
@@ -74,6 +75,7 @@ def test_a_run_whose_file_is_gone_is_found_and_written_again(folder):
     assert (folder / requests.FILE).read_bytes() == whole
 
 
+@pytest.mark.full
 def test_a_flipped_bit_in_the_copy_is_got_back_from_the_run(folder):
     requests.record(folder, request(1.0))
     path = folder / ledger.PLANS
@@ -85,6 +87,7 @@ def test_a_flipped_bit_in_the_copy_is_got_back_from_the_run(folder):
     assert path.read_bytes() == whole
 
 
+@pytest.mark.full
 def test_a_run_that_only_the_plan_knows_is_lost_and_its_file_found_by_its_text(folder, tmp_path):
     requests.record(folder, request(1.0))
     without_copies(folder)

@@ -100,6 +100,7 @@ def test_a_line_of_verdicts_is_held_against_what_is_declared(tmp_path):
         understood(JudgedRecord, {**document, "effects": [{"kind": "edit", "change": "x"}]}, tmp_path)
 
 
+@pytest.mark.full
 def test_the_adjusted_interval_is_null_where_nobody_said_it_and_a_ratio_on_the_log_scale(tmp_path):
     fill(tmp_path)
     summary = judged(tmp_path)

@@ -56,6 +56,7 @@ def floor(folder, asked: Plan) -> Floor:
     return found
 
 
+@pytest.mark.full
 def test_the_pairs_of_the_plans_own_edits_come_first(tmp_path):
     tell(tmp_path, noisy(SEEDS))
     assert floor(tmp_path, plan(SEEDS)).edits == 0
@@ -99,6 +100,7 @@ def test_two_pairs_tell_too_little(tmp_path, seeds, edits):
     assert floor(tmp_path, plan(SEEDS)).edits == edits
 
 
+@pytest.mark.full
 def test_the_plan_says_whose_they_are(tmp_path):
     tell(tmp_path, noisy(SEEDS))
     aa = "\n".join(floor_lines(plan(SEEDS), RULES, noise_of(tmp_path, plan(SEEDS), RULES).floors, {}, {}))

@@ -127,6 +127,7 @@ def test_a_stale_text_in_the_lock_holds_nobody_up(folder, worlds):
 # The folder
 
 
+@pytest.mark.full
 def test_a_journal_folder_that_is_gone_costs_the_open_trial_its_start_and_is_said(folder, worlds):
     shutil.rmtree(folder / "journal")
     one_line(ends_well(folder, worlds), f"trial {OPEN} has a checkpoint but no journal any more; it starts over")
@@ -169,6 +170,7 @@ def test_a_segment_under_another_name_is_put_aside(folder, worlds):
     one_line(ends_well(folder, worlds), "c30001.jsonl is of another trial, c30000", "kept in damaged")
 
 
+@pytest.mark.full
 def test_doubled_rows_are_never_sealed(folder, worlds):
     path = folder / FILES["segment"]
     row = path.read_bytes().splitlines(keepends=True)[-1]

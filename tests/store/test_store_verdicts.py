@@ -120,6 +120,7 @@ def test_an_interval_without_end_stays_one(folder):
     assert math.isnan(estimate) and (low, high, verdict) == (-math.inf, math.inf, None)
 
 
+@pytest.mark.full
 def test_the_same_twice_is_once_and_the_latest_counts(folder):
     judged(folder)
     ((_, kept),) = verdicts.read(folder)["small"].values()

@@ -197,6 +197,7 @@ def test_nothing_of_the_step_is_held_when_lack_of_memory_is_told(build, make_tri
             assert held and held[0]() is None
 
 
+@pytest.mark.full
 def test_a_handler_that_tells_holds_it():  # the test above can fail
     def step():
         activation = torch.ones(3)
