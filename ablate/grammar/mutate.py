@@ -18,6 +18,9 @@ from ablate.grammar.choices import Subtree, subtrees
 from ablate.grammar.derivation import Template
 from ablate.grammar.grammar import DRAWS
 
+MET = 10
+"""How many of the derivations that were refused before one was admitted are remembered."""
+
 
 class DerivationSource(Protocol):
     """Derivations, and which of them are admitted: a grammar, or a grammar as a space restricts it."""
@@ -48,13 +51,15 @@ class DerivationSource(Protocol):
 class SampledDerivation:
     """A derivation that is admitted. `tried` counts the derivations looked at, `refused` how many each reason excluded.
 
-    One that is refused for several reasons counts for each of them.
+    One that is refused for several reasons counts for each of them. `met` are the first `MET` that were refused, each
+    once.
     """
 
     index: int
     block: Block
     tried: int
     refused: Mapping[str, int]
+    met: tuple[int, ...] = ()
 
 
 def draw(grammar: DerivationSource, rng: random.Random) -> SampledDerivation:
@@ -68,13 +73,16 @@ def solved(grammar: DerivationSource, propose: Callable[[], int]) -> SampledDeri
     Raises InputError after 10,000 refusals in a row, with each way out and the most frequent reason that it helps with.
     """
     refused: Counter[str] = Counter()
+    met: dict[int, None] = {}
     for tried in range(1, DRAWS + 1):
         index = propose()
         block = grammar.derive(index)
         reasons = grammar.refusals(block)
         if not reasons:
-            return SampledDerivation(index, block, tried, dict(refused))
+            return SampledDerivation(index, block, tried, dict(refused), tuple(met))
         refused.update(reasons)
+        if len(met) < MET:
+            met[index] = None
     ways: dict[str, str] = {}
     for reason, times in refused.most_common():
         ways.setdefault(grammar.way_out(reason), f"{times:,} of them because {reason}")

@@ -114,11 +114,16 @@ class SamplerContract:
             assert proposal.passed_over == 0, "passed_over must be 0: only an order passes over proposals"
 
     def test_counts_what_was_refused(self) -> None:
-        """`refused` counts each reason as often as the grammar gave it on the way to a proposal."""
+        """`refused` counts each reason as often as the grammar gave it on the way to a proposal.
+
+        All of `met` were refused on that way; a sampler may leave it empty.
+        """
         for proposal, seen in self._proposals():
             assert dict(proposal.refused) == dict(seen.refused), (
                 f"refusals are counted as {dict(proposal.refused)}, but were {dict(seen.refused)}"
             )
+            for index in proposal.met:
+                assert index in seen.met, f"derivation {index} is in `met`, but was not refused"
 
     def check_all(self) -> None:
         """Run every test in turn; the first AssertionError says what does not hold."""
@@ -151,12 +156,15 @@ class SamplerContract:
             yield ("min", "max")
 
     def _histories(self, goals: tuple[Goal, ...]) -> Iterator[tuple[Result, ...]]:
-        """Yield results of different derivations: one diverged, one failed by a bug, the others have values."""
+        """Yield results of different derivations: one diverged, one failed by a bug, one was refused on the way to a
+        proposal, the others have values.
+        """
         _, catalogue = self._chosen()
         rng = random.Random(3)
         drawn = rng.sample(range(_grammar(catalogue).count), max(LENGTHS))
         results = [Result(index, "finished", tuple(rng.gauss(0, 1) for _ in goals)) for index in drawn]
         results[1], results[3] = Result(drawn[1], "diverged"), Result(drawn[3], "bug")
+        results[4] = Result(drawn[4], "refused")
         for length in LENGTHS:
             yield tuple(results[:length])
 
@@ -175,14 +183,19 @@ class _Counted:
 
     def __init__(self, grammar: Grammar):
         self.grammar, self.refused = grammar, Counter[str]()
+        self.met: set[int] = set()
+        self.last = -1
         self.name, self.count, self.derivations = grammar.name, grammar.count, grammar.derivations
 
     def derive(self, k: int) -> Block:
+        self.last = k
         return self.grammar.derive(k)
 
     def refusals(self, block: Block) -> tuple[str, ...]:
         reasons = self.grammar.refusals(block)
         self.refused.update(reasons)
+        if reasons:
+            self.met.add(self.last)
         return reasons
 
     def way_out(self, reason: str) -> str:

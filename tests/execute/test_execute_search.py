@@ -5,6 +5,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 
 import pytest
 from example_counts import examples_of
@@ -19,7 +20,7 @@ from ablate.errors import InputError
 from ablate.execute.search.proposer import Proposal
 from ablate.execute.search.result import Result
 from ablate.execute.search.sampled import SampledProposer
-from ablate.execute.search.samplers import evolution
+from ablate.execute.search.samplers import evolution, tpe
 from ablate.execute.search.samplers.evolution import EvolutionProposer
 from ablate.execute.search.search import JobOutcome
 from ablate.grammar.choices import choices
@@ -75,6 +76,36 @@ class Spy:
 
 
 FINISHED = JobOutcome("finished", (0.0,))
+
+
+@dataclass
+class Refused:
+    """Proposes given derivations, each after those that were refused before it, and keeps what it was shown."""
+
+    steps: list[tuple[int, tuple[int, ...]]]
+    shown: list[list[tuple[int, str]]] = field(default_factory=list)
+
+    def propose(self, k: int, history: Sequence[Result]) -> Proposal:
+        self.shown.append([(result.index, result.outcome) for result in history])
+        index, met = self.steps[k]
+        return Proposal(index, TINY.derive(index), 2, 1, {"none": len(met)}, met=met)
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("w", [1, 3])
+def test_what_was_refused_is_in_the_history_of_all_later_proposals(w: int) -> None:
+    """At once, since it waits for no result; once; and whatever ends first."""
+    steps = [(0, (1,)), (4, ()), (8, (2, 3)), (5, (1, 6)), (7, ())]
+    shown = []
+    for order in (random.Random(1), random.Random(2)):
+        spy = Refused(steps)
+        run(searched(TINY, spy, parallel=w, budget=Budget(trials=6)), surface(TINY, 0), order=order)
+        shown.append(spy.shown)
+    assert shown[0] == shown[1]
+    refused = [[index for index, outcome in seen if outcome == "refused"] for seen in shown[0]]
+    assert refused == [[], [1], [1], [1, 2, 3], [1, 2, 3, 6]]
+    ended = [[index for index, outcome in seen if outcome == "finished"] for seen in shown[0]]
+    assert ended == [[0, 4, 8, 5][: max(0, k - w + 1)] for k in range(5)]
 
 
 @pytest.mark.fast
@@ -235,7 +266,7 @@ def test_a_sampler_is_told_each_derivation_once(sampler: str, monkeypatch: pytes
     plain = SampledProposer.propose
 
     def propose(self: SampledProposer, k: int, history: Sequence[Result]) -> Proposal:
-        shown.append([result.index for result in history])
+        shown.append([result.index for result in history if result.outcome != "refused"])
         return plain(self, k, history)
 
     monkeypatch.setattr(SampledProposer, "propose", propose)
@@ -297,8 +328,8 @@ def test_constraints_are_hard_and_what_they_removed_is_counted(sampler: str) -> 
 
 @pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
 def test_what_a_sampler_cannot_do_is_repaired(sampler: str) -> None:
-    """One in 41 derivations is admitted: a sampler that knows nothing finds none in four attempts."""
-    clamps = ", ".join(f"{{clamp: {bound}}}" for bound in range(1, 41))
+    """One in 601 derivations is admitted: a sampler that knows nothing finds none in four attempts, nor in twenty."""
+    clamps = ", ".join(f"{{clamp: {bound}}}" for bound in range(1, 601))
     tight = grammar(
         f"e: [none, {clamps}]\nblock: [[attention: {{entropy: $e}}, mlp: {{activation: {{one_of: [relu, gelu]}}}}]]",
         constraints="- {forbid: {attention.entropy: any}, because: none here}",
@@ -308,6 +339,81 @@ def test_what_a_sampler_cannot_do_is_repaired(sampler: str) -> None:
     assert proposal.index in (0, 1)
     assert proposal.refused["none here"] >= 4
     assert proposal.random == proposal.choices == 2
+
+
+def met_by_tpe(*, refusals: bool) -> int:
+    """How many draws were refused on the way to 30 proposals of the shipped grammar."""
+    made = SampledProposer(World(transformer()), 0, ("min",), tpe.seeded, tpe.STARTUP, True, refusals, tpe.ASKS)
+    found = searched(transformer(), made)
+    list(carried_out(found, surface(transformer(), 0), until=30))
+    return sum(found.refused.values())
+
+
+def test_tpe_learns_from_what_was_refused() -> None:
+    """The twin that is not told proposes what is refused again and again."""
+    assert 2 * met_by_tpe(refusals=True) < met_by_tpe(refusals=False)
+
+
+@samplers
+def test_only_tpe_learns_from_what_was_refused(sampler: str) -> None:
+    came_to, rng = surface(SMALL, 1), random.Random(4)
+    history = [came_to(rng.randrange(SMALL.count)) for _ in range(25)]
+    met = [Result(rng.randrange(SMALL.count), "refused") for _ in range(15)]
+    between = [*history[:5], *met[:10], *history[5:], *met[10:]]
+    differ = [
+        proposer(sampler, SMALL, seed, ("min",)).propose(25, history)
+        != proposer(sampler, SMALL, seed, ("min",)).propose(25, between)
+        for seed in range(6 if sampler != "gp" else 1)
+    ]
+    assert any(differ) == (sampler == "tpe")
+
+
+def test_tpe_is_told_the_last_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And none before there is a model: after ten that are told, of which five have values."""
+    monkeypatch.setattr("ablate.execute.search.sampled.TOLD", 3)
+    came_to, rng = surface(SMALL, 1), random.Random(4)
+    results = [came_to(rng.randrange(SMALL.count)) for _ in range(12)]
+    met = [Result(index, "refused") for index in range(5)]
+    sampler = proposer("tpe", SMALL, 0, ("min",))
+    assert isinstance(sampler, SampledProposer)
+
+    def heard(*history: Result) -> list[Result]:
+        return sampler._heard(history, sampler._starting(history))
+
+    assert heard(*met, *results) == [*met[2:], *results]
+    assert heard(*met[:4], *results, met[4]) == [*met[2:4], *results, met[4]]
+    assert heard(*met[:2], *results) == [*met[:2], *results]
+    assert heard(*met, *results[:5]) == [*met[2:], *results[:5]]
+    assert heard(*met[:4], *results[:5]) == results[:5]
+    assert heard(*met, *met, *results[:4]) == results[:4]
+
+
+RARE = grammar(
+    "e: [none, {clamp: 1}, {clamp: 2}, {clamp: 3}, {clamp: 4}, {clamp: 5}]\n"
+    "f: [mlp, {mlp: {activation: relu}}, {mlp: {activation: silu}}]\n"
+    "block: [[attention: {entropy: $e}], [$f], [$f, $f], [$f, $f, $f]]"
+)
+
+
+def test_tpe_models_a_choice_by_the_results_in_which_it_arose() -> None:
+    """The attention's entropy, which a quarter of the results have: it is answered from them, and as was best there.
+
+    The twin, which models only what all results chose, leaves it to chance now and then.
+    """
+    rng = random.Random(3)
+    drawn = [rng.randrange(6) for _ in range(16)] + [rng.randrange(6, RARE.count) for _ in range(32)]
+    rng.shuffle(drawn)
+    history = [Result(index, "finished", (abs(index - 4.0) if index < 6 else 9.0,)) for index in drawn]
+
+    def found(*, grouped: bool) -> list[Proposal]:
+        made = (SampledProposer(World(RARE), seed, ("min",), tpe.seeded, 10, grouped) for seed in range(40))
+        return [proposal for one in made if (proposal := one.propose(48, history)).index < 6]
+
+    grouped, joint = found(grouped=True), found(grouped=False)
+    assert len(grouped) > 20
+    assert not any(proposal.random for proposal in grouped)
+    assert fmean(abs(proposal.index - 4) for proposal in grouped) < 1
+    assert any(proposal.random for proposal in joint)
 
 
 @samplers

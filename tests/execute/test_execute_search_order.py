@@ -100,8 +100,13 @@ def test_a_space_says_what_proposes() -> None:
 
     assert made("random") == RandomProposer(World(SMALL), 5)
     assert made("evolution") == EvolutionProposer(World(SMALL), 5, ("min", "max"))
-    for sampler, module, startup in (("tpe", tpe, 10), ("gp", gp, 10), ("nsga2", nsga2, 20)):
-        assert made(sampler) == SampledProposer(World(SMALL), 5, ("min", "max"), module.seeded, startup)
+    learns = {"grouped": True, "refusals": True, "asks": 20}
+    for sampler, module, startup, also in (
+        ("tpe", tpe, 10, learns),
+        ("gp", gp, 10, {}),
+        ("nsga2", nsga2, 20, {}),
+    ):
+        assert made(sampler) == SampledProposer(World(SMALL), 5, ("min", "max"), module.seeded, startup, **also)
     with pytest.raises(InputError, match="cmaes has one objective, and 2 are given"):
         made("cmaes")
     rules = "gain: {between: [0.1, 1], points: 5, scale: linear}\nblock: [[residual: {gain: $gain, branch: [mlp]}]]"

@@ -39,6 +39,7 @@ class Ordered:
             random=sum(proposal.random for proposal in made),
             refused=dict(refused),
             passed_over=len(made) - 1,
+            met=tuple(dict.fromkeys(index for proposal in made for index in proposal.met)),
         )
 
     def _measure(self, proposal: Proposal) -> float:

@@ -23,9 +23,10 @@ class Proposal:
     """Derivation `index`, which is admitted.
 
     Of its `choices`, `random` were drawn without regard to the results. `refused` counts the earlier draws by what
-    refused them (a constraint, or any other reason); `repaired` means that the sampler's draws were all refused, and
-    the last one was mutated until it was admitted. `passed_over` counts proposals made along with it that were worse by
-    the zero-cost order; their choices and refusals are counted too.
+    refused them (a constraint, or any other reason), and `met` are the first of these derivations, which later
+    proposals find in their history; `repaired` means that the sampler's draws were all refused, and the last one was
+    mutated until it was admitted. `passed_over` counts proposals made along with it that were worse by the zero-cost
+    order; their choices and refusals are counted too.
     """
 
     index: int
@@ -35,20 +36,25 @@ class Proposal:
     refused: Mapping[str, int]
     repaired: bool = False
     passed_over: int = 0
+    met: tuple[int, ...] = ()
 
 
 class Proposer(Protocol):
     """Makes proposals. The same seed, k and history give the same proposal, on every machine and every time."""
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Return proposal k, from the results it may see. InputError if constraints leave practically nothing."""
+        """Return proposal k, from the results it may see. InputError if constraints leave practically nothing.
+
+        Between the results are the derivations that were refused on the way to earlier proposals, with the outcome
+        `refused` and no values.
+        """
 
 
 def uniform(ground: DerivationSource, rng: random.Random) -> Proposal:
     """Draw uniformly from the admitted derivations; InputError if there are practically none."""
     drawn = draw(ground, rng)
     made = len(choices(ground.derivations, drawn.index))
-    return Proposal(drawn.index, drawn.block, made, made, drawn.refused)
+    return Proposal(drawn.index, drawn.block, made, made, drawn.refused, met=drawn.met)
 
 
 def generator(seed: int, k: int) -> random.Random:

@@ -3,6 +3,7 @@
 A diverged trial is a result: the block counts as bad as the worst block with values, in every objective, and so does a
 single objective that is infinite or NaN. Before any block has values there is no such number, and the result is not
 told. Trials that ended otherwise (a bug, no memory, no time) say nothing about the block and are never told as a value.
+Nor is a derivation that was refused, which has no values at all; a sampler may count it as worse than any that has.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from ablate.space.design import Goal
 from ablate.train.events import OutcomeKind
@@ -36,10 +37,13 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The `values` of derivation `index`, all at the same rung or the end; empty if it did not come that far."""
+    """The `values` of derivation `index`, all at the same rung or the end; empty if it did not come that far.
+
+    One that was `refused` on the way to a proposal has never been a trial.
+    """
 
     index: int
-    outcome: OutcomeKind
+    outcome: OutcomeKind | Literal["refused"]
     values: tuple[float, ...] = ()
 
 

@@ -38,11 +38,12 @@ class Origin:
     before: int
 
 
-def history(origins: Iterable[Origin], standing: Standing) -> list[Result]:
+def history(origins: Iterable[Origin], standing: Standing, refused: Mapping[int, int] | None = None) -> list[Result]:
     """Return the results of derivations, one for each; those whose block has none are left out.
 
     They are in the order in which jobs produced them, so that new ones are added at the end, and samplers that divide
-    them into generations by position get the same generations again.
+    them into generations by position get the same generations again. Between them are the derivations that were
+    refused, each given with the number of jobs before it was met.
     """
     known = [origin for origin in origins if origin.mark in standing]
     level = told_level({origin.mark: standing[origin.mark] for origin in known})
@@ -51,6 +52,7 @@ def history(origins: Iterable[Origin], standing: Standing) -> list[Result]:
         (max(origin.before, arrival.job), Result(origin.index, arrival.came.outcome, arrival.came.values))
         for origin, arrival in zip(known, arrivals, strict=True)
     ]
+    results += [(before, Result(index, "refused")) for index, before in (refused or {}).items()]
     return [result for _, result in sorted(results, key=lambda pair: pair[0])]
 
 

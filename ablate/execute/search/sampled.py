@@ -4,15 +4,18 @@ A choice among ordered numbers is an integer, its position among them, so that s
 alike; any other choice is categorical.
 
 Optuna keeps no state for us: every proposal has a fresh sampler, seeded by (seed, k), and a fresh study in memory whose
-trials are the history. Its constraints are soft; ours are hard: a proposal that a constraint refuses is marked as
-failed and another one is requested; after `ASKS` of them the last one is repaired, by as few mutations as possible.
+trials are the history. Its constraints are soft; ours are hard: after a proposal that a constraint refuses another one
+is requested, and after some of them the last one is repaired, by as few mutations as possible. What was refused, now or
+on the way to earlier proposals, is told as pruned to a sampler that learns from `refusals`: Optuna ranks that below
+every value. To the others it is marked as failed, which they forget.
 
-Joint samplers (TPE with `multivariate`, GP, NSGA-II) only model choices that all trials made. So each categorical
-choice that any trial made has one more answer, "not asked". If a sampler gives that answer to a choice that does arise,
-or was never told about the choice, it is drawn uniformly; `Proposal.random` counts those, and the changes of a repair.
-Ordered numbers have no such answer: at any position, it would be the neighbour of some number. That they did not arise
-is implied by the categorical choices before them; such a trial is given a uniformly drawn position, the same one in
-every proposal, which favours none.
+A sampler that is `grouped` models each set of choices that arise together by the trials that made them, and is told
+trials as they are. The others (GP, NSGA-II) only model choices that all trials made. So each categorical choice that
+any trial made has one more answer, "not asked". If a sampler gives that answer to a choice that does arise, or was
+never told about the choice, it is drawn uniformly; `Proposal.random` counts those, and the changes of a repair. Ordered
+numbers have no such answer: at any position, it would be the neighbour of some number. That they did not arise is
+implied by the categorical choices before them; such a trial is given a uniformly drawn position, the same one in every
+proposal, which favours none.
 """
 
 from __future__ import annotations
@@ -47,7 +50,10 @@ STARTUP = 10
 POPULATION = 20
 """Trials of one generation of NSGA-II."""
 ASKS = 4
-"""The number of draws from a sampler before its last proposal is repaired."""
+"""The number of draws from a sampler that forgets what was refused before its last proposal is repaired."""
+TOLD = 200
+"""How many refused derivations a sampler is told at most, the last ones: so that a proposal takes a fraction of a
+second however many there are."""
 LONG_AGO = datetime(2000, 1, 1)
 """A dummy time: Optuna requires times of trials, and nothing reads them here."""
 MUTATED = 200
@@ -67,7 +73,9 @@ class _Answers:
 class SampledProposer:
     """A proposer by one of Optuna's samplers; it only caches the choices of derivations, and past trials.
 
-    `sampler` makes a fresh sampler from a seed, which models nothing until `startup` trials have a value.
+    `sampler` makes a fresh sampler from a seed, which models nothing until `startup` trials have a value. If it is
+    `grouped`, it models choices that only some trials made, and if `refusals`, it is told what was refused. After
+    `asks` draws the last one is repaired.
     """
 
     ground: DerivationSource
@@ -75,16 +83,22 @@ class SampledProposer:
     goals: tuple[Goal, ...]
     sampler: Callable[[int], BaseSampler]
     startup: int
+    grouped: bool = False
+    refusals: bool = False
+    asks: int = ASKS
     _apart: dict[int, tuple[Decision, ...]] = field(default_factory=dict, repr=False, compare=False)
-    _past: dict[tuple[int, Losses | None, int, Known], FrozenTrial] = field(
+    _past: dict[tuple[int, str, Losses | None, int, Known], FrozenTrial] = field(
         default_factory=dict, repr=False, compare=False
     )
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
         """Return the proposal of a fresh sampler, seeded by (seed, k), after these results."""
         rng = generator(self.seed, k)
+        starting = self._starting(history)
+        history = self._heard(history, starting)
         losses = told(history, self.goals)
         known = self._known(history)
+        bad = "PRUNED" if self.refusals and not starting else "FAIL"
         draws: list[_Answers] = []
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Optuna's, on samplers it calls experimental
@@ -92,23 +106,38 @@ class SampledProposer:
             repairs = count()
 
             def propose() -> int:
-                if len(draws) == ASKS:
+                if len(draws) == self.asks:
                     return mutated(self.ground, draws[-1].derived.index, 1 + next(repairs) // MUTATED, rng)
                 if draws:
-                    study.tell(draws[-1].trial, state=_trial_state("FAIL"))
+                    study.tell(draws[-1].trial, state=_trial_state(bad))
                 draws.append(self._ask(study, known, rng))
                 return draws[-1].derived.index
 
             admitted = solved(self.ground, propose)
         final = self._choices(admitted.index)
-        guided = {} if self._starting(losses) else draws[-1].guided
+        guided = {} if starting else draws[-1].guided
         unguided = sum(guided.get(choice.name) != choice.taken for choice in final)
         repaired = admitted.index != draws[-1].derived.index
-        return Proposal(admitted.index, admitted.block, len(final), unguided, admitted.refused, repaired)
+        return Proposal(
+            admitted.index, admitted.block, len(final), unguided, admitted.refused, repaired, met=admitted.met
+        )
 
-    def _starting(self, losses: Sequence[Losses | None]) -> bool:
-        """Return whether there are too few values to model anything."""
-        return sum(loss is not None for loss in losses) < self.startup
+    def _starting(self, history: Sequence[Result]) -> bool:
+        """Return whether too little is known to model anything: fewer than `startup` values.
+
+        To a sampler that learns from refusals each counts as one, but half of `startup` must be values.
+        """
+        values = sum(loss is not None for loss in told(history, self.goals))
+        met = sum(result.outcome == "refused" for result in history) if self.refusals else 0
+        return values + met < self.startup or 2 * values < self.startup
+
+    def _heard(self, history: Sequence[Result], starting: bool) -> list[Result]:
+        """Return the results and, of the refused derivations, the last `TOLD`; none of those while starting, since
+        Optuna would count them, and none for a sampler that does not learn from them.
+        """
+        met = [place for place, result in enumerate(history) if result.outcome == "refused"]
+        left_out = set(met[:-TOLD] if self.refusals and not starting else met)
+        return [result for place, result in enumerate(history) if place not in left_out]
 
     def _known(self, history: Sequence[Result]) -> Known:
         """Return the choices that were made before."""
@@ -128,7 +157,7 @@ class SampledProposer:
             if choice.ordered:
                 answer = trial.suggest_int(choice.name, 0, n - 1)
             else:
-                answer = int(trial.suggest_categorical(choice.name, range(n + 1)))
+                answer = int(trial.suggest_categorical(choice.name, range(n if self.grouped else n + 1)))
             if answer == n:
                 return rng.randrange(n)
             if choice.name in trial.relative_params:
@@ -147,16 +176,20 @@ class SampledProposer:
         values = 0
         for result, loss in zip(history, losses, strict=True):
             generation = values // POPULATION
-            study.add_trial(self._frozen(result.index, loss, generation, known))
+            study.add_trial(self._frozen(result, loss, generation, known))
             values += loss is not None
         return study
 
-    def _frozen(self, index: int, loss: Losses | None, generation: int, known: Known) -> FrozenTrial:
-        """Return a past trial in Optuna's form, with an answer to every choice in `known`.
+    def _frozen(self, result: Result, loss: Losses | None, generation: int, known: Known) -> FrozenTrial:
+        """Return a past trial in Optuna's form, with an answer to every choice in `known`; if grouped, only to its own.
 
         NSGA-II finds its generations by an attribute that it leaves on trials.
         """
-        key = (index, loss, generation, known)
+        made = {choice.name: choice for choice in self._choices(result.index)}
+        if self.grouped:
+            known = tuple((name, len(one.choice.words), one.choice.ordered) for name, one in made.items())
+        index, refused = result.index, result.outcome == "refused"
+        key = (index, result.outcome, loss, generation, known)
         if key not in self._past:
             from optuna.distributions import CategoricalDistribution, IntDistribution
             from optuna.samplers import NSGAIISampler
@@ -165,14 +198,16 @@ class SampledProposer:
             self._past[key] = _past_trial()(
                 number=0,  # the study numbers them
                 trial_id=0,
-                state=_trial_state("FAIL" if loss is None else "COMPLETE"),
+                state=_trial_state("COMPLETE" if loss is not None else "PRUNED" if refused else "FAIL"),
                 value=None,
                 values=loss,
                 datetime_start=LONG_AGO,
                 datetime_complete=LONG_AGO,
-                params=not_asked | {choice.name: choice.taken for choice in self._choices(index)},
+                params=not_asked | {name: one.taken for name, one in made.items()},
                 distributions={
-                    name: IntDistribution(0, n - 1) if ordered else CategoricalDistribution(range(n + 1))
+                    name: IntDistribution(0, n - 1)
+                    if ordered
+                    else CategoricalDistribution(range(n if self.grouped else n + 1))
                     for name, n, ordered in known
                 },
                 user_attrs={},

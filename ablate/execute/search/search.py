@@ -3,7 +3,8 @@
 Job 0 is the reference, trained to the end. Job j is chosen once the results of jobs 0 ... j - w are known, and from
 them alone, however many more are known by then; w is `parallel`, the number of jobs that run at once. If these results
 leave nothing to hand out, the search waits for one more result, and one more; and a proposal that repeats a block in
-training waits for that block. Results that one job has seen are visible to all later ones.
+training waits for that block. Results that one job has seen are visible to all later ones. So is every derivation that
+was refused on the way to an earlier proposal: which these are follows from the same results.
 
 A block that is the same model as an earlier one is never trained again: it has that one's result, and a derivation that
 is proposed again is told once. A sampler that proposes nothing new is suspended until uniform draws have found
@@ -77,6 +78,8 @@ class BlockSearch:
         self._sent: dict[str, int] = {}
         # By derivation.
         self._origins: dict[int, Origin] = {}
+        # By derivation that was refused: the number of jobs before it was met.
+        self._met: dict[int, int] = {}
         self._cost = JobCost()
         # The next job is chosen from the results of this many first jobs.
         self._visible = 0
@@ -243,7 +246,7 @@ class BlockSearch:
             return None
         k = len(self.proposed)
         if self._repeats < STUCK:
-            proposal = self._proposer.propose(k, history(self._origins.values(), standing))
+            proposal = self._proposer.propose(k, history(self._origins.values(), standing, self._met))
         else:
             proposal = uniform(self.ground, generator(0, k))  # any fixed seed: the draw need only be a function of k
         mark = self.ground.mark(proposal.block)
@@ -262,6 +265,8 @@ class BlockSearch:
                 self._closed = "exhausted"
         self.proposed.append(ProposedBlock(k, proposal, mark, same_as))
         self._origins.setdefault(proposal.index, Origin(proposal.index, mark, len(self.jobs)))
+        for index in proposal.met:
+            self._met.setdefault(index, len(self.jobs))
         return job
 
     def _job(self, block: Block, mark: str, k: int | None, level: int) -> Job:

@@ -92,7 +92,10 @@ class CmaProposer:
         admitted = solved(self.ground, propose)
         final = self._choices(admitted.index)
         unguided = sum(guided.get(choice.name) != choice.taken for choice in final)
-        return Proposal(admitted.index, admitted.block, len(final), unguided, admitted.refused, len(made) > ASKS)
+        repaired = len(made) > ASKS
+        return Proposal(
+            admitted.index, admitted.block, len(final), unguided, admitted.refused, repaired, met=admitted.met
+        )
 
     def _coordinates(self, results: Sequence[tuple[int, float]]) -> dict[str, int]:
         """Return the choices of ordered numbers that results made, each with how many numbers it has."""

@@ -37,7 +37,7 @@ function that makes a `Proposer`.
             made = choices(self.ground.derivations, admitted.index)
             kept = {(choice.name, choice.taken) for choice in choices(self.ground.derivations, best)}
             anew = sum((choice.name, choice.taken) not in kept for choice in made)
-            return Proposal(admitted.index, admitted.block, len(made), anew, admitted.refused)
+            return Proposal(admitted.index, admitted.block, len(made), anew, admitted.refused, met=admitted.met)
 
     @implements(Neighbour)
     def proposer(

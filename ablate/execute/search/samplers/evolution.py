@@ -62,7 +62,7 @@ class EvolutionProposer:
             return uniform(self.ground, rng)
         places = list(losses)
         best = [places[i] for i in ranked(list(losses.values()))[: self.population]]
-        known = {result.index for result in history}
+        known = {result.index for result in history if result.outcome != "refused"}
         before: dict[int, int] = {}
 
         def propose() -> int:
@@ -73,7 +73,7 @@ class EvolutionProposer:
         made = choices(self.ground.derivations, admitted.index)
         kept = {(choice.name, choice.taken) for choice in choices(self.ground.derivations, before[admitted.index])}
         unguided = sum((choice.name, choice.taken) not in kept for choice in made)
-        return Proposal(admitted.index, admitted.block, len(made), unguided, admitted.refused)
+        return Proposal(admitted.index, admitted.block, len(made), unguided, admitted.refused, met=admitted.met)
 
     def _unknown(self, best: Sequence[int], known: set[int], rng: random.Random) -> Child:
         for _ in range(FRESH):
