@@ -12,6 +12,9 @@
     sphericity.py      whether all contrasts of a table vary equally over seeds
     planning.py        seeds, power and the smallest visible difference
     floor.py           the noise floor: how much differences vary, of edits or of the initialisation alone
+    size_noise.py      noise that depends on size, and the error of sums over sizes
+    scaling_law.py     a law of loss against training compute
+    ladder.py          two treatments over a ladder of sizes: speed-ups, their trend, the next size
     spread.py          standard deviations and their limits
     proportions.py     Wilson's interval
     bisection.py       the zero of an increasing function
@@ -22,6 +25,7 @@ Of SciPy only `special` is loaded (the distributions): the rest takes longer to 
 from ablate.statistics.adjust import benjamini_hochberg, holm
 from ablate.statistics.factorial import Analysis, AnovaLine, Estimate, analyse
 from ablate.statistics.floor import Floor, floor_of, floor_of_edits
+from ablate.statistics.ladder import NextSize, SpeedUp, Trend, next_size, speed_ups, trend
 from ablate.statistics.paired import Paired, of_differences, paired
 from ablate.statistics.planning import (
     MOST_SEEDS,
@@ -34,6 +38,7 @@ from ablate.statistics.planning import (
     visible_difference,
 )
 from ablate.statistics.proportions import wilson
+from ablate.statistics.scaling_law import Ladder, Law, fit_law
 from ablate.statistics.sequential import Boundaries, boundaries
 from ablate.statistics.sphericity import Sphericity, sphericity
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
@@ -49,17 +54,24 @@ __all__ = [
     "Boundaries",
     "Estimate",
     "Floor",
+    "Ladder",
+    "Law",
+    "NextSize",
     "Paired",
     "Ranked",
+    "SpeedUp",
     "Sphericity",
+    "Trend",
     "Welch",
     "analyse",
     "benjamini_hochberg",
     "boundaries",
     "fewest_seeds",
+    "fit_law",
     "floor_of",
     "floor_of_edits",
     "holm",
+    "next_size",
     "of_differences",
     "paired",
     "power_of",
@@ -71,8 +83,10 @@ __all__ = [
     "seeds_for_ranks",
     "seeds_for_signs",
     "seeds_per_arm",
+    "speed_ups",
     "sphericity",
     "spread",
+    "trend",
     "visible_difference",
     "welch",
     "wilson",

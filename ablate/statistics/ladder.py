@@ -1,0 +1,585 @@
+"""Two treatments over a ladder of sizes: what the one saves in training compute, and whether that grows with size.
+
+The speed-up of a treatment B over a baseline A at size k is the factor g by which A would need more compute to reach
+the loss of B, by the law L_A of the baseline (`scaling_law`), on the scale on which that is fitted:
+
+    seeds paired    L_A(g·C_B) = L_A(C_A) - d̄         d̄: the mean paired difference A - B at size k
+    not paired      L_A(g·C_B) = mean loss of B
+
+Where seeds are paired the law thus only gives the slope, and passes through A's own mean at that size. That takes out
+what seeds share, and is the better of the two from a correlation of 1/2 on: 2(1-ρ) against 1 + h - 2ρh, in units of the
+variance of a mean, with h that of the law.
+
+    interval    of all g that a test does not refuse: what the equation leaves, over its error, against t* (Fieller
+                1954); the error is of the seeds of B, those of A, what they share, and the parameters of L_A
+    trend       the slope of log g over log C_B, by least squares whose weights are from the line of the noise of each
+                size. All log g have L_A in common, so its error is of the slope as one sum over all means of A and B
+    t*          from ladders simulated about the laws fitted, weights made anew in each (`size_noise`)
+
+The trend is of the ladder itself: where log g bends, it is the slope of the straight line nearest to it. It rests on
+L_A being right: a saturating law fitted as a power law tilts log g, and `curvature_p` of the law says so.
+
+The next size is predicted by the laws of both. Its verdict is that of the t-test of n seeds there, at the same level;
+the chance that it decides is over what the ladder leaves open: the true difference, and the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtr, stdtrit
+
+from ablate.statistics.scaling_law import Curve, Kind, Ladder, checked, falls, fit_curve, hat_of, scaled, tangents_of
+from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
+from ablate.statistics.spread import spread
+
+Floats = NDArray[np.float64]
+
+Method: TypeAlias = Literal["simulated_t"]
+
+FARTHEST = float(np.log(1e6))
+"""Speed-ups are searched for within a factor of a million; beyond, an interval has no bound."""
+
+DOUBLINGS, HALVINGS = 40, 45
+"""Steps out from an estimate to beyond its bound, and back to where the bound is."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpeedUp:
+    """The speed-up of a treatment at one size, with `compute` of the treatment, and its interval at confidence `level`.
+
+    Infinite where the treatment's loss is not above the loss at which the baseline's law ends. `extrapolated` where the
+    baseline's law is read outside the sizes it was fitted to, as it is at the largest size by any treatment that is
+    better; `extrapolated_interval` where a bound is. `n` are the seeds of the baseline and of the treatment there, `df`
+    Satterthwaite's degrees of freedom.
+    """
+
+    compute: float
+    speed_up: float
+    low: float
+    high: float
+    extrapolated: bool
+    extrapolated_interval: bool
+    n: tuple[int, int]
+    df: float
+    level: float
+    method: Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trend:
+    """The slope of log speed-up over log compute: the speed-up grows as C^slope, and shrinks where that is negative.
+
+    `error` is its standard error with `df` degrees of freedom, `low` and `high` bound it at confidence `level`, and p
+    is two-sided, of a slope of 0. `n` are the seeds of the baseline and of the treatment at each size.
+    """
+
+    slope: float
+    error: float
+    low: float
+    high: float
+    p: float
+    n: tuple[tuple[int, int], ...]
+    df: float
+    level: float
+    method: Method
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextSize:
+    """What a further size would show: the losses of `n` seeds each, the speed-up there, and the chance of a verdict.
+
+    Bounds of the `baseline` and the `treatment` are for the mean loss of n seeds yet to run, those of the speed-up for
+    the true one. `decided` is the chance that the t-test of the n seeds finds a difference at 1 - `level`, and `better`
+    that it finds the treatment's loss lower. `cost` are the training FLOPs of all 2n runs. `df` are those of the
+    difference predicted.
+    """
+
+    compute: float
+    treatment_compute: float
+    cost: float
+    baseline: float
+    baseline_low: float
+    baseline_high: float
+    treatment: float
+    treatment_low: float
+    treatment_high: float
+    speed_up: float
+    low: float
+    high: float
+    decided: float
+    better: float
+    n: int
+    df: float
+    level: float
+    method: Method
+
+
+def speed_ups(
+    baseline: Ladder, treatment: Ladder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
+) -> tuple[SpeedUp, ...]:
+    """Compute the speed-up of a treatment over a baseline at each size, by a law of the baseline.
+
+    ValueError for ladders that do not match or are refused by themselves, and for loss that does not fall with compute.
+
+    >>> baseline = Ladder(compute=(1e15, 1e16, 1e17), losses=((3.99, 4.01), (3.2, 3.21), (2.55, 2.57)))
+    >>> treatment = Ladder(compute=(1e15, 1e16, 1e17), losses=((3.89, 3.91), (3.12, 3.14), (2.5, 2.51)))
+    >>> [round(one.speed_up, 2) for one in speed_ups(baseline, treatment)]
+    [1.3, 1.29, 1.25]
+    """
+    both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
+    found = compare(both, level=level, random=np.random.default_rng(0))
+    places = np.stack([found.log, found.low, found.high]) + both.other_x
+    beyond = (places < both.x.min() - EDGE) | (places > both.x.max() + EDGE)
+    return tuple(
+        SpeedUp(
+            compute=treatment.compute[k],
+            speed_up=float(np.exp(found.log[k])),
+            low=float(np.exp(found.low[k])),
+            high=float(np.exp(found.high[k])),
+            extrapolated=bool(beyond[0, k]),
+            extrapolated_interval=bool(beyond[1:, k].any()),
+            n=both.seeds[k],
+            df=float(found.df[k]),
+            level=level,
+            method="simulated_t",
+        )
+        for k in range(both.x.size)
+    )
+
+
+def trend(
+    baseline: Ladder, treatment: Ladder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
+) -> Trend | None:
+    """Test whether the speed-up of a treatment grows or shrinks with compute; None where one of them is infinite.
+
+    ValueError as for `speed_ups`.
+    """
+    both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
+    found = compare(both, level=level, random=np.random.default_rng(0))
+    if not np.isfinite(found.slope):
+        return None
+    half = float(found.slope_t * found.slope_error)
+    return Trend(
+        slope=float(found.slope),
+        error=float(found.slope_error),
+        low=float(found.slope) - half,
+        high=float(found.slope) + half,
+        p=float(found.p),
+        n=both.seeds,
+        df=float(found.slope_df),
+        level=level,
+        method="simulated_t",
+    )
+
+
+def next_size(
+    baseline: Ladder,
+    treatment: Ladder,
+    *,
+    compute: float,
+    n: int,
+    treatment_compute: float | None = None,
+    paired: bool = True,
+    kind: Kind = "power",
+    level: float = 0.95,
+) -> NextSize:
+    """Predict a further size of this training compute, with n seeds of each treatment, and whether it would decide.
+
+    `treatment_compute` is that of the treatment, where it differs. ValueError as for `speed_ups`, for fewer than two
+    seeds, and for compute that is not above 0.
+    """
+    other_compute = compute if treatment_compute is None else treatment_compute
+    if n < 2:
+        raise ValueError(f"a verdict needs two seeds or more, got {n}")
+    if not (0 < compute < np.inf and 0 < other_compute < np.inf):
+        raise ValueError(f"a size needs training compute above 0, got {compute} and {other_compute}")
+    both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
+    found = predict(both, np.log(compute), np.log(other_compute), n, level=level, random=np.random.default_rng(0))
+    unscaled = np.exp if kind == "power" else np.asarray
+    values, low, high = (unscaled(one) for one in (found.losses, found.losses_low, found.losses_high))
+    return NextSize(
+        compute=compute,
+        treatment_compute=other_compute,
+        cost=n * (compute + other_compute),
+        baseline=float(values[0]),
+        baseline_low=float(low[0]),
+        baseline_high=float(high[0]),
+        treatment=float(values[1]),
+        treatment_low=float(low[1]),
+        treatment_high=float(high[1]),
+        speed_up=float(np.exp(found.log)),
+        low=float(np.exp(found.low)),
+        high=float(np.exp(found.high)),
+        decided=float(found.decided),
+        better=float(found.better),
+        n=n,
+        df=float(found.df),
+        level=level,
+        method="simulated_t",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Both:
+    """The means [..., sizes] of a baseline, and of what stands beside them, with the variances of single seeds.
+
+    `other` is the paired difference, baseline - treatment, or the treatment itself where seeds are not `paired`.
+    """
+
+    kind: Kind
+    paired: bool
+    x: Floats
+    other_x: Floats
+    means: Floats
+    other: Floats
+    variances: Floats
+    other_variances: Floats
+    covariances: Floats
+    n: Floats
+    other_n: Floats
+
+    @property
+    def seeds(self) -> tuple[tuple[int, int], ...]:
+        """The seeds of the baseline and of the treatment at each size."""
+        return tuple((int(n), int(m)) for n, m in zip(self.n, self.other_n, strict=True))
+
+    @property
+    def treatment(self) -> Floats:
+        """The means of the treatment."""
+        return self.means - self.other if self.paired else self.other
+
+    def weights(self, variances: Floats, other: Floats, covariances: Floats) -> tuple[Floats, Floats]:
+        """Return the weights of means in either law, but for their n, and those of what stands beside the baseline.
+
+        Those of a law are from the noise of both treatments, and the same in both.
+        """
+        df, other_df = self.n - 1, self.other_n - 1
+        if self.paired:
+            pooled, pooled_df = (variances + (variances + other - 2 * covariances)) / 2, df
+        else:
+            pooled, pooled_df = (df * variances + other_df * other) / (df + other_df), df + other_df
+        in_laws = 1 / noise_line(pooled, pooled_df, self.x).variance(self.x)
+        beside = self.other_n / noise_line(other, other_df, self.other_x).variance(self.other_x)
+        return in_laws, beside
+
+    def error(
+        self, p: Floats, q: Floats, variances: Floats, other: Floats, covariances: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return the error and df of sums p·means + q·other, [..., sums, sizes], from variances [..., sizes]."""
+        v, w, c = (one[..., None, :] for one in (variances, other, covariances))
+        if self.paired:
+            return satterthwaite((p**2 * v + q**2 * w + 2 * p * q * c) / self.n, self.n - 1)
+        terms = np.concatenate(np.broadcast_arrays(p**2 * v / self.n, q**2 * w / self.other_n), axis=-1)
+        return satterthwaite(terms, np.concatenate([self.n - 1, self.other_n - 1]))
+
+    def own_error(self, p: Floats, q: Floats) -> tuple[Floats, Floats]:
+        """Return the error and df of sums from the variances of these seeds."""
+        return self.error(p, q, self.variances, self.other_variances, self.covariances)
+
+    def lines(self) -> tuple[Floats, Floats, Floats]:
+        """Return by the lines of noise the variances at each size, those beside, and the correlation of both."""
+        v = noise_line(self.variances, self.n - 1, self.x).variance(self.x)
+        w = noise_line(self.other_variances, self.other_n - 1, self.other_x).variance(self.other_x)
+        if not self.paired:
+            return v, w, np.zeros(self.means.shape[:-1])
+        correlation = ((self.n - 1) * self.covariances / np.sqrt(v * w)).sum(axis=-1) / (self.n - 1).sum()
+        return v, w, np.clip(correlation, -MOST, MOST)
+
+    def noise_at(self, x: float, other_x: float, drawn: _Drawn | None = None) -> _NoiseAt:
+        """Return by the lines of noise the variances at a further size, of these seeds or of simulated ones."""
+        v, w, c = (self.variances, self.other_variances, self.covariances) if drawn is None else drawn.covariance
+
+        def at(variances: Floats, n: Floats, sizes: Floats, place: float) -> Floats:
+            return noise_line(variances, n - 1, sizes).variance(np.array([place]))[..., 0]
+
+        of_baseline = at(v, self.n, self.x, x)
+        of_treatment = at(v + w - 2 * c if self.paired else w, self.other_n, self.other_x, other_x)
+        between = at(w, self.other_n, self.other_x, other_x) if self.paired else of_baseline + of_treatment
+        return _NoiseAt(losses=np.stack([of_baseline, of_treatment], axis=-1), difference=between)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _NoiseAt:
+    """Variances of single seeds at a further size: of the losses of both treatments, and of their difference."""
+
+    losses: Floats
+    difference: Floats
+
+
+MOST = 0.99
+"""The largest correlation between a baseline and its paired differences that is simulated."""
+
+EDGE = 1e-9
+"""Rounding tolerance of what lies within the sizes measured."""
+
+
+def both_of(baseline: Ladder, treatment: Ladder, *, paired: bool, kind: Kind, level: float) -> Both:
+    """Check two ladders, and return what is compared of them."""
+    checked(baseline, kind, level)
+    checked(treatment, kind, level)
+    if len(baseline.compute) != len(treatment.compute):
+        raise ValueError(
+            f"two ladders are compared size by size, got {len(baseline.compute)} and {len(treatment.compute)} sizes"
+        )
+    before, after = ([scaled(np.array(one), kind) for one in ladder.losses] for ladder in (baseline, treatment))
+    for i, (x, y) in enumerate(zip(before, after, strict=True), start=1):
+        if paired and x.size != y.size:
+            raise ValueError(f"paired seeds come in pairs, and size {i} has {x.size} and {y.size}")
+        if paired and spread(x - y, of=float(np.abs(x).max())) == 0:
+            raise ValueError(
+                f"the paired differences of size {i} are the same at every seed: nothing tells their noise"
+            )
+    both = moments(before, after, np.log(baseline.compute), np.log(treatment.compute), paired=paired, kind=kind)
+    for curve in _curves(both):
+        falls(curve)
+    return both
+
+
+def moments(
+    before: Sequence[Floats], after: Sequence[Floats], x: Floats, other_x: Floats, *, paired: bool, kind: Kind
+) -> Both:
+    """Take means and variances over seeds of a baseline and a treatment, each a list by size of values [..., seeds]."""
+    other = [one - two for one, two in zip(before, after, strict=True)] if paired else list(after)
+
+    def over_sizes(of: Callable[[int], Floats]) -> Floats:
+        return np.stack([of(i) for i in range(len(before))], axis=-1)
+
+    def covariance(i: int) -> Floats:
+        if not paired:
+            return np.zeros(before[i].shape[:-1])
+        apart = (before[i] - before[i].mean(-1, keepdims=True)) * (other[i] - other[i].mean(-1, keepdims=True))
+        return np.asarray(apart.sum(-1) / (before[i].shape[-1] - 1))
+
+    return Both(
+        kind=kind,
+        paired=paired,
+        x=x,
+        other_x=other_x,
+        means=over_sizes(lambda i: np.asarray(before[i].mean(-1))),
+        other=over_sizes(lambda i: np.asarray(other[i].mean(-1))),
+        variances=over_sizes(lambda i: np.asarray(before[i].var(-1, ddof=1))),
+        other_variances=over_sizes(lambda i: np.asarray(other[i].var(-1, ddof=1))),
+        covariances=over_sizes(covariance),
+        n=np.array([one.shape[-1] for one in before], dtype=np.float64),
+        other_n=np.array([one.shape[-1] for one in after], dtype=np.float64),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """Log speed-ups [..., sizes] with their bounds and df, and their slope [...] with its t* and p; NaN without one."""
+
+    log: Floats
+    low: Floats
+    high: Floats
+    df: Floats
+    slope: Floats
+    slope_error: Floats
+    slope_df: Floats
+    slope_t: Floats
+    p: Floats
+
+
+def compare(both: Both, *, level: float, random: np.random.Generator, draws: int = DRAWS) -> Compared:
+    """Compare as many pairs of ladders as there are in [...]; `speed_ups` and `trend` are of a single one."""
+    curve = _curves(both)[0]
+    at_sizes = curve.value(both.x)
+    target = at_sizes - both.other if both.paired else both.other
+    log = curve.reach(target) - both.other_x
+    near = np.clip(log, -FARTHEST, FARTHEST)
+    fall = curve.fall(both.other_x + near)
+    beside = np.eye(both.x.size) * (1.0 if both.paired else -1.0)
+
+    def at_speed_up(g: Floats, hat: Floats, tangents: Callable[[Floats], Floats]) -> Floats:
+        p = tangents(both.other_x + g) @ hat
+        return p - tangents(both.x) @ hat if both.paired else p
+
+    def sums(g: Floats, weights: tuple[Floats, Floats], wider: int) -> tuple[Floats, Floats]:
+        """Return the sums over means that make what each equation leaves, and the trend as one more."""
+
+        def tangents(x: Floats) -> Floats:
+            found = tangents_of(both.kind, x - curve.centre, curve.b, curve.size)
+            return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])
+
+        p = at_speed_up(g, hat_of(tangents(both.x), both.n * weights[0]), tangents)
+        f = fall.reshape(*fall.shape[:-1], *(1,) * wider, -1)
+        c = _slope_weights(weights[1] * f**2, both.other_x) / f
+        q = np.broadcast_to(beside, p.shape)
+        return (
+            np.concatenate([p, c[..., None, :] @ p], axis=-2),
+            np.concatenate([q, c[..., None, :] @ q], axis=-2),
+        )
+
+    own = both.weights(both.variances, both.other_variances, both.covariances)
+    error, df = both.own_error(*sums(near, own, 0))
+    drawn = _drawn(both, random, draws)
+    p, q = sums(near, both.weights(*drawn.covariance), 1)
+    t = drawn.sums(p, q) / both.error(p, q, *drawn.covariance)[0]
+    least = np.maximum(critical(t, level), stdtrit(df, (1 + level) / 2))
+
+    def kept(g: Floats) -> Floats:
+        p = at_speed_up(g, curve.hat, lambda x: tangents_of(both.kind, x - curve.centre, curve.b, curve.size))
+        at, _ = both.own_error(p, np.broadcast_to(beside, p.shape))
+        room: Floats = least[..., :-1] - np.abs(curve.value(both.other_x + g) - target) / at
+        return room
+
+    with np.errstate(invalid="ignore"):
+        slope = (_slope_weights(own[1] * fall**2, both.other_x) * log).sum(axis=-1)
+    reached = (np.abs(t[..., -1]) >= np.abs(slope / error[..., -1])[..., None]).sum(axis=-1)
+    student = 2 * stdtr(df[..., -1], -np.abs(slope / error[..., -1]))
+    step = error[..., :-1] / fall
+    return Compared(
+        log=log,
+        low=_bound(kept, near, -step),
+        high=np.where(np.isfinite(log), _bound(kept, near, step), np.inf),
+        df=df[..., :-1],
+        slope=slope,
+        slope_error=error[..., -1],
+        slope_df=df[..., -1],
+        slope_t=least[..., -1],
+        p=np.where(np.isfinite(slope), np.maximum((1 + reached) / (1 + draws), student), np.nan),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Predicted:
+    """Losses of both treatments [..., 2] at a further size, its log speed-up, and the chances of its verdict, [...]."""
+
+    losses: Floats
+    losses_low: Floats
+    losses_high: Floats
+    log: Floats
+    low: Floats
+    high: Floats
+    df: Floats
+    decided: Floats
+    better: Floats
+
+
+def predict(
+    both: Both, x: float, other_x: float, n: int, *, level: float, random: np.random.Generator, draws: int = DRAWS
+) -> Predicted:
+    """Predict a further size at log compute x and other_x of as many pairs of ladders as there are in [...]."""
+    curve, other_curve = _curves(both)
+    at, other_at = np.array([x]), np.array([other_x])
+    losses = np.concatenate([curve.value(at), other_curve.value(other_at)], axis=-1)
+    log = curve.reach(losses[..., 1:]) - other_at
+    near = np.clip(log, -FARTHEST, FARTHEST)
+
+    def tangents(of: Curve, place: Floats, wider: int) -> Floats:
+        found = tangents_of(both.kind, place - of.centre, of.b, of.size)
+        return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])
+
+    def sums(weights: tuple[Floats, Floats], wider: int, g: Floats = near) -> tuple[Floats, Floats]:
+        """Return the sums that are both losses, what the equation of the speed-up leaves, and the difference of losses.
+
+        The law of the treatment is of its own means, which are those of the baseline less the paired differences.
+        """
+        hat = hat_of(tangents(curve, both.x, wider), both.n * weights[0])
+        other_hat = hat_of(tangents(other_curve, both.other_x, wider), both.other_n * weights[0])
+        first = tangents(curve, at, wider) @ hat
+        second = tangents(other_curve, other_at, wider) @ other_hat
+        reached = tangents(curve, other_at + g, wider) @ hat
+        none = np.zeros_like(first)
+        if both.paired:
+            p, q = (first, second, reached - second, first - second), (none, -second, second, second)
+        else:
+            p, q = (first, none, reached, first), (none, second, -second, -second)
+        return np.concatenate(p, axis=-2), np.concatenate(q, axis=-2)
+
+    own = both.weights(both.variances, both.other_variances, both.covariances)
+    error, df = both.own_error(*sums(own, 0))
+
+    drawn = _drawn(both, random, draws)
+    p, q = sums(both.weights(*drawn.covariance), 1)
+    drawn_error, _ = both.error(p, q, *drawn.covariance)
+    apart = drawn.sums(p, q)
+    t = apart / drawn_error
+    least = np.maximum(critical(t, level), stdtrit(df, (1 + level) / 2))
+
+    # Losses yet to run have noise of their own, and the variance that the line gives them is itself drawn.
+    noise, drawn_noise = both.noise_at(x, other_x), both.noise_at(x, other_x, drawn)
+    yet = random.standard_normal((*both.means.shape[:-1], draws, 2)) * np.sqrt(noise.losses / n)[..., None, :]
+    ahead = (apart[..., :2] - yet) / np.sqrt(drawn_error[..., :2] ** 2 + drawn_noise.losses / n)
+    half = critical(ahead, level) * np.sqrt(error[..., :2] ** 2 + noise.losses / n)
+
+    def kept(g: Floats) -> Floats:
+        at_g, _ = both.own_error(*sums(own, 0, g))
+        room: Floats = least[..., 2:3] - np.abs(curve.value(other_at + g) - losses[..., 1:]) / at_g[..., 2:3]
+        return room
+
+    step = error[..., 2:3] / curve.fall(other_at + near)
+    true = (losses[..., 0] - losses[..., 1])[..., None] - t[..., 3] * error[..., 3, None]
+    variance = noise.difference[..., None] ** 2 / drawn_noise.difference
+    pairs_df = n - 1 if both.paired else 2 * (n - 1)
+    seen = true + random.standard_normal(true.shape) * np.sqrt(variance / n)
+    seen_error = np.sqrt(variance * random.chisquare(pairs_df, true.shape) / pairs_df / n)
+    least_seen = stdtrit(pairs_df, (1 + level) / 2)
+    return Predicted(
+        losses=losses,
+        losses_low=losses - half,
+        losses_high=losses + half,
+        log=log[..., 0],
+        low=_bound(kept, near, -step)[..., 0],
+        high=np.where(np.isfinite(log), _bound(kept, near, step), np.inf)[..., 0],
+        df=df[..., 3],
+        decided=(np.abs(seen) > least_seen * seen_error).mean(axis=-1),
+        better=(seen > least_seen * seen_error).mean(axis=-1),
+    )
+
+
+def _curves(both: Both) -> tuple[Curve, Curve]:
+    """Fit the laws of the baseline and of the treatment."""
+    weights, _ = both.weights(both.variances, both.other_variances, both.covariances)
+    return (
+        fit_curve(both.kind, both.x, both.means, both.n * weights),
+        fit_curve(both.kind, both.other_x, both.treatment, both.other_n * weights),
+    )
+
+
+def _slope_weights(weights: Floats, x: Floats) -> Floats:
+    """Return the coefficients of values at x [..., sizes] in the slope of their weighted line."""
+    apart = weights * (x - (weights * x).sum(axis=-1, keepdims=True) / weights.sum(axis=-1, keepdims=True))
+    slope: Floats = apart / (apart * x).sum(axis=-1, keepdims=True)
+    return slope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Drawn:
+    """Simulated deviations of means and of what stands beside them [..., draws, sizes], and their covariances."""
+
+    means: Floats
+    other: Floats
+    covariance: tuple[Floats, Floats, Floats]
+
+    def sums(self, p: Floats, q: Floats) -> Floats:
+        found: Floats = (p * self.means[..., None, :] + q * self.other[..., None, :]).sum(axis=-1)
+        return found
+
+
+def _drawn(both: Both, random: np.random.Generator, draws: int) -> _Drawn:
+    """Simulate ladders about the lines of noise."""
+    noise = simulated(both.n, both.other_n, paired=both.paired, random=random, shape=(*both.means.shape[:-1], draws))
+    v, w, r = both.lines()
+    means, other, *covariance = noise.correlated(np.sqrt(v), np.sqrt(w), r)
+    return _Drawn(means=means, other=other, covariance=(covariance[0], covariance[1], covariance[2]))
+
+
+def _bound(kept: Callable[[Floats], Floats], start: Floats, step: Floats) -> Floats:
+    """Return how far from `start`, by steps of that sign, nothing is refused; infinite beyond `FARTHEST`."""
+    side = np.sign(step)
+    inside, outside = np.zeros_like(start), np.maximum(np.abs(step), 1e-12)
+    for _ in range(DOUBLINGS):
+        more = (kept(start + side * outside) >= 0) & (outside < FARTHEST)
+        inside, outside = np.where(more, outside, inside), np.where(more, np.minimum(2 * outside, FARTHEST), outside)
+    open_ended = kept(start + side * outside) >= 0
+    for _ in range(HALVINGS):
+        middle = (inside + outside) / 2
+        more = kept(start + side * middle) >= 0
+        inside, outside = np.where(more, middle, inside), np.where(more, outside, middle)
+    return np.where(open_ended, side * np.inf, start + side * outside)
