@@ -129,7 +129,7 @@ def speed_ups(
     >>> baseline = Ladder(compute=(1e15, 1e16, 1e17), losses=((3.99, 4.01), (3.2, 3.21), (2.55, 2.57)))
     >>> treatment = Ladder(compute=(1e15, 1e16, 1e17), losses=((3.89, 3.91), (3.12, 3.14), (2.5, 2.51)))
     >>> [round(one.speed_up, 2) for one in speed_ups(baseline, treatment)]
-    [1.3, 1.29, 1.25]
+    [1.3, 1.28, 1.25]
     """
     both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
     found = compare(both, level=level, random=np.random.default_rng(0))

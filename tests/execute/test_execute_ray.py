@@ -54,6 +54,15 @@ def world(tmp_path_factory):
     return SimpleNamespace(folder=folder, space=space, rows=rows_of(folder / "calm"))
 
 
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """The same for a few steps, where nothing has to happen in the middle of them."""
+    folder = tmp_path_factory.mktemp("short")
+    space = ablate.load_space(write_world(folder, steps=24, seeds=1))
+    ablate.run(space, results=folder / "calm", executor="inline", **QUIET)
+    return SimpleNamespace(folder=folder, space=space, rows=rows_of(folder / "calm"))
+
+
 def on(cluster, **more):
     return {"executor": "ray", "address": cluster.address, "gpus": 0, **more}
 
@@ -94,15 +103,15 @@ def temporary(monkeypatch):
         yield Path(name)
 
 
-def test_a_cluster_of_our_own_gives_the_same_bits_and_leaves_nothing(world, temporary, tmp_path, capfd, monkeypatch):
+def test_a_cluster_of_our_own_gives_the_same_bits_and_leaves_nothing(short, temporary, tmp_path, capfd, monkeypatch):
     seen = []
     monkeypatch.setattr(RayTune, "_tune", lambda *given, tune=RayTune._tune: (seen.append(given[1]), tune(*given)))
     monkeypatch.setenv("HOME", str(tmp_path / "home"))  # where Ray would keep a token
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:1")  # not ours to follow
     before = surroundings()
-    done = ablate.run(world.space, results=tmp_path / "results", executor="ray", workers=2, **QUIET)
+    done = ablate.run(short.space, results=tmp_path / "results", executor="ray", workers=2, **QUIET)
     assert done.ended.kinds == {"finished": 4}
-    assert rows_of(tmp_path / "results") == world.rows
+    assert rows_of(tmp_path / "results") == short.rows
     assert capfd.readouterr() == ("", "")
     assert surroundings() == before
     assert not (tmp_path / "home").exists()
