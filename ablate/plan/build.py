@@ -84,8 +84,10 @@ def build_plan(
         _with_pairing(comparison, known_variants, models)
         for comparison in _comparisons(layout, of, space, baseline, noise)
     )
+    factors = tuple(_factors(layout, of, space))
     _check_losses(comparisons, known_variants, models, problems)
     _check_claims(comparisons, variants, space, problems)
+    _check_losses_of_runs(factors, known_variants, baseline, models, problems)
     problems.raise_if_any()
     notes = (
         *constraint_notes(variants, space),
@@ -112,7 +114,7 @@ def build_plan(
         notes=notes,
         open=space.design.search is not None or len(ready) < len(variants),
         looks=space.auto.looks if space.auto is not None else (),
-        factors=tuple(_factors(layout, of, space)),
+        factors=factors,
         tried=tuple(tried),
     )
 
@@ -343,11 +345,29 @@ def _check_losses(
 ) -> None:
     """Refuse to judge nats per token across texts or tokenizers: they mean something else on each side."""
     across = [c for c in comparisons if any(address.startswith("data.") for address in c.unpaired)]
-    space = models.space
-    if across and NATS in space.judge.metrics:
-        first = across[0]
+    for first in across[:1]:
         names = f"{variants[first.before].name} and {variants[first.after].name}"
-        changed = " and ".join(address for address in first.unpaired if address.startswith("data."))
+        _refuse_nats(names, first.unpaired, models.space, problems)
+
+
+def _check_losses_of_runs(
+    factorials: Sequence[tuple[str, Factors]],
+    variants: Mapping[str, Variant],
+    baseline: Variant,
+    models: Models,
+    problems: Problems,
+) -> None:
+    """Refuse to judge nats per token where the runs of a factorial differ in their text or tokenizer."""
+    for id in dict.fromkeys(id for _, factors in factorials if factors.varied for id, _ in factors.runs):
+        unpaired = unpaired_by(baseline.setting, variants[id].setting, models)
+        if any(address.startswith("data.") for address in unpaired):
+            _refuse_nats(f"{baseline.name} and {variants[id].name}", unpaired, models.space, problems)
+            return
+
+
+def _refuse_nats(names: str, unpaired: Sequence[str], space: Space, problems: Problems) -> None:
+    if NATS in space.judge.metrics:
+        changed = " and ".join(address for address in unpaired if address.startswith("data."))
         message = f"{NATS} of {names} cannot be compared: {changed} differs, and it is in nats per token"
         notes = (f"judge {BITS}, which means the same for every tokenizer",)
         problems.add(message, space.origins.key("judge", "metrics", NATS), notes=notes)

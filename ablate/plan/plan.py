@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
 
 from ablate.block.cost import Cost
 from ablate.block.expression import Block
@@ -89,9 +90,28 @@ class Alias:
     times: float
 
 
+Scale: TypeAlias = Literal["linear", "log", "nominal"]
+"""The scale on which the levels of a factor are ordered; none for a nominal one."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariedFactor:
+    """A factor with several levels: an address of the space and its values there, ascending if they are ordered.
+
+    A list or a mapping is kept as text.
+    """
+
+    address: str
+    values: tuple[bool | int | float | str | None, ...]
+    scale: Scale
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Factors:
     """The runs of a factorial: for each variant (by id) whether each edit is present (+1) or not (-1).
+
+    Factors with several levels are `varied`: after the edits, each run has the number of its level of each, from 0.
+    Their effects are contrasts of levels, which are named as in `designs/coding.py`.
 
     `effects` are those that are estimated, as tuples of edits, each with the comparison's name in `Comparison.change`;
     `aliases` are the effects of one or two edits that enter their estimates, and, without a `resolution`, those of
@@ -105,9 +125,11 @@ class Factors:
     aliases: tuple[Alias, ...] = ()
     resolution: str = ""
     how: str = ""
+    varied: tuple[VariedFactor, ...] = ()
 
     def __repr__(self) -> str:
-        return f"<Factors: {len(self.edits)} edits in {len(self.runs)} runs, {len(self.effects)} effects>"
+        varied = f" and {', '.join(factor.address for factor in self.varied)}" if self.varied else ""
+        return f"<Factors: {len(self.edits)} edits{varied} in {len(self.runs)} runs, {len(self.effects)} effects>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

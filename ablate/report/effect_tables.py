@@ -29,11 +29,22 @@ KINDS = {
 """The title of the table of a kind of comparison, and the heading of its first column."""
 
 
+def title_of(kind: str, summary: Summary) -> str:
+    """Return the title of the table of a kind of comparison."""
+    varied = any(factors.varied for _, factors in summary.factors)
+    if kind == "main" and varied:
+        return "Edits and factors" if any(factors.edits for _, factors in summary.factors) else "Factors"
+    return KINDS[kind][0]
+
+
 def described(kind: str, summary: Summary) -> str:
     """Return the meaning of the differences in the table of a kind of comparison."""
+    varied = any(factors.varied for _, factors in summary.factors)
     if kind == "interaction":
-        return "what edits do together beyond what each does alone"
+        return f"what {'two of them' if varied else 'edits'} do together beyond what each does alone"
     if kind == "main":
+        if averaged(summary) and varied:
+            return "each averaged over the levels of the others"
         if averaged(summary):
             return "each averaged over runs with and without the other edits"
         return "each by least squares over the available runs, which are unbalanced in the other edits"
@@ -43,7 +54,9 @@ def described(kind: str, summary: Summary) -> str:
 def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
     """Yield a table for each kind of comparison of edits and each set of terms, then the analyses of variance."""
     several = len(summary.terms) > 1
-    for kind, (title, heading) in KINDS.items():
+    for kind, (_, heading) in KINDS.items():
+        title = title_of(kind, summary)
+        heading = "effect" if title != KINDS[kind][0] else heading
         for terms, group in groupby(summary.comparisons(kind), key=lambda effects: effects[0].terms):
             comparisons = list(group)
             names = ("metric", "difference", *beside(chain.from_iterable(comparisons)), "n", "verdict")
@@ -62,7 +75,7 @@ def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
         metrics = [(metric, [line for line in lines if line.metric == metric.name]) for metric in summary.metrics]
         yield GroupedTable(
             title=f"Analysis of variance under {terms}" if several and terms else "Analysis of variance",
-            note="how much of the variation between runs each edit and the seeds explain",
+            note=f"how much of the variation between runs each {_explained(summary)} and the seeds explain",
             columns=ANOVA_COLUMNS,
             groups=tuple(
                 RowGroup(metric.name, "of logarithms" if metric.log else "", tuple(map(anova_row, rows)))
@@ -72,6 +85,10 @@ def effect_tables(summary: Summary) -> Iterator[GroupedTable]:
             side_by_side=WIDE,
             room=(44, 24),
         )
+
+
+def _explained(summary: Summary) -> str:
+    return "edit, each factor" if any(factors.varied for _, factors in summary.factors) else "edit"
 
 
 ANOVA_COLUMNS = (

@@ -9,6 +9,7 @@ from ablate.output.words import listed, ordinal, plural
 from ablate.plan.plan import DEFAULTS
 from ablate.report.wording import plain_level, with_fate
 from ablate.space.metrics import NATS
+from ablate.space.vary import level_texts
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
 from ablate.statistics.paired import flips_from
 from ablate.verdict.summary import Effect, Metric, Summary
@@ -159,9 +160,14 @@ def _difference(summary: Summary) -> Iterator[str]:
             "effect of an edit: the mean difference that it makes over the runs of the factorial, by least squares "
             f"with seeds as blocks{_error(summary, confidence)}"
         )
+        yield from _of_levels(summary)
     if "interaction" in kinds:
         ratios = " (of ratios, their product)" if _any_log(summary) else ""
         beyond = "what edits do together beyond the sum of what each does without the other"
+        if any(factors.varied for _, factors in summary.factors):
+            beyond += (
+                "; with a trend, how much it changes when the edit is present, or over the range of the other trend"
+            )
         yield f"interaction: {INTERACTIONS.get(summary.design.split(' ')[0].rstrip(','), beyond)}{ratios}"
     if methods - {"pooled"}:
         shared = f"{COVERED}, unless its batch size, context or text differs" if any_unpaired(summary) else COVERED
@@ -183,6 +189,23 @@ def _difference(summary: Summary) -> Iterator[str]:
             "A/A: the baseline with another initialisation but the same batches and windows: any difference is noise, "
             "not a finding"
         )
+
+
+def _of_levels(summary: Summary) -> Iterator[str]:
+    """Yield what the effects of each factor with several levels are, with their ranges."""
+    for varied in dict.fromkeys(varied for _, factors in summary.factors for varied in factors.varied):
+        texts = level_texts(varied.values)
+        if varied.scale == "nominal":
+            yield f"{varied.address}=…: that level against {texts[0]}, averaged over the other edits and factors"
+            continue
+        axis = ", on a logarithmic axis" if varied.scale == "log" else ""
+        line = f", by the least-squares line over its {len(texts)} levels{axis}" if len(texts) > 2 else ""
+        bent = (
+            "; curvature: by how much the two ends of that range lie above its middle on the least-squares parabola, 0 "
+            "for a straight line"
+        )
+        trend = f"{varied.address}: trend: the change from {texts[0]} to {texts[-1]}{line}"
+        yield trend + (bent if len(texts) > 2 else "")
 
 
 def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from ablate.plan.plan import Plan
+from ablate.plan.plan import Factors, Plan
 from ablate.report import footnotes
 from ablate.statistics import Floor
 from ablate.verdict.summary import Summary
@@ -35,6 +35,7 @@ def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> 
         del content["expectations"]
     for claim, described in zip(summary.expectations, content.get("expectations", ()), strict=True):
         described["outcome"] = claim.outcome
+    content["factors"] = [[terms, _factors(factors)] for terms, factors in summary.factors]
     content["decided"] = summary.decided
     content["peculiarities"] = footnotes.peculiarities(summary)
     content["definitions"] = footnotes.definitions(summary, definitions or {})
@@ -93,13 +94,19 @@ def plan_to_json(
             ],
             "looks": plan.looks,
             "open": plan.open,
-            "factors": [{"terms": terms} | asdict(factors) for terms, factors in plan.factors],
+            "factors": [{"terms": terms} | _factors(factors) for terms, factors in plan.factors],
             "floors": [_floor(floor) for floor in floors],
             "seconds": seconds,
             "epochs": [{"tokens": e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],
             "notes": plan.notes,
         }
     )
+
+
+def _factors(factors: Factors) -> dict[str, Any]:
+    """Return a factorial; `varied` only where it has factors with several levels."""
+    content = asdict(factors)
+    return content if factors.varied else {name: value for name, value in content.items() if name != "varied"}
 
 
 def _floor(floor: Floor) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from ablate.output.numbers import percent, ratio, significant
 from ablate.output.words import ordinal, plural, spoken
+from ablate.plan.designs.coding import coded, fitted_terms
 from ablate.plan.designs.terms import MEAN, columns
 from ablate.plan.plan import Factors, Plan
 from ablate.space.documents import Judge, Judged
@@ -72,19 +73,22 @@ def _judged_again(plan: Plan, rules: Judge, account: Account) -> Iterator[str]:
 def _power(factors: Factors, seeds: int, level: float, tests: int) -> str:
     """Return the power for an effect of one edit as large as the noise of a run, σ; for the edit estimated worst.
 
+    Trends, curvatures and levels of factors count as edits.
+
     Its sd over seeds is 2σ√c, with c its diagonal element of (XᵀX)⁻¹, were the edit to do the same at every seed.
     """
-    place = {edit: place for place, edit in enumerate(factors.edits)}
-    terms = [tuple(place[edit] for edit in effect) for effect in factors.effects]
-    levels = np.array(list(dict(reversed(factors.runs)).values()), dtype=np.float64)
+    levels = coded(factors, list(dict(reversed(factors.runs)).values()))
+    terms = fitted_terms(factors, levels)
     x = columns(levels, [MEAN, *terms])
     shares = np.linalg.inv(x.T @ x).diagonal()[1:]
-    worst = max(float(share) for term, share in zip(terms, shares, strict=True) if len(term) == 1)
+    shown = zip(terms[: len(factors.effects)], shares, strict=False)
+    worst = max(float(share) for term, share in shown if len(term) == 1)
     power = {n: 100 * power_of(1.0, 2 * math.sqrt(worst), n, level) for n in sorted({seeds, *PLANNED})}
     more = ", ".join(f"{value:.0f} % with {n}" for n, value in power.items() if n > seeds)
     over = f" over {tests} comparisons" if tests > 1 else ""
+    of = "an edit or a factor" if factors.varied else "an edit"
     return (
-        f"an effect of an edit as large as the noise of a run is found {power[seeds]:.0f} % of the time with "
+        f"an effect of {of} as large as the noise of a run is found {power[seeds]:.0f} % of the time with "
         f"{plural(seeds, 'seed')}{f' ({more})' if more else ''} at level {level:.2g}{over}; less often where the "
         "effect itself varies over seeds"
     )

@@ -8,7 +8,7 @@ from itertools import groupby
 from ablate.report import expected, footnotes, markdown_renderer, wording
 from ablate.report.document import BulletList, Grid, Prose, ReportDocument, Section, TableOf
 from ablate.report.effect_columns import cells, headings
-from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described
+from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described, title_of
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 EFFECT = ("change", "metric", "difference", "unadjusted or –", "n", "verdict and note")
@@ -75,7 +75,7 @@ def _in_order(summary: Summary) -> list[Effect]:
 def _title(kind: str, summary: Summary) -> str:
     if kind == "noise":
         return "A/A: only the initialisation changed"
-    return f"{KINDS[kind][0]}, {described(kind, summary)}" if kind in KINDS else f"Against {summary.baseline}"
+    return f"{title_of(kind, summary)}, {described(kind, summary)}" if kind in KINDS else f"Against {summary.baseline}"
 
 
 def _variant_row(arm: Arm, metric: Metric) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from fractions import Fraction
 
 from ablate.output.numbers import decimals, factor, interval, ratio, significant, with_interval
 from ablate.output.words import plural, spoken
+from ablate.plan.designs.coding import CURVATURE
 from ablate.plan.plan import Plan
 from ablate.verdict.summary import Arm, Effect, Level, Metric
 
@@ -147,6 +148,9 @@ def phrase(effect: Effect, metric: Metric) -> str:
         return f"{name} {spoken(effect.verdict)} over {plural(effect.ranked, 'seed')}{seen}"
     size = with_interval(effect.estimate or 0.0, *bounds(effect), log=metric.log, turned=True)
     size = f"a factor {size}" if metric.log else size
+    if effect.kind == "main" and effect.change.endswith(f": {CURVATURE}"):
+        side = "below" if (effect.estimate or 0.0) < 0 else "above"
+        return f"{name} at the ends of the range lies {side} its middle by {size} ({effect.verdict})"
     verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
     if together:
         return f"together they {verb} {name} by {size} beyond what each does alone ({effect.verdict})"

@@ -22,6 +22,8 @@
     streamed.py     how many bytes of a streamed corpus are read
     blocks.py       the blocks that a space names
     variants.py     named treatments: a block, and what is changed around it
+    vary.py         factors with several levels: an address and a list of values
+    vary_checks.py  checks of these values against the space
     changed.py      a space with values changed at some of its addresses
     dotted.py       dotted keys: their words, each at its place
     constraints.py  constraints that a space lets through with a warning

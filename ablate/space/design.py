@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from ablate.space.choice import Choice
 from ablate.space.documents import PERCENT, Count, Document, Positive, Share, as_tuple
+from ablate.space.vary import Vary
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
 
@@ -47,12 +48,16 @@ class AddOneIn(Document):
 
 
 class Factorial(Document):
-    """Every combination of the edits between two blocks."""
+    """Every combination of the edits between two blocks and of the levels of the factors in `vary`.
+
+    Without edits, `to` is the same as `from`.
+    """
 
     from_: Annotated[str, Field(alias="from")]
     to: str
     split: Split = ()
     interactions: Interactions = "pairs"
+    vary: Vary = Vary()
 
 
 class Fractional(Document):
@@ -230,6 +235,11 @@ class Design(Document):
     def kind(self) -> str:
         """The key that was given."""
         return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
+
+    @property
+    def vary(self) -> Vary:
+        """Its factors with several levels."""
+        return self.factorial.vary if self.factorial is not None else Vary()
 
     @property
     def blocks(self) -> tuple[str, ...]:

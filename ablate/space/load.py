@@ -27,6 +27,7 @@ from ablate.space.sections import Sections
 from ablate.space.space import Space
 from ablate.space.streamed import streamed
 from ablate.space.variants import choices_of
+from ablate.space.vary_checks import check_vary
 from ablate.space.ways import HINTS
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
@@ -60,6 +61,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     space = _space(located, path, profile, tuple(settings), grammar, problems)
     if space is not None and not len(problems):
         check_changes(space, problems)
+        check_vary(space, problems)
     problems.raise_if_any()
     assert space is not None
     return _searched_from_variant(space)

@@ -33,6 +33,7 @@ from ablate.space.samplers import SamplerSpec
 from ablate.space.search import check_search
 from ablate.space.space import Around
 from ablate.space.tuning import TuneReader
+from ablate.space.vary import VARY, Vary, fill_end, read_vary
 from ablate.space.ways import HINTS
 
 T = TypeVar("T", bound=BaseModel)
@@ -265,19 +266,22 @@ class Sections:
             self._check_metric(key, measure, "searched for", ("design", "search", "objective"))
         if not isinstance(located, Mapping):
             return self._section("design", Design)
-        plain, sampler = located, None
+        plain, vary = self._vary(located)
+        sampler = None
         if isinstance(search, Mapping):
             plain = overlay(
-                located, Mapping(((located.key("search"), _without_settings(search, "sampler")),), located.span)
+                plain, Mapping(((located.key("search"), _without_settings(search, "sampler")),), located.span)
             )
             sampler = self._chosen(search, SamplerSpec, "design.search.sampler", "sampler")
         design = validate(Design, self._opened("design", plain.entries), self.problems, "design", HINTS)
-        if design is None:
+        if design is None or vary is None:
             return None
         if len(located.entries) != 1:
             notes = (f"one of: {', '.join(Design.model_fields)}",)
             self.problems.add("a design must have exactly one kind", self.origins.section("design"), notes=notes)
             return None
+        if design.factorial is not None:
+            return design.model_copy(update={"factorial": design.factorial.model_copy(update={"vary": vary})})
         if design.search is None:
             return design
         if sampler is None:
@@ -287,6 +291,23 @@ class Sections:
             design.search, self.origins, self.problems, sampler=spec, recipe=recipe, measure=measure, seeds=seeds
         )
         return design.model_copy(update={"search": design.search.model_copy(update={"sampler": sampler})})
+
+    def _vary(self, located: Mapping) -> tuple[Mapping, Vary | None]:
+        """Return the design without the levels of its factors, and these; None after a mistake, which is noted."""
+        entries: list[tuple[Scalar, Located]] = []
+        found: Vary | None = Vary()
+        for key, body in located.entries:
+            if isinstance(body, Mapping) and VARY in body and key.value in Design.model_fields:
+                if key.value == "factorial":
+                    found = read_vary(body.key(VARY), body[VARY], self.problems)
+                else:
+                    found = None
+                    message = f"{key.text} has no vary: only a factorial has factors with several levels"
+                    notes = ("such as factorial: {from: pre_ln, to: op, vary: {model.layers: [4, 8, 16]}}",)
+                    self.problems.add(message, body.key(VARY).span, notes=notes)
+                body = fill_end(body)
+            entries.append((key, body))
+        return Mapping(tuple(entries), located.span), found
 
     def seeds(self) -> tuple[tuple[int, ...] | None, Auto | None]:
         """Read the seeds; with `auto`, or a mapping with its looks, the seeds of the first look, and the looks."""

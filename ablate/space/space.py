@@ -114,7 +114,8 @@ class Space:
 
     def written_changes(self, changes: Changes) -> tuple[Change, ...]:
         """Return changes as they are written in the space."""
-        known = {(change.address, change.value): change for v in self.variants.values() for change in v.changes}
+        declared = (change for variant in self.variants.values() for change in variant.changes)
+        known = {(change.address, change.value): change for change in (*declared, *self.design.vary.changes)}
         return tuple(known[change] for change in changes)
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:
@@ -162,6 +163,9 @@ class Space:
         That is how often two tokens of one sequence are the same.
         """
         if any(REPETITION in self.architecture(block, vocab_size=1).names() for block in self.blocks.values()):
+            return True
+        levels = (level.written for factor in self.design.vary.factors for level in factor.levels)
+        if any(REPETITION in str(to_python(level)) for level in levels):
             return True
         if self.design.search is None:
             return False

@@ -10,15 +10,16 @@ A field of the block may exist in some blocks only; one that no block has is a m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Protocol
 
 from pydantic import Field
 
+from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
 from ablate.block.read import Invalid
 from ablate.block.select import Selector, is_there, parse_address, parts_by_name
@@ -80,6 +81,18 @@ class _Seeds(Document):
     seeds: Annotated[Count, Field(le=1_000)]
 
 
+class Addressed(Protocol):
+    """What is written at an address: its words, and the key that it ends in."""
+
+    @property
+    def words(self) -> tuple[Scalar, ...]:
+        """The words of the address."""
+
+    @property
+    def key(self) -> Scalar:
+        """The key that it ends in."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Entry:
     """One address as it is written: its words, the key that it ends in, and the values to try there."""
@@ -91,10 +104,6 @@ class _Entry:
     @property
     def name(self) -> str:
         return ".".join(word.text for word in self.words)
-
-    def place(self, text: str) -> Span:
-        """Return where one of its words stands."""
-        return next((word.span for word in self.words if word.text == text), self.key.span)
 
 
 class TuneReader:
@@ -275,7 +284,7 @@ class TuneReader:
         catalogue, before = self._grammar.catalogue, len(self._problems)
         there = [block for block in self._blocks.values() if is_there(block, address, catalogue)]
         if not there:
-            self._note_absent(address, entry)
+            note_absent(address, entry, self._blocks.values(), catalogue, self._problems)
             return None
         reader = self._grammar.reader_for(self._problems)
         for block in there:
@@ -293,27 +302,6 @@ class TuneReader:
         values = tuple(plain(to_python(value)) for value in given)
         field = TunedField(name=address.text, path=(), key=entry.key, written=given, values=values)
         return self._different(field, values)
-
-    def _note_absent(self, address: Selector, entry: _Entry) -> None:
-        """Note how far an address leads that no block has, and the names nearest to it."""
-        assert self._blocks is not None
-        catalogue = self._grammar.catalogue
-        parts = [part for block in self._blocks.values() for part in parts_by_name(block, catalogue)]
-        matched = [node for name, node in parts if fnmatchcase(name, address.part)]
-        subject = f"no block of this design has {address.text}"
-        if not matched:
-            names = sorted({name for name, _ in parts})
-            message = f"{subject}: none has a part {quote(address.part)}"
-            self._problems.add_unknown(message, entry.place(address.part), address.part, names, "their parts are")
-            return
-        ends = [_end_of(node, address.fields) for node in matched]
-        where, word, known = max(ends, key=lambda end: (end[0].count("."), len(end[2])))
-        if known:
-            message = f"{subject}: {where} has no field {quote(word)}"
-            self._problems.add_unknown(message, entry.place(word), word, known, "its fields are")
-        else:
-            notes = (f"tune {where} itself: {where}: […]",)
-            self._problems.add(f"{subject}: {where} has no fields", entry.place(word), notes=notes)
 
     def _different(self, field: TunedField, read: Sequence[Plain]) -> TunedField | None:
         """Return the field if the values read for it are distinct; otherwise note those that repeat."""
@@ -367,6 +355,38 @@ class TuneReader:
                     message = f"fair.tune lists {values}: {problem.message}"
                     self._problems.add(message, chosen[-1][1].span, notes=problem.notes)
                 noted.add(problem.message)
+
+
+def note_absent(
+    address: Selector,
+    entry: Addressed,
+    blocks: Iterable[Block],
+    catalogue: Catalogue,
+    problems: Problems,
+    verb: str = "tune",
+) -> None:
+    """Note how far an address leads that no block has, and the names nearest to it; `verb`: tune or vary."""
+
+    def place(text: str) -> Span:
+        return next((word.span for word in entry.words if word.text == text), entry.key.span)
+
+    parts = [part for block in blocks for part in parts_by_name(block, catalogue)]
+    matched = [node for name, node in parts if fnmatchcase(name, address.part)]
+    subject = f"no block of this design has {address.text}"
+    if not matched:
+        names = sorted({name for name, _ in parts})
+        message = f"{subject}: none has a part {quote(address.part)}"
+        problems.add_unknown(message, place(address.part), address.part, names, "their parts are")
+        return
+    ends = [_end_of(node, address.fields) for node in matched]
+    where, word, known = max(ends, key=lambda end: (end[0].count("."), len(end[2])))
+    if known:
+        message = f"{subject}: {where} has no field {quote(word)}"
+        problems.add_unknown(message, place(word), word, known, "its fields are")
+    else:
+        whole = f"block.{where}" if verb == "vary" else where
+        notes = (f"{verb} {where} itself: {whole}: […]",)
+        problems.add(f"{subject}: {where} has no fields", place(word), notes=notes)
 
 
 def _flat(before: tuple[Scalar, ...], located: Mapping, problems: Problems) -> Iterator[_Entry]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
-from typing import Final, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 from ablate.block.select import parse_address
 from ablate.source.located import Located, Mapping, Scalar, to_python
@@ -57,6 +57,18 @@ class Change:
     def document(self) -> Mapping:
         """The change as a document to be laid over the space."""
         return document_with(self.path, self.written)
+
+
+class Keyed(Protocol):
+    """What stands under a key of the space: a change, or the levels of a factor."""
+
+    @property
+    def address(self) -> str:
+        """Its address."""
+
+    @property
+    def key(self) -> Scalar:
+        """Its key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,10 +133,10 @@ def _set(name: Scalar, written: Located | None, problems: Problems) -> tuple[tup
     for words, key, value in _entries(written):
         address = ".".join(word.text for word in words)
         if words[0].text == BLOCK:
-            if (override := _override(words, key, value, problems)) is not None:
+            if (override := read_override(words, key, value, problems)) is not None:
                 overrides[override.address.text] = override
         elif (change := read_change(words, key, value, problems)) is not None:
-            _check_apart(change, changes, problems)
+            check_apart(change, changes, problems)
             changes[address] = change
     return tuple(overrides.values()), tuple(sorted(changes.values(), key=lambda change: change.address))
 
@@ -160,7 +172,8 @@ def read_change(words: tuple[Scalar, ...], key: Scalar, value: Located, problems
     return Change(address, plain(to_python(value)), words, key, value)
 
 
-def _override(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Problems) -> Override | None:
+def read_override(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Problems) -> Override | None:
+    """Read a change at an address of the block's parts; None after a mistake."""
     text = ".".join(word.text for word in words[1:])
     try:
         address = parse_address(text)
@@ -176,7 +189,7 @@ def _override(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: 
     return Override(address, key, value)
 
 
-def _check_apart(change: Change, others: Map[str, Change], problems: Problems) -> None:
+def check_apart(change: Keyed, others: Map[str, Keyed], problems: Problems) -> None:
     """Report an address that is another one, or inside it."""
     for other in others.values():
         if is_inside(change.address, other.address) or is_inside(other.address, change.address):

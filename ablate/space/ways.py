@@ -27,6 +27,7 @@ WAYS: Final = {
     "design.leave_one_out": f"such as leave_one_out: {PAIR}",
     "design.add_one_in": f"such as add_one_in: {PAIR}",
     "design.factorial": f"such as factorial: {PAIR}",
+    "design.factorial.vary": "such as vary: {model.layers: [4, 8, 16]}",
     "design.fractional": "such as fractional: {from: pre_ln, to: op, resolution: IV}",
     "design.fractional.resolution": (
         "III aliases edits with pairs, IV pairs with each other, V neither; for no aliasing at all: factorial"

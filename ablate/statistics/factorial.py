@@ -36,6 +36,10 @@ nothing is worse than lost.
 The analysis of variance: sums of squares are partial, of each term given all others (Yates 1934; type III). The error
 of an effect is its variation over seeds, so that its F is t². What the fitted effects leave of the runs' means is lack
 of fit, tested against its own variation over seeds, with degrees of freedom times ε (see `sphericity`).
+
+A factor with k levels has k-1 columns of codes instead of one of -1 and +1, each scaled so that its effect is 2β (see
+`plan.designs.coding`). Its effects are judged like those of edits, each against its own error; in the analysis of
+variance its columns are one line with k-1 degrees of freedom, tested as lack of fit is.
 """
 
 from __future__ import annotations
@@ -149,18 +153,23 @@ def analyse(
     level: float | None = None,
     only_student: bool = False,
     gone: Floats | None = None,
+    lines: Sequence[Sequence[int]] | None = None,
 ) -> Analysis:
     """Estimate the effects of a factorial with `levels` [runs, edits] from `values` [runs, seeds], NaN where missing.
 
+    With `lines`, columns are codes of any factors, and each line of the analysis of variance is of the effects at these
+    positions; it has the first of them.
+
     `gone` [runs, seeds] is 1 where a run was lost and counts as above all values, -1 where below, NaN where the side is
     not known, 0 elsewhere. `size` is the magnitude of the original values, which sets the rounding error (1 for
-    logarithms); `level` and `only_student` are as for pairs. ValueError where the shapes do not fit, levels are other
-    than -1 and +1, an effect is requested twice, or a value is infinite.
+    logarithms); `level` and `only_student` are as for pairs. ValueError where the shapes do not fit, levels of edits
+    are other than -1 and +1, an effect is requested twice, or a value is infinite.
     """
     levels, values = np.asarray(levels, dtype=np.float64), np.asarray(values, dtype=np.float64)
-    _check(levels, effects, values)
+    _check(levels, effects, values, coded=lines is not None)
+    together = [[place] for place in range(len(effects))] if lines is None else [list(line) for line in lines]
     analysis = _over_values(
-        levels, effects, values, size=size, confidence=confidence, level=level, only_student=only_student
+        levels, effects, values, together, size=size, confidence=confidence, level=level, only_student=only_student
     )
     if gone is None or analysis.lost or not gone.any():
         return analysis
@@ -173,6 +182,7 @@ def _over_values(
     levels: Floats,
     effects: Sequence[tuple[int, ...]],
     values: Floats,
+    together: Sequence[Sequence[int]],
     *,
     size: float,
     confidence: float,
@@ -189,7 +199,7 @@ def _over_values(
     complete: Mask = np.logical_and.reduce(there[kept], axis=0)
     n, at = int(complete.sum()), tuple(np.flatnonzero(complete).tolist())
     if n < 2:
-        return _of_cells(levels, effects, values, at, lost, size=size, alpha=1 - confidence)
+        return _of_cells(levels, effects, values, together, at, lost, size=size, alpha=1 - confidence)
     table = values[np.ix_(kept, complete)]
     size = max(size, float(np.abs(table).max()))
     x = _columns(levels[kept], effects)
@@ -220,7 +230,7 @@ def _over_values(
     contrasts = _basis(np.ones((table.shape[0], 1))) @ table
     return Analysis(
         estimates=estimates,
-        lines=tuple(_lines(estimates, fitted, x, table, size)),
+        lines=tuple(_lines(estimates, fitted, x, table, together, size)),
         cells=table.size,
         runs=table.shape[0],
         seeds=n,
@@ -263,6 +273,7 @@ def _of_cells(
     levels: Levels,
     effects: Sequence[tuple[int, ...]],
     values: Floats,
+    together: Sequence[Sequence[int]],
     complete: tuple[int, ...],
     lost: tuple[int, ...],
     *,
@@ -312,12 +323,18 @@ def _of_cells(
     estimates = tuple(untold[i] if i in untold else held(i) for i in range(len(effects)))
     lines: list[AnovaLine] = []
     if one_seed:
-        for i, effect in enumerate(effects):
-            if i not in untold:
-                squares = float(fitted.coefficients[i] ** 2 / fitted.shares[i])
-                f = squares / sd**2 if sd else None
-                p = float(fdtrc(1, lacking, f)) if f is not None else None
-                lines.append(AnovaLine(term="effect", effect=effect, sum_of_squares=squares, df=1, f=f, p=p))
+        for group in together:
+            first = group[0]
+            if len(group) == 1:
+                told = first not in untold
+                squares, df = float(fitted.coefficients[first] ** 2 / fitted.shares[first]) if told else 0.0, int(told)
+            else:
+                own = _own(x, group)
+                squares, df = float(((own @ apart(y[:, None], seeds)[:, 0]) ** 2).sum()), own.shape[0]
+            if df:
+                f = squares / df / sd**2 if sd else None
+                p = float(fdtrc(df, lacking, f)) if f is not None else None
+                lines.append(AnovaLine(term="effect", effect=effects[first], sum_of_squares=squares, df=df, f=f, p=p))
         if lacking:
             lines.append(AnovaLine(term="lack of fit", effect=None, sum_of_squares=fitted.left, df=lacking))
     return Analysis(
@@ -365,16 +382,37 @@ def _basis(x: Floats) -> Floats:
     return vectors[:, rank:].T
 
 
+def _own(x: Floats, group: Sequence[int]) -> Floats:
+    """Return orthonormal rows that span what the columns of a group have beside the mean and all other columns."""
+    others = np.column_stack([np.ones(len(x)), np.delete(x, list(group), axis=1)])
+    mine = x[:, list(group)]
+    left = mine - others @ np.linalg.lstsq(others, mine)[0]
+    vectors, sizes, _ = np.linalg.svd(left, full_matrices=False)
+    return vectors[:, sizes > TOLD * max(float(np.abs(mine).max(initial=0.0)), 1.0)].T
+
+
 def _varies(contrasts: Floats, size: float) -> bool:
     """Return whether contrasts [contrasts, seeds] differ over seeds by more than rounding of values of this size."""
     left = contrasts - contrasts.mean(axis=1, keepdims=True)
     return bool(contrasts.size) and float(np.sqrt((left**2).mean())) > ROUNDING * size
 
 
-def _lines(estimates: Sequence[Estimate], fitted: Fit, x: Floats, table: Floats, size: float) -> Iterator[AnovaLine]:
+def _lines(
+    estimates: Sequence[Estimate],
+    fitted: Fit,
+    x: Floats,
+    table: Floats,
+    together: Sequence[Sequence[int]],
+    size: float,
+) -> Iterator[AnovaLine]:
     runs, n = table.shape
-    for estimate, beta, share in zip(estimates, fitted.coefficients, fitted.shares, strict=True):
-        if estimate.estimate is not None:
+    for group in together:
+        estimate, beta, share = estimates[group[0]], fitted.coefficients[group[0]], fitted.shares[group[0]]
+        if len(group) > 1:
+            own = _own(x, group) @ table
+            if own.shape[0]:
+                yield replace(_lack_of_fit(own, size), term="effect", effect=estimate.effect)
+        elif estimate.estimate is not None:
             # F is t²: an effect has one degree of freedom, and its error one for each seed after the first.
             f = (estimate.estimate / estimate.error) ** 2 if estimate.error else None
             p = student_p(estimate.estimate, estimate.error, n - 1) if estimate.error else None
@@ -407,10 +445,10 @@ def _lack_of_fit(contrasts: Floats, size: float) -> AnovaLine:
     return AnovaLine(term="lack of fit", effect=None, sum_of_squares=squares, df=df, f=f, p=p)
 
 
-def _check(levels: Floats, effects: Sequence[tuple[int, ...]], values: Floats) -> None:
+def _check(levels: Floats, effects: Sequence[tuple[int, ...]], values: Floats, *, coded: bool) -> None:
     if levels.ndim != 2 or values.ndim != 2 or levels.shape[0] != values.shape[0]:
         raise ValueError(f"a factorial needs levels and values of the same runs, got {levels.shape} and {values.shape}")
-    if not (np.abs(levels) == 1).all():
+    if not (np.isfinite(levels).all() if coded else (np.abs(levels) == 1).all()):
         raise ValueError("levels must be -1 or +1")
     if np.isinf(values).any():
         raise ValueError("a factorial needs finite values, and NaN where there is none")

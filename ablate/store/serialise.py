@@ -10,7 +10,7 @@ from typing import Any
 from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
 from ablate.plan.identity import SCHEME
-from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
+from ablate.plan.plan import Comparison, Factors, KeptProposal, Plan, Variant
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
 from ablate.space.metrics import Definition
@@ -79,7 +79,7 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
         "trials": [[trial.id, trial.variant, trial.seed] for trial in plan.trials],
         "proposals": [_proposal(proposal) for proposal in plan.proposals],
         "open": plan.open,
-        **_given(looks=list(plan.looks), factors=[[terms, asdict(factors)] for terms, factors in plan.factors]),
+        **_given(looks=list(plan.looks), factors=[[terms, _factors(factors)] for terms, factors in plan.factors]),
         "source": documents.source,
         "resolved": dict(documents.resolved),
         "definitions": [asdict(definition) for definition in documents.definitions],
@@ -110,6 +110,13 @@ def _proposal(proposal: KeptProposal) -> dict[str, Any]:
 def _given(**values: Any) -> dict[str, Any]:
     """Return the values that are not empty, so that plans without them are written as by earlier versions."""
     return {name: value for name, value in values.items() if value}
+
+
+def _factors(factors: Factors) -> dict[str, Any]:
+    """Return a factorial, without factors of several levels where there are none."""
+    document = asdict(factors)
+    varied = document.pop("varied")
+    return {**document, **_given(varied=varied)}
 
 
 def _comparison(comparison: Comparison) -> dict[str, Any]:

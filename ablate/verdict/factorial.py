@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ablate import statistics
 from ablate.output.numbers import chance
 from ablate.output.words import listed
+from ablate.plan.designs.coding import MOST_COLUMNS, coded, columns_of, fitted_terms, is_whole
 from ablate.plan.designs.terms import estimable, in_estimates
 from ablate.plan.plan import Alias, Factors
 from ablate.statistics import Analysis, AnovaLine, Estimate, Sphericity
@@ -61,9 +62,8 @@ def analyse(
         values = np.log(values)
     diverged = worse(metric) * np.array(fates, dtype=np.float64).reshape(values.shape)
     counted = np.logical_and.reduce(~np.isnan(values) | (diverged != 0), axis=0)
-    places = {edit: place for place, edit in enumerate(factors.edits)}
-    effects = [tuple(places[edit] for edit in edits) for edits in factors.effects]
-    levels = np.array(list(runs.values()), dtype=np.float64)
+    levels = coded(factors, list(runs.values()))
+    effects = fitted_terms(factors, levels[np.logical_or.reduce(~np.isnan(values), axis=1)])
     analysis = statistics.analyse(
         levels,
         effects,
@@ -73,6 +73,7 @@ def analyse(
         level=ruling.level_of_one,
         only_student=ruling.look,
         gone=diverged,
+        lines=_lines_of(effects, factors) if factors.varied else None,
     )
     gone = [named[row][0] for row in analysis.lost]
     ranked = [] if gone else [seed for seed, counts in zip(seeds, counted, strict=True) if counts]
@@ -81,10 +82,11 @@ def analyse(
     mixed = _mixed(factors, effects, np.delete(levels, analysis.lost, axis=0)) if gone and analysis.runs else {}
     tested = {
         edits: _tested(estimate, factors, metric, ruling, analysis, notes, mixed.get(CROSS.join(edits), ""))
-        for edits, estimate in zip(factors.effects, analysis.estimates, strict=True)
+        for edits, estimate in zip(factors.effects, analysis.estimates, strict=False)  # the rest is not judged
     }
     lines = tuple(
-        line if line.effect is None else replace(line, term=_named(line.effect, factors)) for line in analysis.lines
+        line if line.effect is None else replace(line, term=_line_named(line.effect, factors))
+        for line in analysis.lines
     )
     return Analysed(tested, lines, analysis.sphericity)
 
@@ -95,17 +97,41 @@ def averaged(summary: Summary) -> bool:
     """
     for _, factors in summary.factors:
         runs = dict(reversed(factors.runs))
+        lost = [not summary.arm(variant).finished for variant in runs]
+        if factors.varied:
+            if not is_whole(factors) or (any(lost) and not all(lost)):
+                return False
+            continue
         places = [[factors.edits.index(edit) for edit in edits] for edits in factors.effects]
         x = np.array([[1, *(math.prod(levels[place] for place in of) for of in places)] for levels in runs.values()])
         products = x.T @ x
-        lost = [not summary.arm(variant).finished for variant in runs]
         if np.count_nonzero(products - np.diag(np.diag(products))) or (any(lost) and not all(lost)):
             return False
     return True
 
 
 def _named(effect: Sequence[int], factors: Factors) -> str:
-    return CROSS.join(factors.edits[place] for place in effect)
+    columns = columns_of(factors)
+    return CROSS.join(columns[place].name for place in effect)
+
+
+def _factors_of(effect: Sequence[int], factors: Factors) -> tuple[int, ...]:
+    columns = columns_of(factors)
+    return tuple(columns[place].factor for place in effect)
+
+
+def _line_named(effect: Sequence[int], factors: Factors) -> str:
+    """Return the name of a line of the analysis of variance: its edits and factors."""
+    names = (*factors.edits, *(factor.address for factor in factors.varied))
+    return CROSS.join(names[place] for place in _factors_of(effect, factors))
+
+
+def _lines_of(effects: Sequence[tuple[int, ...]], factors: Factors) -> list[list[int]]:
+    """Return the positions of the effects of each line of the analysis of variance: of one set of factors."""
+    together: dict[tuple[int, ...], list[int]] = {}
+    for position, effect in enumerate(effects):
+        together.setdefault(_factors_of(effect, factors), []).append(position)
+    return list(together.values())
 
 
 def _tested(
@@ -216,12 +242,14 @@ def _lack_of_fit(analysis: Analysis, factors: Factors, ruling: Ruling) -> list[s
     ]
     if analysis.lost or not significant:
         return []
-    pairs = sum(len(effect) == 2 for effect in factors.effects)
-    what = "edits interact"
-    if pairs == math.comb(len(factors.edits), 2):
-        what = "three or more edits interact"
+    places = {column.name: column.factor for column in columns_of(factors)}
+    pairs = len({tuple(places[name] for name in effect) for effect in factors.effects if len(effect) == 2})
+    of = "edits or factors" if factors.varied else "edits"
+    what = f"{of} interact"
+    if pairs == math.comb(len(factors.edits) + len(factors.varied), 2):
+        what = f"three or more {of} interact"
     elif pairs:
-        what = "other pairs, or three or more edits, interact"
+        what = f"other pairs, or three or more {of}, interact"
     left = "what these effects leave unexplained is more than noise"
     return [f"{left} (lack of fit, p {_equals(chance(significant[0]))}): {what}"]
 
@@ -232,14 +260,15 @@ def _equals(p: str) -> str:
 
 def _mixed(factors: Factors, effects: Sequence[tuple[int, ...]], levels: Levels) -> dict[str, str]:
     """Return, by effect name, which other effects of one to three edits enter its estimate from these runs."""
-    told = estimable(levels, effects)
+    told, columns = estimable(levels, effects), columns_of(factors)
+    most = 3 if len(columns) <= MOST_COLUMNS or not factors.varied else 2
     aliases = tuple(
         Alias(
-            term=tuple(factors.edits[place] for place in term),
-            other=tuple(factors.edits[place] for place in other),
+            term=tuple(columns[place].name for place in term),
+            other=tuple(columns[place].name for place in other),
             times=times,
         )
-        for term, other, times in in_estimates(levels, told)
+        for term, other, times in in_estimates(levels, told, most=most, factors=[column.factor for column in columns])
         if other not in effects
     )
     return dict(alias_rows(replace(factors, aliases=aliases)))

@@ -11,6 +11,7 @@ import numpy as np
 
 from ablate import statistics
 from ablate.output import numbers
+from ablate.plan.designs.coding import coded, columns_of
 from ablate.plan.plan import Comparison, Plan
 from ablate.space.documents import Judge
 from ablate.space.metrics import BITS
@@ -243,9 +244,11 @@ def _two_sides(comparison: Comparison, question: Contrast, look: InterimAnalysis
         signs = list(question.weights)
     else:
         assert isinstance(question, Term)
-        edits = next(f.edits for _, f in look.factors if f.runs == question.runs)
-        places = [edits.index(edit) for edit in question.edits]
-        signs = [(variant, math.prod(levels[place] for place in places)) for variant, levels in question.runs]
+        factors = next(f for _, f in look.factors if f.runs == question.runs)
+        names = [column.name for column in columns_of(factors)]
+        places = [names.index(name) for name in question.edits]
+        columns = coded(factors, [levels for _, levels in question.runs])[:, places].prod(axis=1)
+        signs = [(variant, sign) for (variant, _), sign in zip(question.runs, columns.round(9).tolist(), strict=True)]
     return (
         [look.sides[variant] for variant in dict.fromkeys(v for v, sign in signs if sign < 0)],
         [look.sides[variant] for variant in dict.fromkeys(v for v, sign in signs if sign > 0)],

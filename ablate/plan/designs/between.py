@@ -13,7 +13,7 @@ from ablate.plan.models import Models
 from ablate.source.located import Span, to_python
 from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
-from ablate.space.design import Ends
+from ablate.space.design import Ends, Factorial
 from ablate.space.fair import Plain, plain, text_of
 from ablate.space.space import Space
 from ablate.space.variants import Changes, is_inside
@@ -50,7 +50,8 @@ def difference_between(space: Space, ends: Ends, problems: Problems) -> Differen
     start, end = space.changes_of(ends.from_), space.changes_of(ends.to)
     around = _around(space, start, end)
     catalogue = space.grammar.catalogue
-    if fingerprint(before, catalogue) == fingerprint(after, catalogue) and not around:
+    varied = isinstance(ends, Factorial) and bool(ends.vary.factors)
+    if fingerprint(before, catalogue) == fingerprint(after, catalogue) and not around and not varied:
         problems.add(
             f"{ends.from_} and {ends.to} are the same block here: there is nothing to compare",
             space.origins.section("design"),

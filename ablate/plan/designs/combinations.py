@@ -39,6 +39,11 @@ class Combinations:
     _models: dict[Chosen, str] = field(default_factory=dict)
 
     @property
+    def kept(self) -> str:
+        """The one that is kept of several that are the same model."""
+        return "one with fewer edits"
+
+    @property
     def edits(self) -> tuple[Edit, ...]:
         """The edits, stabilisers first."""
         return path_order(self.difference.edits)

@@ -243,8 +243,8 @@ def _layout(choice: RunSelection, among: Combinations) -> Layout:
         among.legend(),
         choice.how,
         *choice.notes,
-        *wording.not_estimated(levels, effects, dropped, among),
-        *wording.mixed(mixed, among),
+        *wording.not_estimated(levels, effects, dropped, among.letters),
+        *wording.mixed(mixed, among.letters),
         *([wording.THREES] if numeral is None and not listed else []),
         *wording.beside(names, among),
     )

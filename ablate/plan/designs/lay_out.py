@@ -8,6 +8,7 @@ from ablate.plan.designs.between import arm_of, difference_between
 from ablate.plan.designs.factorial import crossed
 from ablate.plan.designs.layout import Layout
 from ablate.plan.designs.single import add_one_in, leave_one_out, path_of
+from ablate.plan.designs.varied import with_levels
 from ablate.plan.models import Models
 from ablate.source.problems import Problems
 from ablate.space.design import AddOneIn, DOptimal, Factorial, Fractional, LeaveOneOut, Path, PlackettBurman
@@ -34,6 +35,8 @@ def lay_out(models: Models, problems: Problems) -> Layout | None:
             return leave_one_out(models, ends, difference)
         case AddOneIn():
             return add_one_in(models, ends, difference, problems)
+        case Factorial() if ends.vary.factors:
+            return with_levels(ends, difference, models, problems)
         case Factorial() | Fractional() | PlackettBurman() | DOptimal():
             return crossed(ends, difference, models, problems)
         case _:

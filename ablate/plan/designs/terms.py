@@ -71,12 +71,18 @@ def aliases(levels: Levels, terms: Sequence[Term], others: Sequence[Term]) -> tu
     return tuple(rows)
 
 
-def in_estimates(levels: Levels, terms: Sequence[Term], *, most: int = 3) -> tuple[tuple[Term, Term, float], ...]:
-    """Return the aliases of `terms` among all other effects of at most 2 or 3 (`most`) edits, those of fewer first."""
+def in_estimates(
+    levels: Levels, terms: Sequence[Term], *, most: int = 3, factors: Sequence[int] = ()
+) -> tuple[tuple[Term, Term, float], ...]:
+    """Return the aliases of `terms` among all other effects of at most 2 or 3 (`most`) edits, those of fewer first.
+
+    `factors` are the factors of the columns, where one has several: these are not combined with each other.
+    """
     edits = levels.shape[1]
     others = (*mains(edits), *pairs(edits), *(threes(edits) if most > 2 else ()))
     estimated = set(terms)
-    return aliases(levels, terms, [term for term in others if term not in estimated])
+    apart = [term for term in others if not factors or len({factors[i] for i in term}) == len(term)]
+    return aliases(levels, terms, [term for term in apart if term not in estimated])
 
 
 def d_efficiency(levels: Levels, terms: Sequence[Term]) -> float:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
+from ablate.output.words import listed
 from ablate.plan.designs.combinations import Chosen, Combinations
 from ablate.plan.designs.regular import ROMAN, Generator, generators, resolution
 from ablate.plan.designs.terms import MEAN, TOLERANCE, Levels, Term, columns, in_estimates, mains
@@ -26,6 +27,27 @@ THREES = "estimates also contain effects of three edits: with this many edits th
 def every(edits: int) -> str:
     """Describe a full factorial."""
     return f"every combination of {edits} edits, {2**edits} runs"
+
+
+def every_level(what: str, runs: int) -> str:
+    """Describe a full factorial of edits and levels."""
+    return f"every combination of {what}, {runs} runs"
+
+
+def axes(logarithmic: Sequence[str]) -> Iterator[str]:
+    """Describe the factors whose trend is along a logarithmic axis."""
+    if logarithmic:
+        levels = "their levels are" if len(logarithmic) > 1 else "its levels are"
+        yield (f"the trend of {listed(logarithmic)} is along a logarithmic axis, on which {levels} more evenly spaced")
+
+
+def remaining_levels(what: str, every: int, runs: int) -> str:
+    """Describe a full factorial of edits and levels some of whose runs are not possible."""
+    gone = every - runs
+    return (
+        f"{runs} of the {every} combinations of {what}: the other {gone} are refused, or the same model as one of "
+        "these, so effects are not estimated independently"
+    )
 
 
 def remaining(edits: int, runs: int, efficiency: float) -> str:
@@ -100,7 +122,7 @@ def left_out(
     notes = [f"left out: {_listed(gone, among)} ({reason})" for reason, gone in refused.items()]
     same = {first: others for first, others in distinct.items() if others}
     if sum(map(len, same.values())) > LISTED:
-        notes.append(f"the same model as one with fewer edits: {sum(map(len, same.values())):,} combinations")
+        notes.append(f"the same model as {among.kept}: {sum(map(len, same.values())):,} combinations")
     else:
         notes += [f"the same model: {_listed((first, *others), among)}" for first, others in same.items()]
     return tuple(notes)
@@ -113,15 +135,15 @@ def _listed(combinations: Sequence[Chosen], among: Combinations) -> str:
 
 
 def not_estimated(
-    levels: Levels, effects: Sequence[Term], dropped: Sequence[Term], among: Combinations
+    levels: Levels, effects: Sequence[Term], dropped: Sequence[Term], named: Callable[[Term], str]
 ) -> Iterator[str]:
     """List effects that are confounded with others, with these."""
     known = [MEAN, *effects]
     for term in dropped:
         weights = np.linalg.lstsq(columns(levels, known), columns(levels, [term]), rcond=None)[0][:, 0]
-        of = [among.letters(t) for t, weight in zip(known, weights, strict=True) if t and abs(weight) > TOLERANCE]
+        of = [named(t) for t, weight in zip(known, weights, strict=True) if t and abs(weight) > TOLERANCE]
         told = f"it is confounded with {', '.join(of)}" if of else "it does not vary"
-        yield f"not estimated: {among.letters(term)}: in these runs {told}"
+        yield f"not estimated: {named(term)}: in these runs {told}"
 
 
 def not_in_base(dropped: Sequence[Term], among: Combinations) -> Iterator[str]:
@@ -132,7 +154,7 @@ def not_in_base(dropped: Sequence[Term], among: Combinations) -> Iterator[str]:
         yield f"not estimated: {named}: the requested runs do not separate {told} from others"
 
 
-def mixed(aliases: Sequence[tuple[Term, Term, float]], among: Combinations) -> Iterator[str]:
+def mixed(aliases: Sequence[tuple[Term, Term, float]], named: Callable[[Term], str]) -> Iterator[str]:
     """Write the alias table on one line."""
     if len(aliases) > ALIASES_LISTED:
         most = max(abs(times) for _, _, times in aliases)
@@ -140,8 +162,8 @@ def mixed(aliases: Sequence[tuple[Term, Term, float]], among: Combinations) -> I
     elif aliases:
         of: dict[Term, list[str]] = {}
         for term, other, times in aliases:
-            of.setdefault(term, []).append(f"{times:+.3g} {among.letters(other)}")
-        lines = "; ".join(f"{among.letters(term)} contains {', '.join(others)}" for term, others in of.items())
+            of.setdefault(term, []).append(f"{times:+.3g} {named(other)}")
+        lines = "; ".join(f"{named(term)} contains {', '.join(others)}" for term, others in of.items())
         yield f"aliases in the estimates: {lines}"
 
 
@@ -150,5 +172,5 @@ def beside(names: Collection[str], among: Combinations) -> Iterator[str]:
     against = among.models.space.judge.against
     if against not in names:
         yield f"{against}, the baseline, is trained in addition to these runs"
-    if among.ends.to not in names:
+    if among.ends.to not in {*names, among.ends.from_}:
         yield f"{among.ends.to} is not one of these runs: it is not compared with the baseline"

@@ -32,6 +32,12 @@ def check_fair(space: Space, problems: Problems) -> None:
                     message, change.key.span, notes=(f"remove {change.address} from the variant, or from fair",)
                 )
 
+    for factor in space.design.vary.factors:
+        first = None if factor.in_block else factor.change(factor.levels[0])
+        if first is not None and (why := _contradicted(first, fair)) is not None:
+            message = f"vary of {factor.address} and fair contradict each other: {why}"
+            problems.add(message, factor.key.span, notes=(f"remove {factor.address} from vary, or from fair",))
+
 
 def _contradicted(change: Change, fair: Fair) -> str | None:
     """Return why what is held equal would undo a change, or could not take it into account; None where it can."""

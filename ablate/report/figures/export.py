@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from ablate.output.words import listed, plural, spoken
 from ablate.report.figures import captions, latex
 from ablate.report.figures.files import file_names
-from ablate.report.page import curves, differences, forest, gains, heatmaps, pareto, token_kernels
+from ablate.report.page import curves, differences, doses, forest, gains, heatmaps, pareto, token_kernels
 from ablate.report.page.record import PageRecord
 from ablate.report.page.verdicts import factorials
 from ablate.report.plot import Plot
@@ -76,6 +76,7 @@ def _plots(record: PageRecord) -> Iterator[Plot]:
     yield from forest.plots(record)
     yield from differences.difference_plots(record)
     for terms, factors in factorials(record):
+        yield from doses.dose_plots(record, factors, terms)
         yield from pareto.interaction_plots(record, factors, terms)
     for metric in curves.names(record):
         yield from (plot for plot, _ in curves.grouped_plots(record, metric))

@@ -13,6 +13,7 @@
     token_kernels.py  kernels of tokens by position
     gains.py          trained gains over training
     pareto.py         two metrics against each other; interaction plots of two edits
+    doses.py          a metric over the levels of an ordered factor
     panels.py         what plots share: colours of variants, axes, how many fit
     glossary.py       the meaning of the numbers
 

@@ -124,7 +124,7 @@ def left_out(factors: Factors) -> list[str]:
 
 
 def _pairs(factors: Factors) -> list[tuple[str, ...]]:
-    return [edits for edits in factors.effects if len(edits) == 2]
+    return [edits for edits in factors.effects if len(edits) == 2 and set(edits) <= set(factors.edits)]
 
 
 def interaction_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plot]:

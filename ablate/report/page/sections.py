@@ -26,6 +26,7 @@ from ablate.report.page import (
     cost,
     curves,
     differences,
+    doses,
     forest,
     gains,
     glossary,
@@ -104,6 +105,7 @@ def _verdicts(record: PageRecord) -> Iterator[Part]:
 
 def _factorial(record: PageRecord) -> Iterator[Part]:
     for terms, factors in verdicts.factorials(record):
+        yield from _group(Figure(svg, caption) for svg, caption in doses.doses(record, factors, terms))
         yield from _group(Figure(svg, caption) for svg, caption in pareto.interactions(record, factors, terms))
         yield TableOf(verdicts.runs(record, terms, factors))
         tables = [verdicts.aliases(terms, factors)]

@@ -10,9 +10,10 @@ from ablate.report import footnotes, wording
 from ablate.report.comparisons import effects_once, subject, terms_of
 from ablate.report.document import Grid
 from ablate.report.effect_columns import cells, headings
-from ablate.report.effect_tables import KINDS, anova_statistic, described
+from ablate.report.effect_tables import KINDS, anova_statistic, described, title_of
 from ablate.report.page.record import PageRecord
 from ablate.space.metrics import BITS, NATS
+from ablate.space.vary import level_texts
 from ablate.verdict.aliases import alias_rows
 from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
 
@@ -47,7 +48,7 @@ def verdicts(record: PageRecord) -> list[Grid]:
 
 def _title(kind: str, summary: Summary) -> str:
     if kind in KINDS:
-        return KINDS[kind][0]
+        return title_of(kind, summary)
     return "Noise" if kind == "noise" else f"Against {summary.baseline}"
 
 
@@ -113,17 +114,19 @@ def _front(summary: Summary) -> Iterator[str]:
 
 
 def runs(record: PageRecord, terms: str, factors: Factors) -> Grid:
-    """Return the runs of a factorial: which edits each has, and its mean."""
+    """Return the runs of a factorial: which edits and levels each has, and its mean."""
     summary, metrics = record.summary, record.summary.metrics
     rows = []
     for id, levels in factors.runs:
         arm = summary.arm(id)
         shown = tuple(wording.level(arm.levels.get(metric.name), metric) for metric in metrics)
-        rows.append((arm.name, *(LEVELS.get(level, str(level)) for level in levels), *shown))
+        edits, varied = levels[: len(factors.edits)], levels[len(factors.edits) :]
+        values = [level_texts(f.values)[level] for f, level in zip(factors.varied, varied, strict=True)]
+        rows.append((arm.name, *(LEVELS.get(level, str(level)) for level in edits), *values, *shown))
     return Grid(
         title=_under("Runs", terms),
         note=factors.how or "which edits each run has, and its mean ± sd over seeds",
-        heading=("run", *factors.edits, *(metric.name for metric in metrics)),
+        heading=("run", *factors.edits, *(factor.address for factor in factors.varied), *(m.name for m in metrics)),
         rows=tuple(rows),
     )
 

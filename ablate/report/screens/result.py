@@ -53,7 +53,8 @@ def _against(summary: Summary) -> str:
     if not summary.factors or not bare:
         return f"each against {summary.baseline}"
     named = listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"
-    return f"of which {named} against {summary.baseline}; edits are judged over all runs, above"
+    judged = "effects" if any(factors.varied for _, factors in summary.factors) else "edits"
+    return f"of which {named} against {summary.baseline}; {judged} are judged over all runs, above"
 
 
 def _variants(summary: Summary) -> GroupedTable:
