@@ -28,7 +28,7 @@ SUCH_AS = "such as vary: {model.layers: [4, 8, 16]}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Level:
+class FactorLevel:
     """One value of a factor: as plain data, and as it stands in the space."""
 
     value: Plain
@@ -42,7 +42,7 @@ class VariedAddress:
     address: str
     words: tuple[Scalar, ...]
     key: Scalar
-    levels: tuple[Level, ...]
+    levels: tuple[FactorLevel, ...]
 
     @property
     def values(self) -> tuple[Plain, ...]:
@@ -64,11 +64,11 @@ class VariedAddress:
         """The address of a field of the block's parts."""
         return parse_address(".".join(word.text for word in self.words[1:]))
 
-    def override(self, level: Level) -> Override:
+    def override(self, level: FactorLevel) -> Override:
         """Return a level as an override of a block."""
         return Override(self.selector, self.key, level.written)
 
-    def change(self, level: Level) -> Change:
+    def change(self, level: FactorLevel) -> Change:
         """Return a level as a change around the block."""
         return Change(self.address, level.value, self.words, self.key, level.written)
 
@@ -139,7 +139,7 @@ def _factor(words: tuple[Scalar, ...], key: Scalar, located: Located, problems: 
         seen.append((value, type(value)))
     if len(problems) > before:
         return None
-    levels = [Level(value=plain(to_python(item)), written=item) for item in items]
+    levels = [FactorLevel(value=plain(to_python(item)), written=item) for item in items]
     numbers = as_numbers([level.value for level in levels])
     if numbers is not None:
         levels = [level for _, level in sorted(zip(numbers, levels, strict=True), key=lambda pair: pair[0])]

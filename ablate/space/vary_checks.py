@@ -19,11 +19,11 @@ from ablate.space.override import with_value
 from ablate.space.space import Space
 from ablate.space.tuning import note_absent
 from ablate.space.variants import is_inside
-from ablate.space.vary import Level, VariedAddress
+from ablate.space.vary import FactorLevel, VariedAddress
 
 TWICE = "it would be set twice"
 
-Read: TypeAlias = "list[tuple[Level, object]]"
+Read: TypeAlias = "list[tuple[FactorLevel, object]]"
 """What the levels of a factor come to."""
 
 

@@ -38,7 +38,7 @@ from ablate.statistics.planning import (
     visible_difference,
 )
 from ablate.statistics.proportions import wilson
-from ablate.statistics.scaling_law import Ladder, Law, fit_law
+from ablate.statistics.scaling_law import Law, SizeLadder, fit_law
 from ablate.statistics.sequential import Boundaries, boundaries
 from ablate.statistics.sphericity import Sphericity, sphericity
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
@@ -54,11 +54,11 @@ __all__ = [
     "Boundaries",
     "Estimate",
     "Floor",
-    "Ladder",
     "Law",
     "NextSize",
     "Paired",
     "Ranked",
+    "SizeLadder",
     "SpeedUp",
     "Sphericity",
     "Trend",

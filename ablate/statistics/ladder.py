@@ -33,7 +33,17 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from ablate.statistics.scaling_law import Curve, Kind, Ladder, checked, falls, fit_curve, hat_of, scaled, tangents_of
+from ablate.statistics.scaling_law import (
+    Curve,
+    Kind,
+    SizeLadder,
+    checked,
+    falls,
+    fit_curve,
+    hat_of,
+    scaled,
+    tangents_of,
+)
 from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
 from ablate.statistics.spread import spread
 
@@ -120,14 +130,14 @@ class NextSize:
 
 
 def speed_ups(
-    baseline: Ladder, treatment: Ladder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
+    baseline: SizeLadder, treatment: SizeLadder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
 ) -> tuple[SpeedUp, ...]:
     """Compute the speed-up of a treatment over a baseline at each size, by a law of the baseline.
 
     ValueError for ladders that do not match or are refused by themselves, and for loss that does not fall with compute.
 
-    >>> baseline = Ladder(compute=(1e15, 1e16, 1e17), losses=((3.99, 4.01), (3.2, 3.21), (2.55, 2.57)))
-    >>> treatment = Ladder(compute=(1e15, 1e16, 1e17), losses=((3.89, 3.91), (3.12, 3.14), (2.5, 2.51)))
+    >>> baseline = SizeLadder(compute=(1e15, 1e16, 1e17), losses=((3.99, 4.01), (3.2, 3.21), (2.55, 2.57)))
+    >>> treatment = SizeLadder(compute=(1e15, 1e16, 1e17), losses=((3.89, 3.91), (3.12, 3.14), (2.5, 2.51)))
     >>> [round(one.speed_up, 2) for one in speed_ups(baseline, treatment)]
     [1.3, 1.28, 1.25]
     """
@@ -153,7 +163,7 @@ def speed_ups(
 
 
 def trend(
-    baseline: Ladder, treatment: Ladder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
+    baseline: SizeLadder, treatment: SizeLadder, *, paired: bool = True, kind: Kind = "power", level: float = 0.95
 ) -> Trend | None:
     """Test whether the speed-up of a treatment grows or shrinks with compute; None where one of them is infinite.
 
@@ -178,8 +188,8 @@ def trend(
 
 
 def next_size(
-    baseline: Ladder,
-    treatment: Ladder,
+    baseline: SizeLadder,
+    treatment: SizeLadder,
     *,
     compute: float,
     n: int,
@@ -318,7 +328,7 @@ EDGE = 1e-9
 """Rounding tolerance of what lies within the sizes measured."""
 
 
-def both_of(baseline: Ladder, treatment: Ladder, *, paired: bool, kind: Kind, level: float) -> Both:
+def both_of(baseline: SizeLadder, treatment: SizeLadder, *, paired: bool, kind: Kind, level: float) -> Both:
     """Check two ladders, and return what is compared of them."""
     checked(baseline, kind, level)
     checked(treatment, kind, level)

@@ -60,7 +60,7 @@ STEPS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ladder:
+class SizeLadder:
     """One treatment over sizes: training compute of each in FLOPs, and the final losses of its seeds."""
 
     compute: tuple[float, ...]
@@ -98,12 +98,12 @@ class Law:
         return float(self.irreducible + self.factor * compute**-self.exponent)
 
 
-def fit_law(ladder: Ladder, *, kind: Kind = "power", level: float = 0.95) -> Law:
+def fit_law(ladder: SizeLadder, *, kind: Kind = "power", level: float = 0.95) -> Law:
     """Fit a law to the final losses of a ladder.
 
     ValueError for a ladder that `checked` refuses, and for loss that does not fall with compute.
 
-    >>> ladder = Ladder(compute=(1e15, 1e16, 1e17), losses=((3.99, 4.01), (3.2, 3.21), (2.55, 2.57)))
+    >>> ladder = SizeLadder(compute=(1e15, 1e16, 1e17), losses=((3.99, 4.01), (3.2, 3.21), (2.55, 2.57)))
     >>> fit_law(ladder).exponent.__round__(3)
     0.097
     """
@@ -118,7 +118,7 @@ def fit_law(ladder: Ladder, *, kind: Kind = "power", level: float = 0.95) -> Law
     return tests.power() if kind == "power" else tests.saturating()
 
 
-def checked(ladder: Ladder, kind: Kind, level: float) -> None:
+def checked(ladder: SizeLadder, kind: Kind, level: float) -> None:
     """Raise ValueError for an impossible level, and for a ladder that is none, too short, or without noise."""
     if not 0 < level < 1:
         raise ValueError(f"a level lies between 0 and 1, got {level}")

@@ -61,7 +61,7 @@ def satterthwaite(terms: Floats, df: Floats) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Noise:
+class SizeNoise:
     """Simulated noise of two values at each size, in units of their standard deviations and free of correlation.
 
     `means` [..., draws, 2, sizes] are those over n seeds; `variances` [..., draws, 3, sizes] are the entries of their
@@ -88,7 +88,7 @@ class Noise:
 
 def simulated(
     n: Floats, other_n: Floats, *, paired: bool, random: np.random.Generator, shape: tuple[int, ...]
-) -> Noise:
+) -> SizeNoise:
     """Draw the noise of ladders with n seeds at each size; two values of one seed where they are `paired`.
 
     A covariance matrix of normal values is T·Tᵀ/df, with T lower triangular: √χ²(df) and √χ²(df-1) on its diagonal, a
@@ -100,10 +100,10 @@ def simulated(
     squares = random.chisquare(df, size)
     if not paired:
         other = random.chisquare(other_df, size)
-        return Noise(means=means, variances=np.stack([squares / df, other / other_df, np.zeros(size)], -2))
+        return SizeNoise(means=means, variances=np.stack([squares / df, other / other_df, np.zeros(size)], -2))
     below = random.standard_normal(size)
     rest = np.where(df > 1, random.chisquare(np.maximum(df - 1, 1), size), 0.0)
-    return Noise(means=means, variances=np.stack([squares, below**2 + rest, np.sqrt(squares) * below], -2) / df)
+    return SizeNoise(means=means, variances=np.stack([squares, below**2 + rest, np.sqrt(squares) * below], -2) / df)
 
 
 def critical(t: Floats, level: float) -> Floats:

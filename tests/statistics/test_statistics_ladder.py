@@ -10,7 +10,7 @@ from scipy import optimize
 from scipy.special import stdtrit
 
 from ablate import statistics
-from ablate.statistics import Ladder
+from ablate.statistics import SizeLadder
 from ablate.statistics.ladder import compare, moments, predict
 from ablate.statistics.size_noise import noise_line, satterthwaite
 
@@ -36,13 +36,13 @@ def true_loss(kind: str, compute: np.ndarray | float) -> np.ndarray:
     return 3 * share**-0.07 if kind == "power" else 1.8 + 1.2 * share**-0.16
 
 
-def exact(kind: str, speed_up: np.ndarray | float = 1.0, *, side: int = 0, overhead: float = 1.0) -> Ladder:
+def exact(kind: str, speed_up: np.ndarray | float = 1.0, *, side: int = 0, overhead: float = 1.0) -> SizeLadder:
     """A ladder whose means, on the scale of its law, are the law's, at compute times the speed-up."""
     compute = np.array(COMPUTE) * overhead
     loss = true_loss(kind, compute * speed_up)[:, None]
     noise = 0.002 * OFFSETS[side]
     losses = loss * np.exp(noise) if kind == "power" else loss * (1 + noise)
-    return Ladder(compute=tuple(compute), losses=tuple(map(tuple, losses)))
+    return SizeLadder(compute=tuple(compute), losses=tuple(map(tuple, losses)))
 
 
 def drawn(kind, noise, n, rng, ladders, *, slope=0.0, correlation=0.8, sizes=4, log_speed_up=math.log(1.3)):
@@ -105,7 +105,7 @@ def test_a_law_has_the_least_weighted_squares(kind):
     sides, _ = drawn(kind, "falls", 5, np.random.default_rng(3), 1)
     values, x = sides[0][0], np.log(COMPUTE)
     law = statistics.fit_law(
-        Ladder(compute=COMPUTE, losses=tuple(map(tuple, np.exp(values) if kind == "power" else values))), kind=kind
+        SizeLadder(compute=COMPUTE, losses=tuple(map(tuple, np.exp(values) if kind == "power" else values))), kind=kind
     )
     sd = np.sqrt(noise_line(values.var(axis=1, ddof=1), np.full(4, 4.0), x).variance(x))
 
@@ -173,7 +173,7 @@ def test_one_ladder_of_many_is_compared_as_it_is_alone():
     sides, _ = drawn("power", "falls", 4, np.random.default_rng(5), 3)
     many = compare(both_of("power", sides), level=0.95, random=np.random.default_rng(0), draws=99)
     for i in range(3):
-        baseline, treatment = (Ladder(compute=COMPUTE, losses=tuple(map(tuple, np.exp(side[i])))) for side in sides)
+        baseline, treatment = (SizeLadder(compute=COMPUTE, losses=tuple(map(tuple, np.exp(side[i])))) for side in sides)
         alone = statistics.speed_ups(baseline, treatment)
         assert np.log([one.speed_up for one in alone]) == pytest.approx(many.log[i])
         assert [one.df for one in alone] == pytest.approx(many.df[i])
@@ -192,13 +192,15 @@ def test_pairs_take_out_what_seeds_share():
 
 def test_seeds_that_are_not_paired_may_differ_in_number():
     baseline, treatment = exact("power"), exact("power", 1.3, side=1)
-    fewer = Ladder(compute=COMPUTE, losses=tuple(one[:2] for one in baseline.losses))
+    fewer = SizeLadder(compute=COMPUTE, losses=tuple(one[:2] for one in baseline.losses))
     assert statistics.speed_ups(fewer, treatment, paired=False)[0].n == (2, 3)
     assert statistics.trend(fewer, treatment, paired=False).n == ((2, 3),) * 4
 
 
 def test_a_loss_that_the_baselines_law_never_reaches_is_an_infinite_speed_up():
-    treatment = Ladder(compute=COMPUTE, losses=tuple((1.5 - i / 10, 1.51 - i / 10, 1.53 - i / 10) for i in range(4)))
+    treatment = SizeLadder(
+        compute=COMPUTE, losses=tuple((1.5 - i / 10, 1.51 - i / 10, 1.53 - i / 10) for i in range(4))
+    )
     found = statistics.speed_ups(exact("saturating"), treatment, kind="saturating")
     assert [one.speed_up for one in found] == [math.inf] * 4
     assert all(one.high == math.inf and one.extrapolated for one in found)
@@ -207,14 +209,14 @@ def test_a_loss_that_the_baselines_law_never_reaches_is_an_infinite_speed_up():
 
 def test_an_irreducible_loss_that_seeds_do_not_show_is_not_identified():
     """A power law has none; nor do seeds that vary by 2 % show one of 1.8."""
-    nothing = Ladder(
+    nothing = SizeLadder(
         compute=COMPUTE, losses=tuple(map(tuple, true_loss("power", COMPUTE)[:, None] * (1 + 0.001 * OFFSETS[0])))
     )
     law = statistics.fit_law(nothing, kind="saturating")
     assert not law.identified and law.irreducible_low == 0
     noisy = true_loss("saturating", COMPUTE)[:, None] * (1 + 0.05 * OFFSETS[0])
     assert not statistics.fit_law(
-        Ladder(compute=COMPUTE, losses=tuple(map(tuple, noisy))), kind="saturating"
+        SizeLadder(compute=COMPUTE, losses=tuple(map(tuple, noisy))), kind="saturating"
     ).identified
 
 
@@ -223,23 +225,23 @@ def test_a_law_that_is_wrong_is_told_by_its_curvature():
     assert statistics.fit_law(exact("saturating"), kind="saturating").curvature_p > 0.5
 
 
-GOOD = Ladder(compute=(1.0, 2.0, 4.0), losses=((3.0, 3.1), (2.5, 2.7), (2.0, 2.1)))
+GOOD = SizeLadder(compute=(1.0, 2.0, 4.0), losses=((3.0, 3.1), (2.5, 2.7), (2.0, 2.1)))
 
 
 @pytest.mark.parametrize(
     ("ladder", "kind", "said"),
     [
-        (Ladder(compute=(1.0, 2.0), losses=GOOD.losses), "power", "the losses of each size"),
-        (Ladder(compute=(1.0, 2.0), losses=GOOD.losses[:2]), "power", "needs 3 sizes or more, got 2"),
+        (SizeLadder(compute=(1.0, 2.0), losses=GOOD.losses), "power", "the losses of each size"),
+        (SizeLadder(compute=(1.0, 2.0), losses=GOOD.losses[:2]), "power", "needs 3 sizes or more, got 2"),
         (GOOD, "saturating", "needs 4 sizes or more, got 3"),
         (GOOD, "cubic", "a law is one of power, saturating, got cubic"),
-        (Ladder(compute=(1.0, 2.0, 2.0), losses=GOOD.losses), "power", "different training compute above 0"),
-        (Ladder(compute=(0.0, 2.0, 4.0), losses=GOOD.losses), "power", "different training compute above 0"),
-        (Ladder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0,))), "power", "and size 3 has 1"),
-        (Ladder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0, math.nan))), "power", "one of size 3 is not"),
-        (Ladder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0, 0.0))), "power", "one of size 3 is not"),
-        (Ladder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0, 2.0))), "power", "size 3 are the same"),
-        (Ladder(compute=GOOD.compute[::-1], losses=GOOD.losses), "power", "loss that falls with compute"),
+        (SizeLadder(compute=(1.0, 2.0, 2.0), losses=GOOD.losses), "power", "different training compute above 0"),
+        (SizeLadder(compute=(0.0, 2.0, 4.0), losses=GOOD.losses), "power", "different training compute above 0"),
+        (SizeLadder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0,))), "power", "and size 3 has 1"),
+        (SizeLadder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0, math.nan))), "power", "one of size 3 is not"),
+        (SizeLadder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0, 0.0))), "power", "one of size 3 is not"),
+        (SizeLadder(compute=GOOD.compute, losses=(*GOOD.losses[:2], (2.0, 2.0))), "power", "size 3 are the same"),
+        (SizeLadder(compute=GOOD.compute[::-1], losses=GOOD.losses), "power", "loss that falls with compute"),
     ],
 )  # fmt: skip
 def test_what_is_no_ladder_is_refused(ladder, kind, said):
@@ -248,13 +250,13 @@ def test_what_is_no_ladder_is_refused(ladder, kind, said):
 
 
 def test_ladders_that_do_not_match_are_refused():
-    longer = Ladder(compute=(*GOOD.compute, 8.0), losses=(*GOOD.losses, (1.8, 1.9)))
-    more = Ladder(compute=GOOD.compute, losses=((3.0, 3.1, 3.2), *GOOD.losses[1:]))
-    shifted = Ladder(compute=GOOD.compute, losses=tuple((a - 0.5, b - 0.5) for a, b in GOOD.losses))
+    longer = SizeLadder(compute=(*GOOD.compute, 8.0), losses=(*GOOD.losses, (1.8, 1.9)))
+    more = SizeLadder(compute=GOOD.compute, losses=((3.0, 3.1, 3.2), *GOOD.losses[1:]))
+    shifted = SizeLadder(compute=GOOD.compute, losses=tuple((a - 0.5, b - 0.5) for a, b in GOOD.losses))
     for treatment, said in ((longer, "got 3 and 4 sizes"), (more, "size 1 has 2 and 3")):
         with pytest.raises(ValueError, match=said):
             statistics.speed_ups(GOOD, treatment)
-    scaled = Ladder(compute=GOOD.compute, losses=tuple((a * 0.5, b * 0.5) for a, b in GOOD.losses))
+    scaled = SizeLadder(compute=GOOD.compute, losses=tuple((a * 0.5, b * 0.5) for a, b in GOOD.losses))
     with pytest.raises(ValueError, match="paired differences of size 1 are the same"):
         statistics.trend(GOOD, scaled)
     for wrong, said in (
@@ -363,7 +365,7 @@ def test_intervals_of_a_law_hold_its_parameters(kind, n):
     """500 ladders of a rate of 95 %."""
     sides, _ = drawn(kind, "falls", n, np.random.default_rng((n, 11)), 500)
     values = np.exp(sides[0]) if kind == "power" else sides[0]
-    laws = [statistics.fit_law(Ladder(compute=COMPUTE, losses=tuple(map(tuple, one))), kind=kind) for one in values]
+    laws = [statistics.fit_law(SizeLadder(compute=COMPUTE, losses=tuple(map(tuple, one))), kind=kind) for one in values]
     b, floor = (0.07, 0.0) if kind == "power" else (0.16, 1.8)
     assert np.mean([law.exponent_low <= b <= law.exponent_high for law in laws]) > 0.92
     assert np.mean([law.irreducible_low <= floor <= law.irreducible_high for law in laws]) > 0.92

@@ -20,7 +20,7 @@ from ablate.space.variants import Changes, is_inside
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class TreatmentDifference:
     """The edits that lead from one treatment to another; `arm` builds the treatments in between.
 
     `block` has those inside the block, and `around` has by edit the addresses that it changes elsewhere, with the value
@@ -44,7 +44,7 @@ class Difference:
         return DesignArm(name, block, chosen, tuple(sorted(changes.items())))
 
 
-def difference_between(space: Space, ends: Ends, problems: Problems) -> Difference | None:
+def difference_between(space: Space, ends: Ends, problems: Problems) -> TreatmentDifference | None:
     """Return the difference of the two ends, split as in the design; None where a mistake was reported."""
     before, after = space.blocks[ends.from_], space.blocks[ends.to]
     start, end = space.changes_of(ends.from_), space.changes_of(ends.to)
@@ -63,7 +63,7 @@ def difference_between(space: Space, ends: Ends, problems: Problems) -> Differen
     if not isinstance(split, bool):
         whole = diff(before, after, catalogue, defaults=space.grammar.defaults)
         check_names(split, whole.edits, "split", space, problems)
-    return Difference(start, difference, (*difference.edits, *edits_around(space, start, end)), around)
+    return TreatmentDifference(start, difference, (*difference.edits, *edits_around(space, start, end)), around)
 
 
 def edits_around(space: Space, start: Changes, end: Changes) -> tuple[Edit, ...]:

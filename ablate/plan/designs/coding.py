@@ -35,7 +35,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Column:
+class ContrastColumn:
     """One column: its name, the number of its factor, and the code of each level.
 
     `shown`: it is an effect that is judged; `crossed`: so are its interactions with other such columns.
@@ -76,9 +76,9 @@ def places_of(factor: VariedFactor) -> Floats:
     return places
 
 
-def columns_of(factors: Factors) -> tuple[Column, ...]:
+def columns_of(factors: Factors) -> tuple[ContrastColumn, ...]:
     """Return the columns of a factorial: its edits, then the contrasts of each factor."""
-    edits = [Column(name=edit, factor=place, codes=(-1.0, 1.0)) for place, edit in enumerate(factors.edits)]
+    edits = [ContrastColumn(name=edit, factor=place, codes=(-1.0, 1.0)) for place, edit in enumerate(factors.edits)]
     varied = [
         column
         for place, factor in enumerate(factors.varied, start=len(edits))
@@ -87,7 +87,7 @@ def columns_of(factors: Factors) -> tuple[Column, ...]:
     return (*edits, *varied)
 
 
-def _ordered(factor: VariedFactor, place: int) -> Iterator[Column]:
+def _ordered(factor: VariedFactor, place: int) -> Iterator[ContrastColumn]:
     t = places_of(factor)
     spans = [np.ones_like(t), t, t**2][: len(t)]
     yield _column(f"{factor.address}: {TREND}", place, t - t.mean())
@@ -102,14 +102,14 @@ def _ordered(factor: VariedFactor, place: int) -> Iterator[Column]:
         yield _column(f"{factor.address}: order {order}", place, codes, shown=False, crossed=False)
 
 
-def _nominal(factor: VariedFactor, place: int) -> Iterator[Column]:
+def _nominal(factor: VariedFactor, place: int) -> Iterator[ContrastColumn]:
     texts = level_texts(factor.values)
     for level, text in enumerate(texts[1:], start=1):
         yield _column(f"{factor.address}={text}", place, 2 * ((np.arange(len(texts)) == level) - 1 / len(texts)))
 
 
-def _column(name: str, place: int, codes: Floats, *, shown: bool = True, crossed: bool = True) -> Column:
-    return Column(name=name, factor=place, codes=tuple(codes.tolist()), shown=shown, crossed=crossed)
+def _column(name: str, place: int, codes: Floats, *, shown: bool = True, crossed: bool = True) -> ContrastColumn:
+    return ContrastColumn(name=name, factor=place, codes=tuple(codes.tolist()), shown=shown, crossed=crossed)
 
 
 def coded(factors: Factors, runs: Sequence[Sequence[int]]) -> Levels:
@@ -125,7 +125,7 @@ def coded(factors: Factors, runs: Sequence[Sequence[int]]) -> Levels:
     return np.array(table, dtype=np.float64).reshape(len(table), len(columns))
 
 
-def terms_of(columns: Sequence[Column], *, interactions: bool) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
+def terms_of(columns: Sequence[ContrastColumn], *, interactions: bool) -> tuple[tuple[Term, ...], tuple[Term, ...]]:
     """Return the terms of a factorial, of one factor and of two, and those of them that are effects to be judged.
 
     In the order in which they are estimated where not all can be: those that are judged come first.
@@ -155,7 +155,7 @@ def fitted_terms(factors: Factors, levels: Levels) -> tuple[Term, ...]:
     return (*effects, *(term for term in told if term not in effects))
 
 
-def _shown(term: Term, columns: Sequence[Column]) -> bool:
+def _shown(term: Term, columns: Sequence[ContrastColumn]) -> bool:
     return columns[term[0]].shown if len(term) == 1 else all(columns[i].crossed for i in term)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from ablate.block.diff import Edit, path_order
 from ablate.block.fingerprint import digest, fingerprint
-from ablate.plan.designs.between import Difference, arm_of, refusals
+from ablate.plan.designs.between import TreatmentDifference, arm_of, refusals
 from ablate.plan.designs.layout import DesignArm
 from ablate.plan.designs.terms import Levels, Term
 from ablate.plan.models import Models
@@ -32,7 +32,7 @@ class Combinations:
     """
 
     ends: Ends
-    difference: Difference
+    difference: TreatmentDifference
     models: Models
     _arms: dict[Chosen, DesignArm] = field(default_factory=dict)
     _refusals: dict[Chosen, tuple[str, ...]] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ablate.plan.designs import wording
-from ablate.plan.designs.between import Difference, note_single_edit, place_in_design
+from ablate.plan.designs.between import TreatmentDifference, note_single_edit, place_in_design
 from ablate.plan.designs.combinations import MAX_EDITS, Chosen, Combinations, chosen_of, levels_of
 from ablate.plan.designs.layout import Contrast, Layout
 from ablate.plan.designs.optimal import d_optimal
@@ -37,7 +37,7 @@ class RunSelection:
     notes: tuple[str, ...] = ()
 
 
-def crossed(ends: Crossed, difference: Difference, models: Models, problems: Problems) -> Layout | None:
+def crossed(ends: Crossed, difference: TreatmentDifference, models: Models, problems: Problems) -> Layout | None:
     """Return the layout of a factorial; None where a mistake was reported."""
     among = Combinations(ends, difference, models)
     if len(among.edits) < 2:

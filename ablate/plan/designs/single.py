@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ablate.block.diff import Edit, path_order
-from ablate.plan.designs.between import Difference, arm_of, check_names, note_single_edit, refusals
+from ablate.plan.designs.between import TreatmentDifference, arm_of, check_names, note_single_edit, refusals
 from ablate.plan.designs.layout import Contrast, Layout
 from ablate.plan.models import Models
 from ablate.source.problems import Problems
@@ -15,7 +15,7 @@ from ablate.space.space import Space
 UNSUMMED = "whether the edits add up is not tested: that takes the effect of each of them"
 
 
-def path_of(models: Models, path: Path, difference: Difference, problems: Problems) -> Layout | None:
+def path_of(models: Models, path: Path, difference: TreatmentDifference, problems: Problems) -> Layout | None:
     """Lay out a path from one end to the other, one edit at a time; a refused model merges two steps into one."""
     space = models.space
     check_names(path.order, difference.edits, "order", space, problems)
@@ -44,7 +44,7 @@ def path_of(models: Models, path: Path, difference: Difference, problems: Proble
     return Layout(tuple(arms), tuple(contrasts), tuple(notes))
 
 
-def leave_one_out(models: Models, ends: LeaveOneOut, difference: Difference) -> Layout:
+def leave_one_out(models: Models, ends: LeaveOneOut, difference: TreatmentDifference) -> Layout:
     """Lay out the whole and the whole without each edit, and the whole difference against the sum of their effects."""
     space, names = models.space, tuple(edit.name for edit in path_order(difference.edits))
     full = arm_of(space, ends.to, names)
@@ -65,7 +65,7 @@ def leave_one_out(models: Models, ends: LeaveOneOut, difference: Difference) -> 
     return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole(space, ends))
 
 
-def add_one_in(models: Models, ends: AddOneIn, difference: Difference, problems: Problems) -> Layout | None:
+def add_one_in(models: Models, ends: AddOneIn, difference: TreatmentDifference, problems: Problems) -> Layout | None:
     """Lay out each edit alone, and the whole against their sum; None where there is only one edit."""
     space, edits = models.space, path_order(difference.edits)
     if len(edits) < 2:

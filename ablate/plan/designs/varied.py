@@ -14,12 +14,12 @@ from ablate.block.select import is_there
 from ablate.errors import InputError
 from ablate.output.words import listed, plural
 from ablate.plan.designs import wording
-from ablate.plan.designs.between import Difference, arm_of, place_in_design
+from ablate.plan.designs.between import TreatmentDifference, arm_of, place_in_design
 from ablate.plan.designs.coding import (
     CURVATURE,
     MOST_COLUMNS,
     TREND,
-    Column,
+    ContrastColumn,
     coded,
     columns_of,
     scale_of,
@@ -164,7 +164,7 @@ class LevelCombinations(Combinations):
         return listed([*edits, *of])
 
 
-def with_levels(ends: Factorial, difference: Difference, models: Models, problems: Problems) -> Layout | None:
+def with_levels(ends: Factorial, difference: TreatmentDifference, models: Models, problems: Problems) -> Layout | None:
     """Return the layout of a factorial with factors of several levels; None where a mistake was reported."""
     among = LevelCombinations(ends, difference, models)
     every = 2 ** len(among.edits) * math.prod(len(factor.levels) for factor in among.factors)
@@ -239,7 +239,7 @@ def _layout(among: LevelCombinations, runs: Sequence[Chosen], every: int, gone: 
 
 
 def _contrast(
-    term: Term, columns: Sequence[Column], among: LevelCombinations, varied: Sequence[VariedFactor]
+    term: Term, columns: Sequence[ContrastColumn], among: LevelCombinations, varied: Sequence[VariedFactor]
 ) -> Contrast:
     if len(term) == 1:
         column = columns[term[0]]
@@ -251,7 +251,7 @@ def _contrast(
     )
 
 
-def _detail(column: Column, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
+def _detail(column: ContrastColumn, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
     """Describe the effect of an edit or of a contrast of levels."""
     edits = len(among.edits)
     if column.factor < edits:
@@ -269,7 +269,7 @@ def _detail(column: Column, among: LevelCombinations, varied: Sequence[VariedFac
     return f"how far the ends of the range lie above its middle, by the parabola{scale} {over}: 0 for a straight line"
 
 
-def _beside(column: Column, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
+def _beside(column: ContrastColumn, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
     """Describe what the effect of another column is compared between."""
     edits = len(among.edits)
     if column.factor < edits:

@@ -29,7 +29,7 @@ EDITS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class DoseCurve:
     """A curve over the levels of a factor: its name, and at each level the mean and its interval (NaN without one)."""
 
     name: str
@@ -86,7 +86,7 @@ def _caption(record: PageRecord, factors: Factors, metric: Metric) -> str:
     return text
 
 
-def _curves(record: PageRecord, factors: Factors, place: int, metric: Metric) -> list[Curve]:
+def _curves(record: PageRecord, factors: Factors, place: int, metric: Metric) -> list[DoseCurve]:
     """Return a curve for each combination of the first edits; without edits, for each level of another factor."""
     edits, curves = len(factors.edits), []
     for fixed, name in _groups(factors, place):
@@ -95,7 +95,7 @@ def _curves(record: PageRecord, factors: Factors, place: int, metric: Metric) ->
             for level in range(len(factors.varied[place].values))
         ]
         if any(math.isfinite(mean) for mean, *_ in points):
-            curves.append(Curve(name, tuple(points)))
+            curves.append(DoseCurve(name, tuple(points)))
     return curves
 
 
@@ -144,7 +144,7 @@ def _interval(mean: float, levels: Sequence[Level], confidence: float) -> tuple[
     return mean - half, mean + half
 
 
-def _panel(axes: Axes, factor: VariedFactor, curves: Sequence[Curve], metric: Metric) -> None:
+def _panel(axes: Axes, factor: VariedFactor, curves: Sequence[DoseCurve], metric: Metric) -> None:
     from matplotlib.ticker import NullLocator
 
     x = as_numbers(factor.values) or []
