@@ -46,7 +46,6 @@ def here(tmp_path, monkeypatch):
     return folder
 
 
-@pytest.mark.fast
 def test_a_shipped_space_by_its_name_is_the_space_by_its_file(here):
     """It reads no text beside it either: whoever runs it by name has no say in what lies there."""
     for name in SPACES:

@@ -11,8 +11,6 @@ from ablate.compiler import compile_model, size_report
 from ablate.errors import InputError
 from ablate.plan.size import cost
 
-pytestmark = pytest.mark.fast
-
 IDENTITY = sequence()
 
 
@@ -32,12 +30,14 @@ def close(actual, expected):
     np.testing.assert_allclose(actual.detach().numpy(), expected, rtol=1e-11, atol=1e-13)
 
 
+@pytest.mark.fast
 def test_embedding_scale_and_untied_head():
     model = decoder(embedding_scale=50.0)
     w = arrays(model)
     close(model(tokens()), 50 * w["embedding.weight"][tokens()] @ w["head.weight"].T)
 
 
+@pytest.mark.fast
 def test_a_tied_head_uses_the_embedding_unscaled():
     model = decoder(embedding_scale=50.0, tied=True)
     w = arrays(model)
@@ -45,6 +45,7 @@ def test_a_tied_head_uses_the_embedding_unscaled():
     close(model(tokens()), 50 * w["embedding.weight"][tokens()] @ w["embedding.weight"].T)
 
 
+@pytest.mark.fast
 def test_learned_positions_are_added_after_the_scale():
     model = decoder(embedding_scale=3.0, positions="learned")
     w = arrays(model)
@@ -69,6 +70,7 @@ def test_learned_positions_may_have_more_rows_than_the_context():
             refuse(fewer, CATALOGUE)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("tied", [True, False])
 def test_the_logits_are_scaled(tied):
     """1/sqrt(0.3 width), as DeepScaleLM's released code has it; the norm before the head does not undo it."""
@@ -79,6 +81,7 @@ def test_the_logits_are_scaled(tied):
     assert cost(wanted, CATALOGUE) == size_report(wanted, CATALOGUE)
 
 
+@pytest.mark.fast
 def test_what_stands_around_is_arithmetic_in_the_sizes():
     numbers = {"embedding_std": "sqrt((1-0.1)/3)", "embedding_scale": "sqrt(width)", "position_std": "1/depth"}
     sizes = replace(SIZES, vocab_size=4000, seq_len=1000)
@@ -89,6 +92,7 @@ def test_what_stands_around_is_arithmetic_in_the_sizes():
     assert torch.equal(plain(tokens()), same(tokens()))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("field", "text", "message"),
     [
@@ -104,12 +108,14 @@ def test_arithmetic_without_a_value_is_refused_before_any_module_and_by_it(field
             refuse(wrong, CATALOGUE)
 
 
+@pytest.mark.fast
 def test_an_init_of_the_model_that_has_no_value_is_refused_with_the_plan():
     for init in (node("normal", std="1/layer"), node("deep_scale")):
         with pytest.raises(InputError, match="outside the layers"):
             cost(architecture(IDENTITY, init=init), CATALOGUE)
 
 
+@pytest.mark.fast
 def test_dropout_of_the_embedding_is_that_of_tokens_and_positions_together():
     around = {"positions": "learned", "entry_norm": node("rms_norm", eps=0.5)}
     plain, model = decoder(**around), decoder(embedding_dropout=0.4, **around)
@@ -124,6 +130,7 @@ def test_dropout_of_the_embedding_is_that_of_tokens_and_positions_together():
     close(dropped[kept], (whole[kept] / 0.6).detach().numpy())
 
 
+@pytest.mark.fast
 def test_the_sizes_that_a_model_names():
     assert architecture(pre_ln()).names() == {"head_width"}
     assert architecture(IDENTITY, embedding_std="repetition").names() == {"repetition"}
@@ -133,6 +140,7 @@ def test_the_sizes_that_a_model_names():
     assert "repetition" in architecture(sequence(residual(node("attention", value=weight)))).names()
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("width", [16, 7])
 def test_sinusoidal_positions(width):
     model = decoder(positions="sinusoidal", sizes=replace(SIZES, d_model=width, n_heads=1), position_std=None)
@@ -145,6 +153,7 @@ def test_sinusoidal_positions(width):
     close(model(tokens()), (50 * w["embedding.weight"][tokens()] + table) @ w["head.weight"].T)
 
 
+@pytest.mark.fast
 def test_entry_and_final_norm_stand_around_the_blocks():
     rms = node("rms_norm", eps=0.5)
     block = sequence(residual(skip=2, gain=1))
@@ -160,6 +169,7 @@ def test_entry_and_final_norm_stand_around_the_blocks():
     assert decoder().final_norm is None
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("causal", [True, False])
 def test_it_sees_the_past_alone_where_causal(causal):
     model = decoder(pre_ln(), sizes=replace(SIZES, causal=causal), positions="learned")
@@ -169,6 +179,7 @@ def test_it_sees_the_past_alone_where_causal(causal):
     assert (leak == 0) if causal else (leak > 1e-6)
 
 
+@pytest.mark.fast
 def test_layers_count_from_one():
     model = decoder(pre_ln())
     assert list(model.layers) == ["1", "2"]
@@ -177,6 +188,7 @@ def test_layers_count_from_one():
     assert not torch.equal(model.layers["1"](x), model.layers["2"](x))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("around", "message"),
     [

@@ -10,8 +10,6 @@ from ablate.kernels import flex
 from ablate.report.json_form import plan_to_json
 from ablate.session.kernels import KernelOrder, described, kernel_orders
 
-pytestmark = pytest.mark.fast
-
 ROOT = Path(__file__).parents[2]
 
 
@@ -34,6 +32,7 @@ def test_each_variant_on_cpu_and_in_which_order(loaded):
     assert said == f"attention kernels:\n  layers.*.attention  sdpa, then eager: first choice on cpu  ({names})"
 
 
+@pytest.mark.fast
 def test_on_another_device_and_in_another_type(loaded, monkeypatch):
     monkeypatch.setattr(flex, "missing", lambda: "")
 
@@ -45,6 +44,7 @@ def test_on_another_device_and_in_another_type(loaded, monkeypatch):
     assert kernels("recipe.dtype=float64") == {"sdpa"}
 
 
+@pytest.mark.fast
 def test_as_json(loaded):
     plan, catalogue = loaded()
     uses = kernel_orders(plan, catalogue, device_type="cpu")

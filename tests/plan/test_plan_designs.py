@@ -171,7 +171,6 @@ def test_leaving_one_out_may_be_refused_too(tmp_path: Path) -> None:
     assert [edit.change for edit in edits(found)] == ["+qk_norm", "residual.gain=1/sqrt(2*depth)"]
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("settings", "sections", "said"),
     [

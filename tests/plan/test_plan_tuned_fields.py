@@ -86,7 +86,6 @@ def test_what_is_chosen_is_the_trial_of_a_space_that_says_it(tmp_path, address, 
     assert counts == [(v.parameters, v.flops) for v in saying.variants]
 
 
-@pytest.mark.fast
 @given(
     warmup=st.lists(st.floats(0, 0.5), min_size=2, max_size=3, unique=True),
     clip=st.lists(st.floats(0.1, 9) | st.none(), min_size=2, max_size=3, unique=True),

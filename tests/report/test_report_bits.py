@@ -62,7 +62,6 @@ def test_where_they_are_judged_or_nats_are_not_there_is_no_such_line(metrics):
     assert "in bits per byte of text" not in said(result_screen(summary(**metrics)))
 
 
-@pytest.mark.fast
 def test_where_no_text_is_behind_the_tokens_nothing_is_invented():
     judged = summary(without=(BITS,))
     assert "bits per byte" not in said(result_screen(judged)) and {arm.bits for arm in judged.arms} == {None}

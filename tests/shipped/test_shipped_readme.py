@@ -96,7 +96,6 @@ def test_every_command_has_verbs_and_options_that_there_are(words, tmp_path, mon
     parse(words)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("line", INLINE)
 def test_so_has_every_command_within_a_sentence(line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -11,8 +11,6 @@ from ablate.block.expression import Node, walk
 from ablate.errors import InputError
 from ablate.space.space import Space
 
-pytestmark = pytest.mark.fast
-
 
 def refused(folder: Path, **sections: str) -> str:
     with pytest.raises(InputError) as found:
@@ -24,6 +22,7 @@ def parts(found: Space, name: str) -> list[Node]:
     return [node for block in found.blocks.values() for node in walk(block) if node.name == name]
 
 
+@pytest.mark.fast
 def test_only_the_blocks_that_design_and_judge_name_are_kept(tmp_path: Path) -> None:
     assert list(space(tmp_path).blocks) == ["pre_ln", "op"]
     third = space(tmp_path, judge="{against: post_ln, metrics: {eval_loss: {}}}")
@@ -31,6 +30,7 @@ def test_only_the_blocks_that_design_and_judge_name_are_kept(tmp_path: Path) -> 
     assert third.blocks["post_ln"] == transformer().block("post_ln")
 
 
+@pytest.mark.fast
 def test_overrides_reach_every_block_of_the_design(tmp_path: Path) -> None:
     found = space(tmp_path, block="{attention.position: rope, mlp: {activation: relu, hidden: 2x}}")
     assert {part["position"].name for part in parts(found, "attention")} == {"rope"}
@@ -39,6 +39,7 @@ def test_overrides_reach_every_block_of_the_design(tmp_path: Path) -> None:
     assert found.blocks["op"].parts[0]["gain"] == transformer().block("op").parts[0]["gain"]
 
 
+@pytest.mark.fast
 def test_overrides_may_use_patterns_and_reach_into_slots(tmp_path: Path) -> None:
     found = space(tmp_path, block="{'*_norm.eps': 1e-3, attention.query.bias: true}")
     assert {part["eps"] for part in parts(found, "layer_norm")} == {1e-3}
@@ -46,6 +47,7 @@ def test_overrides_may_use_patterns_and_reach_into_slots(tmp_path: Path) -> None
     assert {part["key"]["bias"] for part in parts(found, "attention")} == {False}
 
 
+@pytest.mark.fast
 def test_an_override_that_changes_one_block_of_two_has_an_effect(tmp_path: Path) -> None:
     found = space(tmp_path, block="{attention_norm.bias: false}")
     assert [part["bias"] for part in parts(found, "layer_norm")] == [False, True]
@@ -78,12 +80,14 @@ def test_an_override_that_is_wrong_or_idle_is_a_mistake(tmp_path: Path, block: s
     assert said in refused(tmp_path, block=block)
 
 
+@pytest.mark.fast
 def test_a_constraint_gives_its_reason(tmp_path: Path) -> None:
     assert "because a norm before attention already normalises" in refused(
         tmp_path, block="{attention.pre_qk: rms_norm}"
     )
 
 
+@pytest.mark.fast
 def test_blocks_of_its_own(tmp_path: Path) -> None:
     own = "{mine: [residual: [rms_norm, attention, mlp]], spare: [mlp]}"
     found = space(tmp_path, blocks=own, design="{path: {from: pre_ln, to: mine}}", block="{mlp.hidden: 2x}")
@@ -91,11 +95,13 @@ def test_blocks_of_its_own(tmp_path: Path) -> None:
     assert found.blocks["mine"] == read_block("[residual: [rms_norm, attention, mlp: {hidden: 2x}]]")
 
 
+@pytest.mark.fast
 def test_a_broken_block_is_not_also_unknown(tmp_path: Path) -> None:
     text = refused(tmp_path, blocks="{mine: [mlpp]}", design="{path: {from: pre_ln, to: mine}}")
     assert text.count("error: ") == 1
 
 
+@pytest.mark.fast
 def test_the_model_around_a_block(tmp_path: Path) -> None:
     found = space(
         tmp_path,

@@ -56,7 +56,6 @@ def left(found):
     return [note for note in notes if note.startswith("model:")]
 
 
-@pytest.mark.fast
 def test_embedding_head_and_init_come_from_the_grammar(tmp_path: Path) -> None:
     spelt = "embedding: {std: 0.02, scale: 50}, head: untied, init: {normal: 0.02}"
     bare, written = space(tmp_path, model=BARE % ""), space(tmp_path, model=BARE % f", {spelt}", file="written.yaml")

@@ -9,7 +9,6 @@ from ablate.errors import InputError
 from ablate.space.choice import Choice
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("written", "expected"),
     [
