@@ -17,7 +17,7 @@ from ablate.plan.designs import Contrast, DesignArm, Layout, arm_of, lay_out
 from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models, TokenisedText
-from ablate.plan.pairing import unpaired_by
+from ablate.plan.pairing import check_losses, unpaired_notes, with_pairing
 from ablate.plan.plan import Comparison, Factors, Plan, Variant
 from ablate.plan.proposals import search_notes
 from ablate.plan.trial import HeldOut, Trial
@@ -25,7 +25,6 @@ from ablate.plan.tuned import Tuned, fields_of
 from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
 from ablate.space.fair import Tune
-from ablate.space.metrics import BITS, NATS
 from ablate.space.space import Space
 
 FACTORIAL_SEEDS = 6
@@ -81,13 +80,12 @@ def build_plan(
         trials += models.trials([baseline, noise], _noise_seeds(space), split)
     known_variants = {variant.id: variant for variant in variants}
     comparisons = tuple(
-        _with_pairing(comparison, known_variants, models)
+        with_pairing(comparison, known_variants, models)
         for comparison in _comparisons(layout, of, space, baseline, noise)
     )
     factors = tuple(_factors(layout, of, space))
-    _check_losses(comparisons, known_variants, models, problems)
+    check_losses(variants, baseline, models, problems)
     _check_claims(comparisons, variants, space, problems)
-    _check_losses_of_runs(factors, known_variants, baseline, models, problems)
     problems.raise_if_any()
     notes = (
         *constraint_notes(variants, space),
@@ -97,7 +95,7 @@ def build_plan(
         *tuning_notes(models, variants),
         *models.notes,
         *pairing_notes(variants, baseline, space.grammar.catalogue),
-        *_unpaired_notes(comparisons, known_variants),
+        *unpaired_notes(comparisons, factors, known_variants, models),
         *search_notes(space),
         *_few_seeds(layout, space, seeds),
         *choice_notes(variants, models),
@@ -315,62 +313,6 @@ def _comparison(contrast: Contrast, of: Variants, terms: str) -> Comparison | No
         weights=kept,
         terms=terms,
     )
-
-
-def _with_pairing(comparison: Comparison, variants: Mapping[str, Variant], models: Models) -> Comparison:
-    """Return a comparison of two variants with what keeps them from seeing the same batches."""
-    if not (comparison.before in variants and comparison.after in variants):
-        return comparison
-    before, after = variants[comparison.before].setting, variants[comparison.after].setting
-    return replace(comparison, unpaired=unpaired_by(before, after, models))
-
-
-def _unpaired_notes(comparisons: Sequence[Comparison], variants: Mapping[str, Variant]) -> Iterator[str]:
-    """Describe, for each reason, which comparisons are not paired by seed."""
-    reasons: dict[tuple[str, ...], list[str]] = {}
-    for comparison in comparisons:
-        if comparison.unpaired:
-            between = f"{variants[comparison.before].name} and {variants[comparison.after].name}"
-            reasons.setdefault(comparison.unpaired, []).append(between)
-    for addresses, names in reasons.items():
-        differ = "differs" if len(addresses) == 1 else "differ"
-        yield (
-            f"not paired by seed, because {' and '.join(addresses)} {differ} and so do the "
-            f"batches: {'; '.join(dict.fromkeys(names))}: judged by Welch's t, which finds less than a paired test"
-        )
-
-
-def _check_losses(
-    comparisons: Sequence[Comparison], variants: Mapping[str, Variant], models: Models, problems: Problems
-) -> None:
-    """Refuse to judge nats per token across texts or tokenizers: they mean something else on each side."""
-    across = [c for c in comparisons if any(address.startswith("data.") for address in c.unpaired)]
-    for first in across[:1]:
-        names = f"{variants[first.before].name} and {variants[first.after].name}"
-        _refuse_nats(names, first.unpaired, models.space, problems)
-
-
-def _check_losses_of_runs(
-    factorials: Sequence[tuple[str, Factors]],
-    variants: Mapping[str, Variant],
-    baseline: Variant,
-    models: Models,
-    problems: Problems,
-) -> None:
-    """Refuse to judge nats per token where the runs of a factorial differ in their text or tokenizer."""
-    for id in dict.fromkeys(id for _, factors in factorials if factors.varied for id, _ in factors.runs):
-        unpaired = unpaired_by(baseline.setting, variants[id].setting, models)
-        if any(address.startswith("data.") for address in unpaired):
-            _refuse_nats(f"{baseline.name} and {variants[id].name}", unpaired, models.space, problems)
-            return
-
-
-def _refuse_nats(names: str, unpaired: Sequence[str], space: Space, problems: Problems) -> None:
-    if NATS in space.judge.metrics:
-        changed = " and ".join(address for address in unpaired if address.startswith("data."))
-        message = f"{NATS} of {names} cannot be compared: {changed} differs, and it is in nats per token"
-        notes = (f"judge {BITS}, which means the same for every tokenizer",)
-        problems.add(message, space.origins.key("judge", "metrics", NATS), notes=notes)
 
 
 def _check_claims(

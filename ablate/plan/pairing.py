@@ -7,8 +7,17 @@ independent runs, and is not judged as if it were paired.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
 from ablate.plan.models import Models
+from ablate.plan.plan import Comparison, Factors, Variant
 from ablate.plan.setting import Setting
+from ablate.source.problems import Problems
+from ablate.space.metrics import BITS, NATS
+
+TEXT = "data."
+"""What the addresses of the text begin with."""
 
 
 def unpaired_by(before: Setting, after: Setting, models: Models) -> tuple[str, ...]:
@@ -21,3 +30,59 @@ def unpaired_by(before: Setting, after: Setting, models: Models) -> tuple[str, .
         "data.tokenizer": x.data.tokenizer != y.data.tokenizer,
     }
     return tuple(address for address, different in differs.items() if different)
+
+
+def with_pairing(comparison: Comparison, variants: Mapping[str, Variant], models: Models) -> Comparison:
+    """Return a comparison of two variants with what keeps them from seeing the same batches."""
+    if not (comparison.before in variants and comparison.after in variants):
+        return comparison
+    before, after = variants[comparison.before].setting, variants[comparison.after].setting
+    return replace(comparison, unpaired=unpaired_by(before, after, models))
+
+
+def unpaired_notes(
+    comparisons: Sequence[Comparison],
+    factorials: Sequence[tuple[str, Factors]],
+    variants: Mapping[str, Variant],
+    models: Models,
+) -> Iterator[str]:
+    """Describe, for each reason, which comparisons are not paired by seed, and which factorials mix batches."""
+    reasons: dict[tuple[str, ...], list[str]] = {}
+    for comparison in comparisons:
+        if comparison.unpaired:
+            between = f"{variants[comparison.before].name} and {variants[comparison.after].name}"
+            reasons.setdefault(comparison.unpaired, []).append(between)
+    for addresses, names in reasons.items():
+        yield (
+            f"not paired by seed, because {_differ(addresses)} and so do the batches: "
+            f"{'; '.join(dict.fromkeys(names))}: judged by Welch's t, which finds less than a paired test"
+        )
+    mixed: dict[str, None] = {}
+    for _, factors in factorials:
+        first, *others = (variants[id].setting for id, _ in factors.runs)
+        mixed |= dict.fromkeys(address for other in others for address in unpaired_by(first, other, models))
+    if mixed:
+        yield (
+            f"{_differ(tuple(mixed))} between the runs of the factorial, which then share no batches: its effects are "
+            "still judged seed by seed, which holds for independent runs, but finds less than with shared batches"
+        )
+
+
+def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models, problems: Problems) -> None:
+    """Refuse to judge nats per token across texts or tokenizers: they mean something else for each."""
+    space = models.space
+    if NATS not in space.judge.metrics:
+        return
+    for variant in variants:
+        addresses = unpaired_by(baseline.setting, variant.setting, models)
+        texts = tuple(address for address in addresses if address.startswith(TEXT))
+        if texts:
+            names = f"{baseline.name} and {variant.name}"
+            message = f"{NATS} of {names} cannot be compared: {_differ(texts)}, and it is in nats per token"
+            notes = (f"judge {BITS}, which means the same for every tokenizer",)
+            problems.add(message, space.origins.key("judge", "metrics", NATS), notes=notes)
+            return
+
+
+def _differ(addresses: Sequence[str]) -> str:
+    return f"{' and '.join(addresses)} {'differs' if len(addresses) == 1 else 'differ'}"

@@ -28,6 +28,13 @@ class Problem:
     notes: tuple[str, ...] = ()
     also: tuple[tuple[Span, str], ...] = ()
 
+    def is_at(self, places: Iterable[Span]) -> bool:
+        """Return whether it is about one of these places, or something within it."""
+        at = self.span
+        return at is not None and any(
+            at.source == place.source and place.start <= at.start and at.end <= place.end for place in places
+        )
+
 
 class Problems:
     """Collects mistakes, so that one reading finds them all.

@@ -44,11 +44,11 @@ def check_changes(space: Space, problems: Problems) -> None:
         for change in variant.changes:
             others = [other for other in variant.changes if other is not change]
             without = with_changes(space, others, Problems())
-            if without is not None and _told(without) == _told(whole):
+            if without is not None and decided(without) == decided(whole):
                 message = f"{change.address} has no effect in variant {variant.name}: the space has this value already"
                 problems.add(message, change.key.span, notes=("remove it, or set another value",))
 
 
-def _told(space: Space) -> tuple[object, ...]:
+def decided(space: Space) -> tuple[object, ...]:
     """Return what decides how a model is built and trained, apart from its block."""
     return space.model.model_dump(), space.around, space.recipe.model_dump(), space.data.model_dump()

@@ -1,10 +1,11 @@
-"""Dotted keys of a space: their words, each at its place, and documents that hold one value at such a key."""
+"""Dotted keys of a space: their words, each at its place, their values, and documents that hold one of them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
 from ablate.source.located import Located, Mapping, Scalar
+from ablate.source.problems import Problems
 
 
 def words_of(key: Scalar) -> Iterator[Scalar]:
@@ -13,6 +14,21 @@ def words_of(key: Scalar) -> Iterator[Scalar]:
     for word in key.text.split("."):
         yield Scalar(word, word, key.within(start, start + len(word)))
         start += len(word) + 1
+
+
+def entries_of(
+    located: Mapping, problems: Problems, before: tuple[Scalar, ...] = ()
+) -> Iterator[tuple[tuple[Scalar, ...], Scalar, Located]]:
+    """Yield the words, the last key and the value of every address in nested mappings, down to values that are none."""
+    for key, value in located.entries:
+        if not isinstance(key.value, str):
+            problems.add("this key must be text", key.span, label="put it in quotes")
+            continue
+        words = (*before, *words_of(key))
+        if isinstance(value, Mapping) and value.entries:
+            yield from entries_of(value, problems, words)
+        else:
+            yield words, key, value
 
 
 def document_with(path: Sequence[Scalar], value: Located) -> Mapping:

@@ -27,9 +27,9 @@ from ablate.grammar.grammar import Grammar
 from ablate.source.document import shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
 from ablate.source.overlay import overlay
-from ablate.source.problems import Problem, Problems, nearest, quote
+from ablate.source.problems import Problems, nearest, quote
 from ablate.space.documents import Count, Document, Recipe
-from ablate.space.dotted import document_with, words_of
+from ablate.space.dotted import document_with, entries_of
 from ablate.space.fair import Plain, Tune, TunedField, plain, text_of
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.override import Override, with_value
@@ -131,7 +131,8 @@ class TuneReader:
         before = len(self._problems)
         counted = Mapping(tuple(entry for entry in located.entries if entry[0].value == SEEDS), key.span)
         seeds = validate(_Seeds, counted, self._problems, "fair.tune", HINTS)
-        entries = [entry for entry in _flat((), located, self._problems) if entry.name != SEEDS]
+        entries = [_Entry(*entry) for entry in entries_of(located, self._problems)]
+        entries = [entry for entry in entries if entry.name != SEEDS]
         fields = [field for entry in entries if (field := self._field(entry)) is not None]
         self._check_twice(fields)
         if seeds is not None and len(fields) == len(entries):
@@ -216,7 +217,11 @@ class TuneReader:
         for value in given:
             problems = Problems()
             recipe = self._recipe_with(self._laid(steps, document_with(path, value)), problems)
-            here = [problem for problem in problems if _is_inside(problem, entry)]
+            here = [
+                problem
+                for problem in problems
+                if problem.is_at((*(word.span for word in entry.words), entry.value.span))
+            ]
             for problem in here:
                 self._problems.append(problem)
             written = plain(to_python(value))
@@ -387,28 +392,6 @@ def note_absent(
         whole = f"block.{where}" if verb == "vary" else where
         notes = (f"{verb} {where} itself: {whole}: […]",)
         problems.add(f"{subject}: {where} has no fields", place(word), notes=notes)
-
-
-def _flat(before: tuple[Scalar, ...], located: Mapping, problems: Problems) -> Iterator[_Entry]:
-    """Yield every address in nested mappings, down to values that are no mappings."""
-    for key, value in located.entries:
-        if not isinstance(key.value, str):
-            problems.add("this key must be text", key.span, label="put it in quotes")
-            continue
-        words = (*before, *words_of(key))
-        if isinstance(value, Mapping) and value.entries:
-            yield from _flat(words, value, problems)
-        else:
-            yield _Entry(words, key, value)
-
-
-def _is_inside(problem: Problem, entry: _Entry) -> bool:
-    """Return whether a mistake is about an entry itself, and not about something beside it in the space."""
-    spans: tuple[Span, ...] = (*(word.span for word in entry.words), entry.value.span)
-    at = problem.span
-    return at is not None and any(
-        at.source == span.source and span.start <= at.start and at.end <= span.end for span in spans
-    )
 
 
 def _at(dumped: Any, path: Sequence[str], default: object) -> object:

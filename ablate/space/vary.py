@@ -18,7 +18,7 @@ from ablate.block.select import Selector, parse_address
 from ablate.source.document import shown
 from ablate.source.located import Atom, Items, Located, Mapping, Scalar, to_python
 from ablate.source.problems import Problems
-from ablate.space.dotted import words_of
+from ablate.space.dotted import entries_of
 from ablate.space.fair import Plain, plain, text_of
 from ablate.space.override import Override
 from ablate.space.variants import BLOCK, Change, check_apart, read_change, read_override
@@ -99,27 +99,12 @@ def read_vary(key: Scalar, located: Located, problems: Problems) -> Vary | None:
         problems.add(message, span, notes=(SUCH_AS,))
         return None
     factors: dict[str, VariedAddress] = {}
-    for words, last, value in _entries((), located, problems):
+    for words, last, value in entries_of(located, problems):
         factor = _factor(words, last, value, problems)
         if factor is not None:
             check_apart(factor, factors, problems)
             factors[factor.address] = factor
     return None if len(problems) > before else Vary(tuple(factors.values()))
-
-
-def _entries(
-    before: tuple[Scalar, ...], located: Mapping, problems: Problems
-) -> Iterator[tuple[tuple[Scalar, ...], Scalar, Located]]:
-    """Yield the words, key and values of each address; a mapping holds several addresses."""
-    for key, value in located.entries:
-        if not isinstance(key.value, str):
-            problems.add("this key must be text", key.span, label="put it in quotes")
-            continue
-        words = (*before, *words_of(key))
-        if isinstance(value, Mapping) and value.entries:
-            yield from _entries(words, value, problems)
-        else:
-            yield words, key, value
 
 
 def _factor(words: tuple[Scalar, ...], key: Scalar, located: Located, problems: Problems) -> VariedAddress | None:

@@ -10,9 +10,8 @@ from ablate.block.expression import Block, Value
 from ablate.block.normal_form import normalise
 from ablate.block.read import Invalid
 from ablate.block.select import is_there, parts_by_name, value_at
-from ablate.source.located import Span
 from ablate.source.problems import Problem, Problems
-from ablate.space.changed import with_changes
+from ablate.space.changed import decided, with_changes
 from ablate.space.design import Factorial
 from ablate.space.fair import text_of
 from ablate.space.override import with_value
@@ -86,24 +85,16 @@ def _around(factor: VariedAddress, space: Space, problems: Problems) -> Read:
         mistakes = Problems()
         changed = with_changes(space, [factor.change(level)], mistakes)
         for mistake in mistakes:
-            if _is_inside(mistake, [level.written.span]):
+            if mistake.is_at([level.written.span]):
                 problems.append(mistake)
-            elif _is_inside(mistake, [factor.key.span, *(word.span for word in factor.words)]):
+            elif mistake.is_at([factor.key.span, *(word.span for word in factor.words)]):
                 at_key.append(mistake)
         if changed is not None:
-            read = changed.model.model_dump(), changed.around, changed.recipe.model_dump(), changed.data.model_dump()
-            found.append((level, read))
+            found.append((level, decided(changed)))
     if not found:
         for mistake in at_key:
             problems.append(mistake)
     return found
-
-
-def _is_inside(mistake: Problem, spans: Sequence[Span]) -> bool:
-    at = mistake.span
-    return at is not None and any(
-        at.source == span.source and span.start <= at.start and at.end <= span.end for span in spans
-    )
 
 
 def _in_block(factor: VariedAddress, space: Space, problems: Problems) -> Read:

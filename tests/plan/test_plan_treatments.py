@@ -154,6 +154,9 @@ def test_a_budget_of_flops_or_tokens_counts_the_batch_that_a_treatment_changes(t
         plan = planned(tmp_path, "recipe.batch: 8", design="{compare: [op, changed]}", against="op", fair=fair)
         steps = {trial.recipe.batch: trial.recipe.steps for trial in plan.trials}
         assert steps == {4: 20, 8: 10}
+        told = [note for note in plan.notes if note.startswith("equal tokens: ")]
+        assert told == ["equal tokens: 20 steps × 4 sequences × 16 tokens = 1,280 tokens for every block; where the "
+                        "batch or the context differs, the steps follow"] * (budget == "tokens")  # fmt: skip
 
 
 def test_a_match_counts_the_sizes_that_a_treatment_changes(tmp_path):
@@ -196,3 +199,11 @@ def test_values_to_tune_are_read_with_the_optimiser_that_they_are_of(tmp_path):
     variants = "{sgd: {block: pre_ln, set: {recipe.optimizer: {sgd: {lr: 0.1, momentum: 0.5}}}}}"
     with pytest.raises(InputError, match="momentum must be less than 1, got 2"):
         space(tmp_path, design="{compare: [pre_ln, sgd]}", variants=variants, fair=fair)
+
+
+def test_a_factorial_whose_runs_share_no_batches_says_so(tmp_path):
+    notes = planned(tmp_path, "recipe.batch: 8", "model.layers: 2", design=DESIGNS["factorial"]).notes
+    (told,) = [note for note in notes if "between the runs of the factorial" in note]
+    assert told.startswith("recipe.batch differs between the runs of the factorial, which then share no batches")
+    notes = planned(tmp_path, "model.layers: 2", design=DESIGNS["factorial"]).notes
+    assert not [note for note in notes if "between the runs of the factorial" in note]

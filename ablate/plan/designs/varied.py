@@ -31,6 +31,7 @@ from ablate.plan.designs.terms import Term, estimable, in_estimates
 from ablate.plan.models import Models
 from ablate.plan.plan import Alias, Factors, VariedFactor
 from ablate.source.problems import Problems
+from ablate.space.changed import decided
 from ablate.space.design import Factorial
 from ablate.space.override import with_value
 from ablate.space.vary import VariedAddress, level_texts
@@ -75,8 +76,7 @@ class LevelCombinations(Combinations):
             changed_space = self.models.at(((factor.address, level.value),))
         except InputError:
             return False
-        parts = ("model", "around", "recipe", "data")
-        return all(getattr(changed_space, part) == getattr(space, part) for part in parts)
+        return decided(changed_space) == decided(space)
 
     def every(self) -> tuple[Chosen, ...]:
         """Return every combination."""

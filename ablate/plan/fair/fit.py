@@ -32,7 +32,7 @@ def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Probl
     fitted = tuple(fitting.under(name, arm) for name in space.fair.terms for arm in arms)
     tokens = [name for name, terms in space.fair.terms.items() if terms.budget == "tokens"]
     fitting.note_idle()
-    told = [*(_tokens(name, space) for name in tokens), *fitting.notes]
+    told = [*(fitting.tokens(name, arms) for name in tokens), *fitting.notes]
     is_open = any(arm.setting.open for arm in fitted)
     if is_open:
         told.append(
@@ -40,14 +40,6 @@ def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Probl
             "until then the numbers of steps under them are not known"
         )
     return FairnessResult(fitted, tuple(told), open=is_open)
-
-
-def _tokens(name: str, space: Space) -> str:
-    steps, batch, context = space.recipe.steps, space.recipe.batch, space.model.context
-    return (
-        f"{name or 'equal tokens'}: {steps:,} steps × {batch:,} sequences × {context:,} tokens = "
-        f"{steps * batch * context:,} tokens for every block, the same as equal steps"
-    )
 
 
 @dataclass
@@ -81,11 +73,21 @@ class _Fitting:
             block, setting = matched.block, matched.setting
         return replace(plain, block=block, setting=self._budget(name, arm, block, setting, terms.budget))
 
+    def tokens(self, name: str, arms: Sequence[DesignArm]) -> str:
+        """Describe what an equal number of tokens is."""
+        baseline, steps = self._baseline, self._baseline.steps
+        number = f"{steps:,} steps × {baseline.batch:,} sequences × {baseline.context:,} tokens"
+        alike = all(self._tokens_per_step(arm) == baseline.tokens for arm in arms)
+        rest = ", the same as equal steps" if alike else "; where the batch or the context differs, the steps follow"
+        return f"{name or 'equal tokens'}: {number} = {steps * baseline.tokens:,} tokens for every block{rest}"
+
+    def _tokens_per_step(self, arm: DesignArm) -> int:
+        changed = self.models.at(arm.changes)
+        return changed.recipe.batch * changed.model.context
+
     def _costs_the_same(self, terms: fair.Terms, arm: DesignArm) -> bool:
         """Return whether these terms leave the arm as it is, whatever its block."""
-        changed = self.models.at(arm.changes)
-        per_step = changed.recipe.batch * changed.model.context
-        return terms.plain and (terms.budget == "steps" or per_step == self._baseline.tokens)
+        return terms.plain and (terms.budget == "steps" or self._tokens_per_step(arm) == self._baseline.tokens)
 
     def _training(self, block: Block, setting: Setting) -> Training:
         changed = self.models.at(setting.changes)
