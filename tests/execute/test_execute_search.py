@@ -17,6 +17,7 @@ from search_fixtures import World, carried_out, proposer, reference, run, search
 
 from ablate.block.fingerprint import fingerprint
 from ablate.errors import InputError
+from ablate.execute.search import sampled
 from ablate.execute.search.proposer import Proposal
 from ablate.execute.search.result import Result
 from ablate.execute.search.sampled import SampledProposer
@@ -366,6 +367,18 @@ def test_only_tpe_learns_from_what_was_refused(sampler: str) -> None:
         for seed in range(6 if sampler != "gp" else 1)
     ]
     assert any(differ) == (sampler == "tpe")
+
+
+def test_tpe_is_told_of_what_is_refused_before_it_draws_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also within one proposal; this history has no refusals, so that no other trial is told as pruned."""
+    told: list[str] = []
+    state = sampled._trial_state
+    monkeypatch.setattr(sampled, "_trial_state", lambda name: told.append(name) or state(name))  # type: ignore[func-returns-value]
+    came_to, rng = surface(transformer(), 1), random.Random(4)
+    history = [came_to(rng.randrange(transformer().count)) for _ in range(12)]
+    for seed in range(3):
+        proposer("tpe", transformer(), seed, ("min",)).propose(12, history)
+    assert "PRUNED" in told and "FAIL" not in told
 
 
 def test_tpe_is_told_the_last_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -5,6 +5,8 @@ from rich.console import Console
 from tiny_spaces import write_world
 
 import ablate
+from ablate.session.planning import plan_space
+from ablate.space.documents import Bpe
 from ablate.store.query import query
 
 ADDRESSES = {
@@ -66,3 +68,12 @@ def test_another_batch_is_judged_as_two_samples(tmp_path):
     assert {names[after]: method for after, method in methods.items()} == {"op": "student", "changed": "welch"}
     (told,) = (effect.note for effect in done.summary.effects if effect.method == "welch" and "bits" in effect.metric)
     assert told == "not paired by seed: Welch's t over 3 and 3 seeds"
+    assert "`recipe.batch=6` 4 → 6 at recipe.batch" in done.report()["page.md"]
+
+
+def test_every_text_is_made_ready_before_trials_begin(tmp_path):
+    """Once by the run, not at the same time by all its workers."""
+    path = world(tmp_path, ADDRESSES["data"], "{compare: [pre_ln, changed]}")
+    planned = plan_space(ablate.load_space(path), results=tmp_path / "results")
+    assert [data.tokenizer for data in planned.texts] == ["bytes", Bpe(bpe=300)]
+    assert {trial.data for trial in planned.plan.trials} == set(planned.texts)

@@ -207,3 +207,10 @@ def test_a_factorial_whose_runs_share_no_batches_says_so(tmp_path):
     assert told.startswith("recipe.batch differs between the runs of the factorial, which then share no batches")
     notes = planned(tmp_path, "model.layers: 2", design=DESIGNS["factorial"]).notes
     assert not [note for note in notes if "between the runs of the factorial" in note]
+
+
+def test_values_to_tune_are_told_apart_as_the_schedule_that_they_are_of_reads_them(tmp_path):
+    fair = '{budget: steps, match: none, under: {}, tune: {recipe.schedule.decay.wsd.over: ["20%", 0.2], seeds: 1}}'
+    variants = "{wsd: {block: pre_ln, set: {recipe.schedule.decay: {wsd: {over: 30%, shape: sqrt}}}}}"
+    with pytest.raises(InputError, match="is listed twice in fair"):
+        space(tmp_path, design="{compare: [pre_ln, wsd]}", variants=variants, fair=fair)

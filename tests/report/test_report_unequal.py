@@ -103,3 +103,14 @@ def test_the_noise_arm_is_not_of_them(tmp_path):
     found, plan = world(tmp_path, None, noise="{seeds: 2}")
     (under,) = unequal(plan, found.fair)
     assert {row.name for row in under.rows} == {"sas_p"}
+
+
+def test_what_a_treatment_is_about_is_no_error_of_what_is_declared_equal(tmp_path):
+    fair = "{budget: steps, match: none, tune: none, under: {}}"
+    variants = "{long: {block: op, set: {recipe.steps: 40, recipe.clip: 2.0}}}"
+    found, plan = world(tmp_path, fair, names="pre_ln, op, long", variants=variants)
+    (told,) = unequal(plan, found.fair)
+    steps = [(row.name, row.baseline, row.here, row.declared) for row in told.rows if row.quantity == "steps"]
+    assert steps == [("long", "20", "40", False)]
+    clips = [(row.name, row.baseline, row.here) for row in told.rows if row.quantity == "recipe.clip"]
+    assert clips == [("long", "as in the space", "2")]
