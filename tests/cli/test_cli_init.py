@@ -17,8 +17,6 @@ import ablate
 from ablate.cli import app
 from ablate.errors import AblateError
 
-pytestmark = pytest.mark.fast
-
 SHIPPED = sorted((ROOT / "spaces").glob("*.yaml"))
 
 
@@ -37,6 +35,7 @@ def call(*words: str) -> str:
     return done.stdout
 
 
+@pytest.mark.fast
 def test_it_writes_a_space_that_is_fine_and_names_what_to_type_next(here):
     said = call("init")
     assert said.startswith("wrote spaces/mine.yaml") and "check mine" in said and "run mine" in said
@@ -48,6 +47,7 @@ def test_it_writes_a_space_that_is_fine_and_names_what_to_type_next(here):
     assert ablate.check(ablate.load_space("mine", profile="smoke")).trials
 
 
+@pytest.mark.fast
 def test_its_comments_are_in_front_of_every_section_and_fit_a_screen(here):
     call("init")
     lines = Path("spaces/mine.yaml").read_text(encoding="utf-8").splitlines()
@@ -57,6 +57,7 @@ def test_its_comments_are_in_front_of_every_section_and_fit_a_screen(here):
         assert lines[found - 1].startswith("#"), section
 
 
+@pytest.mark.fast
 def test_the_verbs_and_options_that_its_comments_name_are_there(here):
     call("init")
     text = Path("spaces/mine.yaml").read_text(encoding="utf-8")
@@ -66,6 +67,7 @@ def test_the_verbs_and_options_that_its_comments_name_are_there(here):
         assert "Usage" in call(*words, "--help"), words
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["first", "1e3", "true", "a-b_c", "x" * 60])
 def test_a_name_is_the_file_s_and_the_space_s(name, here):
     call("init", name)
@@ -73,6 +75,7 @@ def test_a_name_is_the_file_s_and_the_space_s(name, here):
     assert f"ablate run {name} " in Path("spaces", f"{name}.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["", "a/b", "../up", "a.yaml", ".hidden", "-x", "a b", "a\nb", "é", "x" * 61])
 def test_what_is_no_name_is_refused(name, here):
     with pytest.raises(AblateError, match=r"cannot be the name of a space(.|\n)*spaces/NAME\.yaml"):
@@ -90,6 +93,7 @@ def test_an_example_is_a_copy_of_what_ships(path, here):
     assert renamed == {**shipped, "space": "renamed"}
 
 
+@pytest.mark.fast
 def test_nothing_is_overwritten(here):
     call("init")
     before = Path("spaces/mine.yaml").read_bytes()
@@ -103,6 +107,7 @@ def test_nothing_is_overwritten(here):
     assert sorted(path.name for path in here.rglob("*.yaml")) == ["beside.yaml", "mine.yaml"]
 
 
+@pytest.mark.fast
 def test_an_example_that_there_is_not_is_refused_with_those_there_are(here):
     with pytest.raises(AblateError) as refused:
         call("init", "--example", "op_vs_prelm")
@@ -110,12 +115,14 @@ def test_an_example_that_there_is_not_is_refused_with_those_there_are(here):
         assert said in str(refused.value)
 
 
+@pytest.mark.fast
 def test_a_folder_that_cannot_be_written_is_told(here):
     Path("spaces").write_text("in the way")
     with pytest.raises(AblateError, match=r"cannot write spaces/mine\.yaml"):
         call("init")
 
 
+@pytest.mark.fast
 def test_list_spaces_names_ones_own_then_what_ships(here):
     shipped = json.loads(call("list", "spaces", "--json"))
     assert [one["name"] for one in shipped] == [path.stem for path in SHIPPED]
@@ -134,6 +141,7 @@ def test_list_spaces_names_ones_own_then_what_ships(here):
     assert "skipless" in screen and listed[0]["profiles"] == []
 
 
+@pytest.mark.fast
 def test_init_imports_nothing_heavy(here):
     program = (
         "import sys; sys.argv = ['ablate', 'init']\n"

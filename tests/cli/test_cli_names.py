@@ -66,7 +66,6 @@ def test_check_says_which_file_a_name_meant(here, run):
     assert (quiet.out, quiet.err) == (done.out, "")
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     "words", [("show", "op"), ("diff", "pre_ln", "op"), ("list", "blocks"), ("check", "transformer")]
 )

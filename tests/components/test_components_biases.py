@@ -22,8 +22,6 @@ X = RNG.normal(size=(2, 12, 16))
 T, K = 12, 8
 CAUSAL = pytest.mark.parametrize("causal", [True, False])
 
-pytestmark = pytest.mark.fast
-
 
 def compiled(bias, *, causal=True, sizes=SIZES, dtype=torch.float64):
     block = sequence(node("attention", bias=bias))
@@ -66,6 +64,7 @@ def looped(shape, entry):
 # ALiBi
 
 
+@pytest.mark.fast
 @CAUSAL
 def test_alibi_falls_with_distance_at_a_slope_for_each_head(causal):
     model, w = compiled("alibi", causal=causal)
@@ -74,11 +73,13 @@ def test_alibi_falls_with_distance_at_a_slope_for_each_head(causal):
     assert np.abs(run(model) - attend(w, added[::-1], causal)).max() > 1e-2
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("n_heads", [1, 2, 4, 8, 16])
 def test_slopes_are_a_geometric_series_that_ends_at_2_to_the_minus_8(n_heads):
     np.testing.assert_allclose(slopes(n_heads), [2 ** (-8 * h / n_heads) for h in range(1, n_heads + 1)], rtol=1e-15)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("n_heads", [3, 5, 6, 12, 20])
 def test_between_powers_of_two_every_second_slope_of_the_next_one_fills_up(n_heads):
     below = 2 ** int(math.log2(n_heads))
@@ -107,6 +108,7 @@ def bucket(past, buckets, max_distance, causal):
     return min(exact + int(further), buckets - 1)
 
 
+@pytest.mark.fast
 @CAUSAL
 @pytest.mark.parametrize(("buckets", "max_distance"), [(8, 10), (6, 5), (32, 128), (4, 1000)])
 def test_t5_adds_a_number_for_each_bucket_of_distances(causal, buckets, max_distance):
@@ -128,6 +130,7 @@ def test_buckets_of_long_distances(buckets, max_distance):
     assert found == [bucket(n, buckets, max_distance, True) for n in range(2 * max_distance)]
 
 
+@pytest.mark.fast
 def test_the_buckets_of_the_released_code():
     # N = 32, M = 128: exact up to 16 causally; 8 a side otherwise, then 8 buckets that end at 8·2^(k/2) rounded up
     assert edges(32, 128)[:17] == tuple(range(17))
@@ -135,6 +138,7 @@ def test_the_buckets_of_the_released_code():
     assert edges(16, 128) == (*range(8), *(math.ceil(8 * 2 ** (k / 2) - 1e-9) for k in range(8)))
 
 
+@pytest.mark.fast
 def test_an_edge_is_not_lost_to_rounding():
     """Distances that are edges exactly belong to the bucket they open; by floats some fall into the one before."""
     slipped = 0
@@ -147,6 +151,7 @@ def test_an_edge_is_not_lost_to_rounding():
     assert slipped > 0
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("fields", "causal", "because"),
     [
@@ -163,6 +168,7 @@ def test_buckets_that_do_not_exist_are_refused(fields, causal, because):
         cost(architecture(block, sizes=replace(SIZES, causal=causal)), CATALOGUE)
 
 
+@pytest.mark.fast
 def test_t5_starts_by_its_own_init_or_the_models():
     _, w = compiled("t5")
     assert 0.1 < w["attention.bias.weight"].std() < 0.6  # of 0.3
@@ -193,6 +199,7 @@ def xl_scores(w, causal, base, x=X):
     return looped((2, 2, length, length), entry)
 
 
+@pytest.mark.fast
 @CAUSAL
 @pytest.mark.parametrize("length", [12, 5, 1, 15])
 def test_transformer_xl_knows_content_and_distance_apart(causal, length):
@@ -203,6 +210,7 @@ def test_transformer_xl_knows_content_and_distance_apart(causal, length):
         assert np.abs(run(model, x) - attend(w, xl_scores(w, causal, 90.0, x), causal, x)).max() > 1e-6
 
 
+@pytest.mark.fast
 @CAUSAL
 @pytest.mark.parametrize("scale", ["1/sqrt(head_width)", "1/head_width"])
 def test_it_is_scaled_as_the_scores_are(causal, scale):
@@ -217,6 +225,7 @@ def test_it_is_scaled_as_the_scores_are(causal, scale):
     close(run(model), attend(w, xl_scores(w, causal, 100.0), causal))
 
 
+@pytest.mark.fast
 def test_its_scores_are_zero_at_zero_queries_where_u_and_v_start_at_zero():
     bias = node("transformer_xl", start="zero")
     zero = node("dense", init="zero")
@@ -229,6 +238,7 @@ def test_its_scores_are_zero_at_zero_queries_where_u_and_v_start_at_zero():
     assert (outputs[2] - outputs[1]).abs().max() > 1e-2
 
 
+@pytest.mark.fast
 @CAUSAL
 @pytest.mark.parametrize("n_heads", [1, 2, 4])
 @pytest.mark.parametrize("bias", ["alibi", "t5", "transformer_xl"])
@@ -244,12 +254,14 @@ def test_products_and_parameters_are_counted(causal, n_heads, bias):
     assert more == (2 * expected if bias == "transformer_xl" else 0)  # two layers
 
 
+@pytest.mark.fast
 def test_an_odd_width_is_refused():
     block = sequence(node("attention", bias="transformer_xl"))
     with pytest.raises(InputError, match="even width"):
         cost(architecture(block, sizes=replace(SIZES, d_model=15, n_heads=3)), CATALOGUE)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("bias", ["alibi", "t5", "transformer_xl"])
 def test_biases_are_in_float32_in_a_bfloat16_model_and_can_be_copied(bias):
     model, _ = compiled(bias)

@@ -57,7 +57,6 @@ def disturb(seed):
     nn.Linear(3, 3)
 
 
-@pytest.mark.fast
 def test_whatever_ran_before_the_same_seed_gives_the_same_numbers(built):
     found = []
     for seed in (0, 1):

@@ -17,8 +17,6 @@ from ablate.compiler.data_dependent_init import profile
 from ablate.compiler.size import size_report
 from ablate.plan.size import block_costs, cost
 
-pytestmark = pytest.mark.fast
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(2, 12, 16))
 LAYERS = 4
@@ -106,6 +104,7 @@ METHODS = {
 }
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", list(METHODS))
 def test_a_method_is_its_equation(name):
     block, rule = METHODS[name]
@@ -119,6 +118,7 @@ def test_a_method_is_its_equation(name):
     assert min(np.abs(other - expected).max() for other in others) > 1e-3 or name in ("rezero", "skipinit")
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(
     ("name", "shape"),
     [("skipinit", ()), ("rezero", ()), ("layerscale", (16,))],
@@ -129,6 +129,7 @@ def test_trained_gains_are_there_to_train(name, shape):
     assert layer.mlp_residual.gain.factor.shape == shape
 
 
+@pytest.mark.fast
 def test_conserving_gains_keep_the_second_moment_and_plain_ones_do_not():
     """λ² + β² = 1 keeps the mean square of skip and branch where they are uncorrelated and alike."""
     init = node("orthogonal")
@@ -159,6 +160,7 @@ def omegas(model):
     ]
 
 
+@pytest.mark.fast
 def test_admin_is_its_equation():
     block = sequence(node("admin", branch=[branch()]))
     layer = compile_block(block, DEEP, CATALOGUE, init=default_init(), dtype=torch.float64)
@@ -170,6 +172,7 @@ def test_admin_is_its_equation():
     assert cost(architecture(ADMIN), CATALOGUE) == size_report(architecture(ADMIN), CATALOGUE)
 
 
+@pytest.mark.fast
 def test_profiling_sets_omega_from_the_variances_of_the_branches_before():
     """arXiv:2004.08249: ω_i² is the variance that came before, measured at ω = 1, the embedding's included."""
     model = admin_model(init=default_init())
@@ -191,6 +194,7 @@ def test_profiling_sets_omega_from_the_variances_of_the_branches_before():
 FIRST = node("first_layer", inside=["layer_norm"])
 
 
+@pytest.mark.fast
 def test_first_layer_stands_in_layer_one_alone():
     block = sequence(residual(FIRST, branch()))
     layers = stack(block)
@@ -206,6 +210,7 @@ def test_first_layer_stands_in_layer_one_alone():
     assert np.abs(everywhere - expected).max() > 1e-2
 
 
+@pytest.mark.fast
 def test_what_a_layer_leaves_out_costs_nothing_and_has_no_address():
     model = architecture(sequence(residual(FIRST, "mlp")))
     assert cost(model, CATALOGUE) == size_report(model, CATALOGUE)
@@ -217,6 +222,7 @@ def test_what_a_layer_leaves_out_costs_nothing_and_has_no_address():
     assert "layers.1.mlp_norm.scale" in parameters and "layers.2.mlp_norm.scale" not in parameters
 
 
+@pytest.mark.fast
 def test_the_first_layers_norm_starts_as_any_norm_there():
     models = [
         compile_model(architecture(sequence(residual(norm, "mlp"))), CATALOGUE).state_dict()
@@ -226,6 +232,7 @@ def test_the_first_layers_norm_starts_as_any_norm_there():
     assert set(models[1]) - set(models[0]) == {"layers.2.mlp_norm.scale"}
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("multiple", [0.25, 1.0])
 def test_concatenation_is_one_matrix_on_the_input_beside_its_narrowed_branch(multiple):
     """Davis et al. 2021: J [x ; N f(x)]."""

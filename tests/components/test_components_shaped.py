@@ -14,11 +14,10 @@ from ablate.compiler import size_report
 from ablate.kernels import Attend
 from ablate.plan.size import cost
 
-pytestmark = pytest.mark.fast
-
 ALIBI = -np.array([2.0**-4, 2.0**-8])[:, None, None] * np.abs(np.subtract.outer(np.arange(12), np.arange(12)))
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("bias", [None, "alibi"])
 @pytest.mark.parametrize("per", ["scalar", "head"])
@@ -36,6 +35,7 @@ def test_value_skipinit_and_shaped_attention_with_trained_gains(causal, bias, pe
         close(run(model), joined((alpha * np.eye(12) + beta * a - gamma * c) @ v, w))
 
 
+@pytest.mark.fast
 def test_the_gains_of_two_heads_are_not_exchanged():
     matrix = node("shaped", **{n: gain(1, trainable=True, per="head") for n in ("skip", "gain", "centre")})
     model, w = compiled(node("attention", matrix=matrix), disturbed="skip.factor")
@@ -46,6 +46,7 @@ def test_the_gains_of_two_heads_are_not_exchanged():
     assert np.abs(run(model) - joined((alpha[::-1] * np.eye(12) + a - c) @ v, w)).max() > 0.01
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("bias", [None, "alibi"])
 @pytest.mark.parametrize("causal", [True, False])
 def test_shaped_attention_starts_as_the_identity_where_queries_start_at_zero(bias, causal):
@@ -58,6 +59,7 @@ def test_shaped_attention_starts_as_the_identity_where_queries_start_at_zero(bia
     assert np.abs(run(compiled(off, sizes=replace(SIZES, causal=causal))[0]) - joined(v, w)).max() > 1e-3
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize(("dtype", "rounding"), [(torch.float32, 1e-6), (torch.bfloat16, 0.02)])
 def test_in_lower_precision_it_is_the_identity_up_to_rounding(dtype, rounding):
     core = Attend(causal=True, scale=0.3)
@@ -67,6 +69,7 @@ def test_in_lower_precision_it_is_the_identity_up_to_rounding(dtype, rounding):
     assert 0 < off < rounding * v.abs().max().item()
 
 
+@pytest.mark.fast
 def test_what_is_fixed_at_zero_is_not_computed():
     x = torch.randn(2, 12, 16, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     pair = 4 * SIZES.seq_len**2 * SIZES.d_model
@@ -96,6 +99,7 @@ def test_the_products_of_shaped_attention_are_counted_with_every_bias(bias, fiel
     assert cost(model, CATALOGUE) == size_report(model, CATALOGUE)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("matrix", [node("shaped", skip=0, gain=1, centre=0), node("value_skipinit", skip=0, gain=1)])
 def test_with_gains_that_leave_attention_alone_it_is_softmax_attention_to_the_bit(matrix):
     block = sequence(node("attention", matrix=matrix))

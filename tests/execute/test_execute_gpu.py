@@ -129,7 +129,6 @@ def test_a_part_of_a_gpu_on_ray_is_one_of_what_contexts_leave():
     assert (_held(task, 1.0, 8).memory, _held(task, 1.0, 8).contexts) == (None, 0)
 
 
-@pytest.mark.fast
 def test_a_gpu_that_is_there_and_not_seen_is_told_of_once(tmp_path, monkeypatch):
     from ablate.execute.ray.driver import Conductor
 

@@ -15,8 +15,6 @@ from ablate.kernels import Attend, attend
 from ablate.kernels.attend import BACKENDS
 from ablate.kernels.eager import attend_eager
 
-pytestmark = pytest.mark.fast
-
 WIDE = (torch.float64, torch.float32)
 TOLERANCE = {torch.float64: 1e-12, torch.float32: 4e-5, torch.bfloat16: 2e-2}
 
@@ -26,6 +24,7 @@ def tensors(shape, dtype=torch.float64):
     return Case((b, h, t, t, k), dtype=dtype).draw()[0]
 
 
+@pytest.mark.fast
 @settings(max_examples=examples_of(60), deadline=None)
 @given(cases(maps=tuple(MAPS)))
 def test_eager_is_the_equation(case):
@@ -51,24 +50,28 @@ def equals_eager_in_float64(case, kernel, device="cpu"):
         close(actual, exact, 3 * tolerance)
 
 
+@pytest.mark.fast
 @settings(max_examples=examples_of(100), deadline=None)
 @given(cases(dtypes=WIDE))
 def test_sdpa_equals_eager_forward_and_backward(case):
     equals_eager_in_float64(case, "sdpa")
 
 
+@pytest.mark.fast
 @settings(max_examples=examples_of(60), deadline=None)
 @given(cases(dtypes=WIDE, maps=tuple(MAPS)))
 def test_what_is_chosen_equals_eager_forward_and_backward(case):
     equals_eager_in_float64(case, None)
 
 
+@pytest.mark.fast
 @settings(max_examples=examples_of(40), deadline=None)
 @given(cases(dtypes=(torch.bfloat16,), maps=tuple(MAPS)))
 def test_bfloat16_stays_close_whatever_the_bias(case):
     equals_eager_in_float64(case, None)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("change", [{"scale": 0.31}, {"causal": False}, {"maps": "softcap"}, {"seed": 1}, {"far": 1.1}])
 def test_another_case_is_told_apart(change):
     case = Case((2, 2, 9, 9, 8), bias="head", far=1.0)
@@ -81,6 +84,7 @@ def test_another_case_is_told_apart(change):
         close(*results, 1e-4)
 
 
+@pytest.mark.fast
 def test_eager_softmax_is_not_taken_in_bfloat16():
     q, k, v = (30 * x for x in tensors((1, 1, 2, 64), torch.bfloat16))
     seen = []
@@ -88,6 +92,7 @@ def test_eager_softmax_is_not_taken_in_bfloat16():
     assert seen == [torch.float32]
 
 
+@pytest.mark.fast
 def test_the_bias_of_a_caller_is_left_alone():
     qkv, bias = Case((1, 2, 5, 5, 8), bias="head").draw()
     before = bias.clone()
@@ -147,6 +152,7 @@ def test_xformers_is_handed_its_own_layout_and_mask(recorded, causal, dropout):
     torch.testing.assert_close(result, attend_eager(q, k, v, causal=causal, scale=0.3), rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("bias", ["none", "head"])
 @pytest.mark.parametrize("scale", [0.0, -0.3])
 def test_xformers_is_handed_no_scale_that_would_turn_what_is_hidden(recorded, scale, bias):
@@ -162,6 +168,7 @@ def test_xformers_is_handed_no_scale_that_would_turn_what_is_hidden(recorded, sc
     assert ops(*handed, attn_bias=RecordedOps.LowerTriangularMask(), scale=scale).isnan().any()  # as it is, it would
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("kind", ["shared", "head", "row", "batch"])
 @pytest.mark.parametrize("causal", [True, False])
 @pytest.mark.parametrize("n_keys", [5, 8])
@@ -184,6 +191,7 @@ def test_xformers_is_handed_a_bias_as_it_wants_it(recorded, kind, causal, n_keys
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
 
 
+@pytest.mark.fast
 def test_xformers_is_handed_a_bias_in_the_type_of_the_queries(recorded):
     from ablate.kernels.xformers import attend_xformers
 
@@ -195,6 +203,7 @@ def test_xformers_is_handed_a_bias_in_the_type_of_the_queries(recorded):
     assert (handed.amax(-1) == 0).all()  # a bias of hundreds is shifted before it is rounded
 
 
+@pytest.mark.fast
 def test_a_kernel_that_cannot_do_it_is_refused():
     q, k, v = tensors((1, 1, 2, 2))
     with pytest.raises(ValueError, match="sdpa takes no map"):
@@ -207,6 +216,7 @@ def test_a_kernel_that_cannot_do_it_is_refused():
         attend(q, k, v, causal=True, scale=1.0, kernel="flash")
 
 
+@pytest.mark.fast
 def test_the_module_is_the_function_and_can_be_hooked():
     module = Attend(causal=True, scale=0.5, logits=(torch.tanh,), biases=(lambda q, k, scale: scale * q @ k.mT,))
     seen = []

@@ -7,8 +7,6 @@ import torch
 
 from ablate.kernels import Attend, attend
 
-pytestmark = pytest.mark.fast
-
 N, P = 512, 0.3
 
 
@@ -41,11 +39,13 @@ def test_the_share_is_dropped_and_the_mean_kept(kernel, causal, biased):
     assert not torch.equal(dropped[:, 0] != 0, dropped[:, 1] != 0)  # each head draws for itself
 
 
+@pytest.mark.fast
 def test_another_share_is_told_apart():
     kept = (weights("sdpa", P + 0.02) != 0).double()
     assert abs(1 - kept.mean().item() - P) > 5 * math.sqrt(P * (1 - P) / kept.numel())
 
 
+@pytest.mark.fast
 def test_it_is_off_in_evaluation_and_follows_the_seed_in_training():
     q, k, v = torch.randn(3, 1, 2, 9, 4, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     core = Attend(causal=True, scale=0.5, dropout=P)

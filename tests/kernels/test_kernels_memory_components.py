@@ -9,8 +9,6 @@ from held import Held
 
 from ablate.compiler import compile_block
 
-pytestmark = pytest.mark.fast
-
 N = 512
 SQUARE = N * N * 4
 """The bytes of a [T, T] in float32."""
@@ -37,6 +35,7 @@ SPA = {"e_spa": node("e_spa", decay=0.2, repetition=0.05), "u_spa": node("u_spa"
 EACH_SPA = pytest.mark.parametrize("matrix", SPA.values(), ids=SPA)
 
 
+@pytest.mark.fast
 @EACH_SPA
 def test_signal_preserving_attention_holds_one_square_for_each_attention_and_makes_none_again(matrix):
     model = compiled(matrix=matrix)
@@ -45,6 +44,7 @@ def test_signal_preserving_attention_holds_one_square_for_each_attention_and_mak
     assert then.most_large == 0
 
 
+@pytest.mark.fast
 @EACH_SPA
 def test_without_the_mask_in_its_bias_it_would_make_one_in_every_pass(matrix, monkeypatch):
     unmark(monkeypatch, compiled(matrix=matrix))
@@ -68,12 +68,14 @@ def test_shaped_attention_grows_linearly():
     assert long <= 8 * 1.1 * short
 
 
+@pytest.mark.fast
 def test_with_a_map_that_no_fused_kernel_takes_it_grows_quadratically():
     capped = {"matrix": ONES, "entropy": ("softcap",)}
     short, long = (held(compiled(n, **capped), n).most_bytes for n in (128, 1024))
     assert long > 0.7 * 8**2 * short
 
 
+@pytest.mark.fast
 def test_alibi_is_one_table_for_all_attentions():
     held(compiled(256, bias="alibi"), 256)
     model = compiled(bias="alibi")
@@ -83,6 +85,7 @@ def test_alibi_is_one_table_for_all_attentions():
     assert then.most_large == 0
 
 
+@pytest.mark.fast
 def test_shaped_attention_under_alibi_holds_its_centre_alone():
     model = compiled(bias="alibi", matrix=ONES)
     held(model)
@@ -90,6 +93,7 @@ def test_shaped_attention_under_alibi_holds_its_centre_alone():
     assert (watch.most_large, watch.largest) == (ATTENTIONS, 2 * SQUARE)  # C of each attention, for two heads
 
 
+@pytest.mark.fast
 def test_without_the_mask_in_alibi_each_attention_would_hold_a_copy(monkeypatch):
     unmark(monkeypatch, compiled(bias="alibi"))
     model = compiled(bias="alibi")

@@ -32,7 +32,6 @@ def test_each_variant_on_cpu_and_in_which_order(loaded):
     assert said == f"attention kernels:\n  layers.*.attention  sdpa, then eager: first choice on cpu  ({names})"
 
 
-@pytest.mark.fast
 def test_on_another_device_and_in_another_type(loaded, monkeypatch):
     monkeypatch.setattr(flex, "missing", lambda: "")
 

@@ -107,7 +107,6 @@ def test_short_names_are_names_of_runs(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("ends", "resolution", "edits", "runs", "found_to_be", "extra"),
     [
@@ -301,7 +300,6 @@ def test_an_edit_that_changes_nothing_at_these_sizes_is_not_estimated(tmp_path: 
     assert len(factors_of(plan(space(tmp_path, "model.layers=3", **sections))).runs) == 8
 
 
-@pytest.mark.fast
 def test_an_edit_that_does_something_only_beside_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The second edit is taken to do nothing without the first: the model is then known by the block without it."""
     found = space(tmp_path, design="{factorial: {from: pre_ln, to: op}}")

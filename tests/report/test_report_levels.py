@@ -184,7 +184,6 @@ def test_curves_are_told_apart_by_two_edits_and_are_means_over_the_others():
     assert len(list(pareto.interaction_plots(record, factors, ""))) == 1
 
 
-@pytest.mark.fast
 def test_screens_say_what_trends_and_levels_are():
     for design, said in (
         (SWEEP, "recipe.optimizer.adamw.eps: trend: the change from 1e-08 to 0.0001, by the least-squares line"),

@@ -109,7 +109,6 @@ def test_nothing_is_cut_off(name: str, width: int) -> None:
         assert all("".join(edit.split()) in together for edit in one.edits)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("name", WORLDS)
 def test_colour_adds_nothing_but_colour(name: str) -> None:
     found = WORLDS[name]()

@@ -20,8 +20,6 @@ from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 from ablate.space.load import load_space
 
-pytestmark = pytest.mark.fast
-
 GOLDEN = Path(__file__).parent / "shown"
 
 
@@ -50,12 +48,14 @@ def dimmed(block: Block) -> str:
     return " ".join(found.plain[span.start : span.end] for span in found.spans if span.style == DIM)
 
 
+@pytest.mark.fast
 def test_what_the_defaults_filled_in_is_dim_and_nothing_else() -> None:
     found = dimmed(transformer().block("op"))
     assert "matrix: softmax" in found and "hidden: 4x" in found and "scale: true" in found
     assert "1/sqrt(2*depth)" not in found and "qk_norm" not in found
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["pre_ln", "sas", "parallel"])
 def test_costs_are_those_of_the_plan(name: str) -> None:
     found = find(name, n_layers=4, d_model=64, n_heads=4)
@@ -66,6 +66,7 @@ def test_costs_are_those_of_the_plan(name: str) -> None:
     assert [title for title, _ in later] == (["layer 2"] if name == "sas" else [])
 
 
+@pytest.mark.fast
 def test_the_screen_says_which_sizes_the_numbers_are_for() -> None:
     assert "L = 12 layers, d = 768, H = 12 heads" in text(block.screen(find("op")))
     asked = text(block.screen(find("op", n_layers=3, d_model=32, n_heads=2, seq_len=8, vocab_size=99)))
@@ -74,6 +75,7 @@ def test_the_screen_says_which_sizes_the_numbers_are_for() -> None:
     assert "β = 1/√(2L) = 0.4082" in asked
 
 
+@pytest.mark.fast
 def test_what_is_solved_for_a_depth_is_shown_at_one_that_has_a_solution() -> None:
     assert find("e_spa_tat").sizes.n_layers > 12
     assert find("pre_ln").sizes.n_layers == 12
@@ -91,6 +93,7 @@ def test_a_space_gives_its_sizes_and_its_overrides() -> None:
     assert "with its overrides" not in other.where and other.block == transformer().block("sas")
 
 
+@pytest.mark.fast
 def test_the_json_says_all_of_it() -> None:
     said = json.loads(block.as_json(find("op")))
     assert said["name"] == "op" and said["equation"]["lines"][0] == "x₁ = x + β Attn(x)"
@@ -100,11 +103,13 @@ def test_the_json_says_all_of_it() -> None:
     assert said["all_layers"]["parameters"] == 12 * sum(row["parameters"] for row in said["costs"])
 
 
+@pytest.mark.fast
 def test_an_unknown_block_is_told_with_what_was_meant() -> None:
     with pytest.raises(InputError, match="did you mean 'pre_ln'"):
         find("pre_lm")
 
 
+@pytest.mark.fast
 def test_blocks_stand_under_their_papers() -> None:
     found = text(catalogue.blocks(transformer()))
     papers = {named.paper for named in transformer().blocks.values() if named.paper}
@@ -118,6 +123,7 @@ def test_blocks_stand_under_their_papers() -> None:
     assert {"about", "source", "paper", "written", "fingerprint"} <= set(rows[0])
 
 
+@pytest.mark.fast
 def test_presets_are_listed() -> None:
     assert [row["name"] for row in json.loads(str(catalogue.presets(transformer(), as_json=True)))] == list(
         transformer().presets
@@ -126,6 +132,7 @@ def test_presets_are_listed() -> None:
     assert "has no presets" in text(catalogue.presets(none))
 
 
+@pytest.mark.fast
 def test_components_are_listed_with_their_source() -> None:
     found = text(catalogue.components(CATALOGUE))
     assert "slot norm" in found or "slot part, norm" in found
@@ -134,6 +141,7 @@ def test_components_are_listed_with_their_source() -> None:
     assert all(row["source"] and row["summary"] for row in rows)
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", ["pre_ln", "op", "sas"])
 def test_screen_is_as_it_was_read(name: str, golden) -> None:
     golden(GOLDEN / f"{name}.txt", text(block.screen(find(name))) + "\n")

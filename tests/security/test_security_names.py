@@ -8,8 +8,6 @@ from tiny_spaces import write_world
 import ablate
 from ablate.errors import InputError
 
-pytestmark = pytest.mark.fast
-
 NAMES = [
     "../../x",
     "/tmp/x",
@@ -28,6 +26,7 @@ NAMES = [
 ]
 
 
+@pytest.mark.fast
 @pytest.mark.parametrize("name", NAMES)
 def test_a_name_that_leads_elsewhere_is_refused_at_its_place(tmp_path, name):
     space = write_world(tmp_path)
@@ -37,6 +36,7 @@ def test_a_name_that_leads_elsewhere_is_refused_at_its_place(tmp_path, name):
     assert "tiny.yaml:1:" in str(refused.value) and "of a-z, A-Z, 0-9" in str(refused.value)
 
 
+@pytest.mark.fast
 def test_a_name_that_is_set_is_refused_too(tmp_path):
     with pytest.raises(InputError, match="the name of a space"):
         ablate.load_space(write_world(tmp_path), settings=["space=../../x"])

@@ -108,7 +108,6 @@ def test_named_blocks_are_different_unless_they_are_meant_to_be_the_same():
     assert len(set(prints.values())) == len(prints)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("name", GRAMMAR.blocks)
 def test_what_is_printed_reads_back(name):
     assert read_block(print_block(GRAMMAR.block(name), CATALOGUE, GRAMMAR.defaults)) == GRAMMAR.block(name)

@@ -117,7 +117,6 @@ def test_a_misspelt_one_is_not_taken_from_the_grammar_in_silence(tmp_path: Path,
     assert f"{'^' * len(wrong)} did you mean '{meant}'?" in text
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("right", "wrong", "said"),
     [
@@ -174,7 +173,6 @@ def test_mistakes_are_told_at_their_place(tmp_path: Path, setting: str, said: st
     assert said in str(refused.value)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("setting", "said"),
     [

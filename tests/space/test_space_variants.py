@@ -8,8 +8,6 @@ from ablate.errors import InputError
 from ablate.source.problems import Problems
 from ablate.space.changed import with_changes
 
-pytestmark = pytest.mark.fast
-
 VARIANTS = """
   hot:   {block: op, set: {recipe.optimizer.adamw.lr: 2e-2}}
   mixed: {block: op, set: {model: {layers: 8}, recipe.batch: 8, block.attention.scale: 1/width}}
@@ -17,6 +15,7 @@ VARIANTS = """
 """
 
 
+@pytest.mark.fast
 def test_what_is_set_in_the_block_is_part_of_the_block_and_the_rest_is_changed_around_it(tmp_path):
     found = space(tmp_path, variants=VARIANTS, design="{compare: [pre_ln, mixed, op]}")
     assert found.changes_of("mixed") == (("model.layers", 8), ("recipe.batch", 8))
@@ -38,11 +37,13 @@ def test_a_change_is_laid_over_the_space_as_an_option_of_the_command_line_would_
         assert (changed.model, changed.around, changed.data) == (asked.model, asked.around, asked.data)
 
 
+@pytest.mark.fast
 def test_a_variant_that_no_design_names_is_checked_all_the_same(tmp_path):
     with pytest.raises(InputError, match="unknown key 'bach' in recipe"):
         space(tmp_path, variants="{hot: {block: op, set: {recipe.bach: 2}}}")
 
 
+@pytest.mark.fast
 def test_a_search_from_a_variant_is_a_search_of_the_space_with_its_changes(tmp_path):
     search = "{search: {from: hot, objective: {eval_loss: min}, budget: {trials: 4}}}"
     judge = "{against: hot, metrics: {eval_loss: {margin: 1%}}}"

@@ -84,7 +84,6 @@ def test_reading_needs_no_lock(tmp_path):
         assert query(tmp_path, "SELECT count(*) FROM final").rows == ((6,),)
 
 
-@pytest.mark.fast
 def test_rows_are_on_the_disk_within_a_second(tmp_path, monkeypatch):
     synced = []
     real = os.fsync

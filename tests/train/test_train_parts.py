@@ -122,7 +122,6 @@ def test_state_that_moves_with_every_part_trains_another(regulated, trial, data,
     assert found != pytest.approx(expected, rel=CLOSE["float64"])
 
 
-@pytest.mark.fast
 def test_what_is_a_mean_over_tokens_or_of_parameters_is_exact(build, trial, data):
     batches, probed = Batches(data, batch=8), {"measure__probes": probe_names(), "recipe__batch": 8}
     expected = rows(run(build(dtype=torch.float64), trial(**probed), batches))
