@@ -14,7 +14,8 @@
     floor.py           the noise floor: how much differences vary, of edits or of the initialisation alone
     size_noise.py      noise that depends on size, and the error of sums over sizes
     scaling_law.py     a law of loss against training compute
-    ladder.py          two treatments over a ladder of sizes: speed-ups, their trend, the next size
+    ladder.py          two treatments over a ladder of sizes: speed-ups and their trend
+    next_size.py       the next size of a ladder: losses predicted, cost, and the chance of a verdict
     spread.py          standard deviations and their limits
     proportions.py     Wilson's interval
     bisection.py       the zero of an increasing function
@@ -25,7 +26,8 @@ Of SciPy only `special` is loaded (the distributions): the rest takes longer to 
 from ablate.statistics.adjust import benjamini_hochberg, holm
 from ablate.statistics.factorial import Analysis, AnovaLine, Estimate, analyse
 from ablate.statistics.floor import Floor, floor_of, floor_of_edits
-from ablate.statistics.ladder import NextSize, SpeedUp, Trend, next_size, speed_ups, trend
+from ablate.statistics.ladder import SpeedUp, Trend, speed_ups, trend
+from ablate.statistics.next_size import NextSize, next_size
 from ablate.statistics.paired import Paired, of_differences, paired
 from ablate.statistics.planning import (
     MOST_SEEDS,

@@ -18,15 +18,12 @@ variance of a mean, with h that of the law.
 
 The trend is of the ladder itself: where log g bends, it is the slope of the straight line nearest to it. It rests on
 L_A being right: a saturating law fitted as a power law tilts log g, and `curvature_p` of the law says so.
-
-The next size is predicted by the laws of both. Its verdict is that of the t-test of n seeds there, at the same level;
-the chance that it decides is over what the ladder leaves open: the true difference, and the noise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -85,7 +82,8 @@ class Trend:
     """The slope of log speed-up over log compute: the speed-up grows as C^slope, and shrinks where that is negative.
 
     `error` is its standard error with `df` degrees of freedom, `low` and `high` bound it at confidence `level`, and p
-    is two-sided, of a slope of 0. `n` are the seeds of the baseline and of the treatment at each size.
+    is two-sided, of a slope of 0. `n` are the seeds of the baseline and of the treatment at each size. `simulated` are
+    the |t| of simulated ladders without a trend, in ascending order.
     """
 
     slope: float
@@ -97,36 +95,11 @@ class Trend:
     df: float
     level: float
     method: Method
+    simulated: Floats = field(repr=False, compare=False)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextSize:
-    """What a further size would show: the losses of `n` seeds each, the speed-up there, and the chance of a verdict.
-
-    Bounds of the `baseline` and the `treatment` are for the mean loss of n seeds yet to run, those of the speed-up for
-    the true one. `decided` is the chance that the t-test of the n seeds finds a difference at 1 - `level`, and `better`
-    that it finds the treatment's loss lower. `cost` are the training FLOPs of all 2n runs. `df` are those of the
-    difference predicted.
-    """
-
-    compute: float
-    treatment_compute: float
-    cost: float
-    baseline: float
-    baseline_low: float
-    baseline_high: float
-    treatment: float
-    treatment_low: float
-    treatment_high: float
-    speed_up: float
-    low: float
-    high: float
-    decided: float
-    better: float
-    n: int
-    df: float
-    level: float
-    method: Method
+    def critical(self, level: float) -> float:
+        """Return the t that |slope| over its error is compared with, at another confidence level."""
+        return max(float(critical(self.simulated[:, None], level)[0]), float(stdtrit(self.df, (1 + level) / 2)))
 
 
 def speed_ups(
@@ -184,53 +157,7 @@ def trend(
         df=float(found.slope_df),
         level=level,
         method="simulated_t",
-    )
-
-
-def next_size(
-    baseline: SizeLadder,
-    treatment: SizeLadder,
-    *,
-    compute: float,
-    n: int,
-    treatment_compute: float | None = None,
-    paired: bool = True,
-    kind: Kind = "power",
-    level: float = 0.95,
-) -> NextSize:
-    """Predict a further size of this training compute, with n seeds of each treatment, and whether it would decide.
-
-    `treatment_compute` is that of the treatment, where it differs. ValueError as for `speed_ups`, for fewer than two
-    seeds, and for compute that is not above 0.
-    """
-    other_compute = compute if treatment_compute is None else treatment_compute
-    if n < 2:
-        raise ValueError(f"a verdict needs two seeds or more, got {n}")
-    if not (0 < compute < np.inf and 0 < other_compute < np.inf):
-        raise ValueError(f"a size needs training compute above 0, got {compute} and {other_compute}")
-    both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
-    found = predict(both, np.log(compute), np.log(other_compute), n, level=level, random=np.random.default_rng(0))
-    unscaled = np.exp if kind == "power" else np.asarray
-    values, low, high = (unscaled(one) for one in (found.losses, found.losses_low, found.losses_high))
-    return NextSize(
-        compute=compute,
-        treatment_compute=other_compute,
-        cost=n * (compute + other_compute),
-        baseline=float(values[0]),
-        baseline_low=float(low[0]),
-        baseline_high=float(high[0]),
-        treatment=float(values[1]),
-        treatment_low=float(low[1]),
-        treatment_high=float(high[1]),
-        speed_up=float(np.exp(found.log)),
-        low=float(np.exp(found.low)),
-        high=float(np.exp(found.high)),
-        decided=float(found.decided),
-        better=float(found.better),
-        n=n,
-        df=float(found.df),
-        level=level,
-        method="simulated_t",
+        simulated=found.slope_simulated,
     )
 
 
@@ -300,7 +227,7 @@ class Both:
         correlation = ((self.n - 1) * self.covariances / np.sqrt(v * w)).sum(axis=-1) / (self.n - 1).sum()
         return v, w, np.clip(correlation, -MOST, MOST)
 
-    def noise_at(self, x: float, other_x: float, drawn: _Drawn | None = None) -> _NoiseAt:
+    def noise_at(self, x: float, other_x: float, drawn: DrawnNoise | None = None) -> NoiseAt:
         """Return by the lines of noise the variances at a further size, of these seeds or of simulated ones."""
         v, w, c = (self.variances, self.other_variances, self.covariances) if drawn is None else drawn.covariance
 
@@ -310,11 +237,11 @@ class Both:
         of_baseline = at(v, self.n, self.x, x)
         of_treatment = at(v + w - 2 * c if self.paired else w, self.other_n, self.other_x, other_x)
         between = at(w, self.other_n, self.other_x, other_x) if self.paired else of_baseline + of_treatment
-        return _NoiseAt(losses=np.stack([of_baseline, of_treatment], axis=-1), difference=between)
+        return NoiseAt(losses=np.stack([of_baseline, of_treatment], axis=-1), difference=between)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _NoiseAt:
+class NoiseAt:
     """Variances of single seeds at a further size: of the losses of both treatments, and of their difference."""
 
     losses: Floats
@@ -345,7 +272,7 @@ def both_of(baseline: SizeLadder, treatment: SizeLadder, *, paired: bool, kind: 
                 f"the paired differences of size {i} are the same at every seed: nothing tells their noise"
             )
     both = moments(before, after, np.log(baseline.compute), np.log(treatment.compute), paired=paired, kind=kind)
-    for curve in _curves(both):
+    for curve in curves_of(both):
         falls(curve)
     return both
 
@@ -392,12 +319,13 @@ class Compared:
     slope_error: Floats
     slope_df: Floats
     slope_t: Floats
+    slope_simulated: Floats
     p: Floats
 
 
 def compare(both: Both, *, level: float, random: np.random.Generator, draws: int = DRAWS) -> Compared:
     """Compare as many pairs of ladders as there are in [...]; `speed_ups` and `trend` are of a single one."""
-    curve = _curves(both)[0]
+    curve = curves_of(both)[0]
     at_sizes = curve.value(both.x)
     target = at_sizes - both.other if both.paired else both.other
     log = curve.reach(target) - both.other_x
@@ -427,7 +355,7 @@ def compare(both: Both, *, level: float, random: np.random.Generator, draws: int
 
     own = both.weights(both.variances, both.other_variances, both.covariances)
     error, df = both.own_error(*sums(near, own, 0))
-    drawn = _drawn(both, random, draws)
+    drawn = drawn_noise(both, random, draws)
     p, q = sums(near, both.weights(*drawn.covariance), 1)
     t = drawn.sums(p, q) / both.error(p, q, *drawn.covariance)[0]
     least = np.maximum(critical(t, level), stdtrit(df, (1 + level) / 2))
@@ -445,105 +373,19 @@ def compare(both: Both, *, level: float, random: np.random.Generator, draws: int
     step = error[..., :-1] / fall
     return Compared(
         log=log,
-        low=_bound(kept, near, -step),
-        high=np.where(np.isfinite(log), _bound(kept, near, step), np.inf),
+        low=bound_from(kept, near, -step),
+        high=np.where(np.isfinite(log), bound_from(kept, near, step), np.inf),
         df=df[..., :-1],
         slope=slope,
         slope_error=error[..., -1],
         slope_df=df[..., -1],
         slope_t=least[..., -1],
+        slope_simulated=np.sort(np.abs(t[..., -1]), axis=-1),
         p=np.where(np.isfinite(slope), np.maximum((1 + reached) / (1 + draws), student), np.nan),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Predicted:
-    """Losses of both treatments [..., 2] at a further size, its log speed-up, and the chances of its verdict, [...]."""
-
-    losses: Floats
-    losses_low: Floats
-    losses_high: Floats
-    log: Floats
-    low: Floats
-    high: Floats
-    df: Floats
-    decided: Floats
-    better: Floats
-
-
-def predict(
-    both: Both, x: float, other_x: float, n: int, *, level: float, random: np.random.Generator, draws: int = DRAWS
-) -> Predicted:
-    """Predict a further size at log compute x and other_x of as many pairs of ladders as there are in [...]."""
-    curve, other_curve = _curves(both)
-    at, other_at = np.array([x]), np.array([other_x])
-    losses = np.concatenate([curve.value(at), other_curve.value(other_at)], axis=-1)
-    log = curve.reach(losses[..., 1:]) - other_at
-    near = np.clip(log, -FARTHEST, FARTHEST)
-
-    def tangents(of: Curve, place: Floats, wider: int) -> Floats:
-        found = tangents_of(both.kind, place - of.centre, of.b, of.size)
-        return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])
-
-    def sums(weights: tuple[Floats, Floats], wider: int, g: Floats = near) -> tuple[Floats, Floats]:
-        """Return the sums that are both losses, what the equation of the speed-up leaves, and the difference of losses.
-
-        The law of the treatment is of its own means, which are those of the baseline less the paired differences.
-        """
-        hat = hat_of(tangents(curve, both.x, wider), both.n * weights[0])
-        other_hat = hat_of(tangents(other_curve, both.other_x, wider), both.other_n * weights[0])
-        first = tangents(curve, at, wider) @ hat
-        second = tangents(other_curve, other_at, wider) @ other_hat
-        reached = tangents(curve, other_at + g, wider) @ hat
-        none = np.zeros_like(first)
-        if both.paired:
-            p, q = (first, second, reached - second, first - second), (none, -second, second, second)
-        else:
-            p, q = (first, none, reached, first), (none, second, -second, -second)
-        return np.concatenate(p, axis=-2), np.concatenate(q, axis=-2)
-
-    own = both.weights(both.variances, both.other_variances, both.covariances)
-    error, df = both.own_error(*sums(own, 0))
-
-    drawn = _drawn(both, random, draws)
-    p, q = sums(both.weights(*drawn.covariance), 1)
-    drawn_error, _ = both.error(p, q, *drawn.covariance)
-    apart = drawn.sums(p, q)
-    t = apart / drawn_error
-    least = np.maximum(critical(t, level), stdtrit(df, (1 + level) / 2))
-
-    # Losses yet to run have noise of their own, and the variance that the line gives them is itself drawn.
-    noise, drawn_noise = both.noise_at(x, other_x), both.noise_at(x, other_x, drawn)
-    yet = random.standard_normal((*both.means.shape[:-1], draws, 2)) * np.sqrt(noise.losses / n)[..., None, :]
-    ahead = (apart[..., :2] - yet) / np.sqrt(drawn_error[..., :2] ** 2 + drawn_noise.losses / n)
-    half = critical(ahead, level) * np.sqrt(error[..., :2] ** 2 + noise.losses / n)
-
-    def kept(g: Floats) -> Floats:
-        at_g, _ = both.own_error(*sums(own, 0, g))
-        room: Floats = least[..., 2:3] - np.abs(curve.value(other_at + g) - losses[..., 1:]) / at_g[..., 2:3]
-        return room
-
-    step = error[..., 2:3] / curve.fall(other_at + near)
-    true = (losses[..., 0] - losses[..., 1])[..., None] - t[..., 3] * error[..., 3, None]
-    variance = noise.difference[..., None] ** 2 / drawn_noise.difference
-    pairs_df = n - 1 if both.paired else 2 * (n - 1)
-    seen = true + random.standard_normal(true.shape) * np.sqrt(variance / n)
-    seen_error = np.sqrt(variance * random.chisquare(pairs_df, true.shape) / pairs_df / n)
-    least_seen = stdtrit(pairs_df, (1 + level) / 2)
-    return Predicted(
-        losses=losses,
-        losses_low=losses - half,
-        losses_high=losses + half,
-        log=log[..., 0],
-        low=_bound(kept, near, -step)[..., 0],
-        high=np.where(np.isfinite(log), _bound(kept, near, step), np.inf)[..., 0],
-        df=df[..., 3],
-        decided=(np.abs(seen) > least_seen * seen_error).mean(axis=-1),
-        better=(seen > least_seen * seen_error).mean(axis=-1),
-    )
-
-
-def _curves(both: Both) -> tuple[Curve, Curve]:
+def curves_of(both: Both) -> tuple[Curve, Curve]:
     """Fit the laws of the baseline and of the treatment."""
     weights, _ = both.weights(both.variances, both.other_variances, both.covariances)
     return (
@@ -560,7 +402,7 @@ def _slope_weights(weights: Floats, x: Floats) -> Floats:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Drawn:
+class DrawnNoise:
     """Simulated deviations of means and of what stands beside them [..., draws, sizes], and their covariances."""
 
     means: Floats
@@ -568,19 +410,20 @@ class _Drawn:
     covariance: tuple[Floats, Floats, Floats]
 
     def sums(self, p: Floats, q: Floats) -> Floats:
+        """Return the sums p·means + q·other of each draw, [..., draws, sums]."""
         found: Floats = (p * self.means[..., None, :] + q * self.other[..., None, :]).sum(axis=-1)
         return found
 
 
-def _drawn(both: Both, random: np.random.Generator, draws: int) -> _Drawn:
+def drawn_noise(both: Both, random: np.random.Generator, draws: int) -> DrawnNoise:
     """Simulate ladders about the lines of noise."""
     noise = simulated(both.n, both.other_n, paired=both.paired, random=random, shape=(*both.means.shape[:-1], draws))
     v, w, r = both.lines()
     means, other, *covariance = noise.correlated(np.sqrt(v), np.sqrt(w), r)
-    return _Drawn(means=means, other=other, covariance=(covariance[0], covariance[1], covariance[2]))
+    return DrawnNoise(means=means, other=other, covariance=(covariance[0], covariance[1], covariance[2]))
 
 
-def _bound(kept: Callable[[Floats], Floats], start: Floats, step: Floats) -> Floats:
+def bound_from(kept: Callable[[Floats], Floats], start: Floats, step: Floats) -> Floats:
     """Return how far from `start`, by steps of that sign, nothing is refused; infinite beyond `FARTHEST`."""
     side = np.sign(step)
     inside, outside = np.zeros_like(start), np.maximum(np.abs(step), 1e-12)

@@ -11,7 +11,8 @@ from scipy.special import stdtrit
 
 from ablate import statistics
 from ablate.statistics import SizeLadder
-from ablate.statistics.ladder import compare, moments, predict
+from ablate.statistics.ladder import compare, moments
+from ablate.statistics.next_size import predict
 from ablate.statistics.size_noise import noise_line, satterthwaite
 
 COMPUTE = (1e15, 1.6e16, 2.5e17, 4e18)
