@@ -18,7 +18,7 @@ from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seed
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models, TokenisedText
 from ablate.plan.pairing import check_losses, unpaired_notes, with_pairing
-from ablate.plan.plan import Comparison, Factors, Plan, Variant
+from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
 from ablate.plan.proposals import search_notes
 from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, fields_of
@@ -69,7 +69,7 @@ def build_plan(
         for variant, group in zip(variants, folded.values(), strict=True)
         for fitted in group
     }
-    baseline = of[next(iter(space.fair.terms)), space.judge.against]
+    baseline = of[next(iter(space.fair.terms)), layout.baseline or space.judge.against]
     noise = _noise(space, models, baseline)
     seeds = known.seeds or space.seeds
     tried, trials = _tuning(variants, models)
@@ -78,12 +78,12 @@ def build_plan(
     trials += models.trials(ready, seeds, split)
     if noise is not None and baseline in ready:
         trials += models.trials([baseline, noise], _noise_seeds(space), split)
+    factors, ladders = tuple(_factors(layout, of, space)), tuple(_ladders(layout, of, space))
     known_variants = {variant.id: variant for variant in variants}
     comparisons = tuple(
-        with_pairing(comparison, known_variants, models)
+        with_pairing(comparison, known_variants, models, ladders)
         for comparison in _comparisons(layout, of, space, baseline, noise)
     )
-    factors = tuple(_factors(layout, of, space))
     check_losses(variants, baseline, models, problems)
     _check_claims(comparisons, variants, space, problems)
     problems.raise_if_any()
@@ -114,6 +114,7 @@ def build_plan(
         looks=space.auto.looks if space.auto is not None else (),
         factors=factors,
         tried=tuple(tried),
+        ladders=ladders,
     )
 
 
@@ -221,7 +222,7 @@ def _check_reference(space: Space, problems: Problems) -> None:
 def _with_baseline(layout: Layout, space: Space) -> tuple[DesignArm, ...]:
     """Return the design's arms, with the block they are judged against if it is not one of them."""
     named = {arm.name for arm in layout.arms}
-    against = space.judge.against
+    against = layout.baseline or space.judge.against
     return layout.arms if against in named else (arm_of(space, against), *layout.arms)
 
 
@@ -336,3 +337,14 @@ def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, 
         for terms in space.fair.terms:
             runs = tuple((of[terms, name].id, levels) for name, levels in layout.factors.runs)
             yield terms, replace(layout.factors, runs=runs)
+
+
+def _ladders(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, PlannedLadder]]:
+    """Yield the ladder of the design under each set of terms, with its steps by variant."""
+    if layout.ladder is not None:
+        for terms in space.fair.terms:
+            steps = tuple(
+                replace(step, variants=tuple((name, of[terms, arm].id) for name, arm in step.variants))
+                for step in layout.ladder.steps
+            )
+            yield terms, replace(layout.ladder, steps=steps)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ablate.plan.models import Models
-from ablate.plan.plan import Comparison, Factors, Variant
+from ablate.plan.plan import Comparison, Factors, PlannedLadder, Variant
 from ablate.plan.setting import Setting
 from ablate.source.problems import Problems
 from ablate.space.metrics import BITS, NATS
@@ -32,12 +32,25 @@ def unpaired_by(before: Setting, after: Setting, models: Models) -> tuple[str, .
     return tuple(address for address, different in differs.items() if different)
 
 
-def with_pairing(comparison: Comparison, variants: Mapping[str, Variant], models: Models) -> Comparison:
-    """Return a comparison of two variants with what keeps them from seeing the same batches."""
+def with_pairing(
+    comparison: Comparison,
+    variants: Mapping[str, Variant],
+    models: Models,
+    ladders: Sequence[tuple[str, PlannedLadder]] = (),
+) -> Comparison:
+    """Return a comparison of two variants, or over sizes, with what keeps them from seeing the same batches."""
+    if comparison.kind == "trend":
+        ladder = dict(ladders)[comparison.terms]
+        differ: dict[str, None] = {}
+        for step in ladder.steps:
+            of = dict(step.variants)
+            before, after = variants[of[ladder.baseline]], variants[of[ladder.treatment_of(comparison.change)]]
+            differ |= dict.fromkeys(unpaired_by(before.setting, after.setting, models))
+        return replace(comparison, unpaired=tuple(differ))
     if not (comparison.before in variants and comparison.after in variants):
         return comparison
-    before, after = variants[comparison.before].setting, variants[comparison.after].setting
-    return replace(comparison, unpaired=unpaired_by(before, after, models))
+    settings = variants[comparison.before].setting, variants[comparison.after].setting
+    return replace(comparison, unpaired=unpaired_by(*settings, models))
 
 
 def unpaired_notes(
@@ -49,7 +62,7 @@ def unpaired_notes(
     """Describe, for each reason, which comparisons are not paired by seed, and which factorials mix batches."""
     reasons: dict[tuple[str, ...], list[str]] = {}
     for comparison in comparisons:
-        if comparison.unpaired:
+        if comparison.unpaired and comparison.before:
             between = f"{variants[comparison.before].name} and {variants[comparison.after].name}"
             reasons.setdefault(comparison.unpaired, []).append(between)
     for addresses, names in reasons.items():

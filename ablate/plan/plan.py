@@ -58,9 +58,10 @@ class Comparison:
     """A comparison of the design: what does `change` do, from variant `before` to variant `after` (ids)?
 
     `kind` is `edit` (one edit), `baseline` (against the judge's baseline), `noise` (the baseline against itself with
-    another initialisation: nothing changes, so any difference is noise), or, in a factorial, `main` or `interaction`.
-    The last two, and the interactions of other designs, are not differences of two variants: `weights` has the weight
-    of each variant in a sum, and `before` and `after` are empty. `terms` names the terms of fairness. `unpaired` are
+    another initialisation: nothing changes, so any difference is noise), in a factorial `main` or `interaction`, or in
+    a ladder `trend` (of a treatment's speed-up over sizes). The last three, and the interactions of other designs, are
+    not differences of two variants: `weights` has the weight of each variant in a sum, and `before` and `after` are
+    empty. `terms` names the terms of fairness. `unpaired` are
     the addresses that keep the two variants from seeing the same batches at one seed (see `plan/pairing.py`).
 
     The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. The interaction
@@ -88,6 +89,10 @@ class Alias:
     term: tuple[str, ...]
     other: tuple[str, ...]
     times: float
+
+
+OVER = "over sizes"
+"""Ends the name of a treatment's trend over the sizes of a ladder."""
 
 
 Scale: TypeAlias = Literal["linear", "log", "nominal"]
@@ -133,6 +138,37 @@ class Factors:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LadderStep:
+    """One size of a ladder in words, and the variant (by id) that each treatment is there."""
+
+    size: str
+    variants: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedLadder:
+    """The `treatments` of a ladder and its `baseline` at each step, from the least training compute to the most.
+
+    `law` is fitted to the baseline's losses. `next` is a size that is not trained, in words, and `next_compute` the
+    training FLOPs of each treatment there; empty where none is given.
+    """
+
+    baseline: str
+    treatments: tuple[str, ...]
+    law: Literal["power", "saturating"]
+    steps: tuple[LadderStep, ...]
+    next: str = ""
+    next_compute: tuple[tuple[str, float], ...] = ()
+
+    def treatment_of(self, change: str) -> str:
+        """Return the treatment whose trend a comparison is, by the comparison's name: `op over sizes`."""
+        return change.removesuffix(f" {OVER}")
+
+    def __repr__(self) -> str:
+        return f"<PlannedLadder: {', '.join(self.treatments)} against {self.baseline} at {len(self.steps)} sizes>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class KeptProposal:
     """Proposal number `k` of a search: derivation `derivation` of its grammar, which is `variant`.
 
@@ -155,7 +191,8 @@ class Plan:
     `proposals` are those of a search; while more trials may follow (a search, seeds that are added, settings that are
     tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds of the interim analyses,
     after each of which more may be added (none: the seeds are fixed). `factors` are a factorial's, by the name of their
-    terms. `tried` are the values that tuning trials try, by trial id; one trial may try several equivalent settings.
+    terms, and `ladders` a ladder's. `tried` are the values that tuning trials try, by trial id; one trial may try
+    several equivalent settings.
     """
 
     space: str
@@ -172,6 +209,7 @@ class Plan:
     looks: tuple[int, ...] = ()
     factors: tuple[tuple[str, Factors], ...] = ()
     tried: tuple[tuple[str, tuple[tuple[str, Plain], ...]], ...] = ()
+    ladders: tuple[tuple[str, PlannedLadder], ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.variants)} variants, {len(self.seeds)} seeds, {len(self.trials)} trials"

@@ -13,6 +13,7 @@ and judges nothing: `ablate.verdict` does.
     effect_columns.py     the columns of every table of comparisons
     effect_tables.py      tables of effects: of edits, of a factorial, its analysis of variance
     verdict_tables.py     verdicts as tables, and as Markdown by themselves
+    size_comparisons.py   a ladder in words and in tables: what a treatment saves, size by size
     noise_floor.py        the differences that a plan can detect above the noise
     fairness.py           what was unequal, declared or not
     footnotes.py          what the numbers of the screen mean

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.report import expected, wording
+from ablate.report import expected, size_comparisons, wording
 from ablate.report.comparisons import once, subject
 from ablate.report.document import Lead, Statement, Statements, StyledText, Words, plain
 from ablate.verdict.summary import Effect, Summary
@@ -19,6 +19,9 @@ def answers(summary: Summary) -> Lead | Statements:
 def sentences(summary: Summary) -> Iterator[Statement]:
     """Yield each sentence with its mark."""
     edits = once([*summary.comparisons("edit"), *summary.comparisons("main")])
+    for effects in once(summary.comparisons("trend")):
+        yield Statement(_answer(subject(effects[0], summary), effects, summary))
+    yield from size_comparisons.statements(summary)
     for effects in edits:
         yield Statement(_answer(subject(effects[0], summary), effects, summary))
     yield from _interactions(summary)

@@ -25,6 +25,7 @@ KINDS = {
     "edit": ("Edits", "edit"),
     "main": ("Edits", "edit"),
     "interaction": ("Interactions", "edits"),
+    "trend": ("Over sizes", "treatment"),
 }
 """The title of the table of a kind of comparison, and the heading of its first column."""
 
@@ -32,6 +33,8 @@ KINDS = {
 def title_of(kind: str, summary: Summary) -> str:
     """Return the title of the table of a kind of comparison."""
     varied = any(factors.varied for _, factors in summary.factors)
+    if kind == "edit" and summary.ladders:
+        return "At each size"
     if kind == "main" and varied:
         return "Edits and factors" if any(factors.edits for _, factors in summary.factors) else "Factors"
     return KINDS[kind][0]
@@ -40,6 +43,10 @@ def title_of(kind: str, summary: Summary) -> str:
 def described(kind: str, summary: Summary) -> str:
     """Return the meaning of the differences in the table of a kind of comparison."""
     varied = any(factors.varied for _, factors in summary.factors)
+    if kind == "trend":
+        return "the factor by which the speed-up grows for ten times the training compute; better: it grows"
+    if kind == "edit" and summary.ladders:
+        return f"each treatment against {summary.ladders[0].baseline} at the same size"
     if kind == "interaction":
         return f"what {'two of them' if varied else 'edits'} do together beyond what each does alone"
     if kind == "main":

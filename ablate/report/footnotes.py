@@ -242,7 +242,8 @@ def _verdicts(summary: Summary) -> Iterator[str]:
     share, level = percent(1 - summary.confidence), p_below(summary)
     page = summary.family == "page"
     where = "of the page, all metrics together" if page else "on each metric"
-    counted = f"Holm's correction over the {summary.tests} distinct comparisons {where}"
+    most = "up to " if summary.ladders and summary.family == "metric" else "the "  # a trend is of a loss
+    counted = f"Holm's correction over {most}{summary.tests} distinct comparisons {where}"
     corrected = [counted] if summary.tests > 1 else []
     corrected += ["correction for interim analyses"] if summary.looks else []
     after = f" after {' and '.join(corrected)}" if corrected else f", one comparison {where}"
@@ -330,7 +331,12 @@ def _level_of_one(summary: Summary) -> str:
 def _auto(summary: Summary) -> Iterator[str]:
     """Yield what else can decide: adding seeds until everything is decided."""
     left = dict.fromkeys(judgement.left for judgement in summary.judgements if judgement.left > 0)
-    if left and not summary.elsewhere:
+    if left and summary.ladders:
+        yield (
+            f"undecided: more seeds at each size decide more; of the {percent(1 - summary.confidence)}, "
+            f"{listed([percent(level) for level in left])} is left for judging again with them"
+        )
+    elif left and not summary.elsewhere:
         yield (
             "undecided: `seeds: auto` adds seeds until everything is decided; of the "
             f"{percent(1 - summary.confidence)}, {listed([percent(level) for level in left])} is left for that, or all "

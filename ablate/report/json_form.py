@@ -31,8 +31,9 @@ def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> 
     for arm, described in zip(summary.arms, content["arms"], strict=True):
         described["missing"] = [{"seed": seed, "why": why} for seed, why in arm.missing]
         described["success"] = arm.success(summary.confidence)
-    if not content["expectations"]:
-        del content["expectations"]
+    for name in ("expectations", "ladders"):  # what only some spaces have
+        if not content[name]:
+            del content[name]
     for claim, described in zip(summary.expectations, content.get("expectations", ()), strict=True):
         described["outcome"] = claim.outcome
     content["factors"] = [[terms, _factors(factors)] for terms, factors in summary.factors]

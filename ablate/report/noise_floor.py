@@ -31,7 +31,7 @@ def floor_lines(
     seeds. `means` are the baseline's, for margins that are shares of them. A metric without a floor is named in a line
     that says how to get one.
     """
-    tests = max(1, family_size(plan, metrics=len(rules.metrics) if rules.family == "page" else 1))
+    tests = max(1, family_size(plan, rules.metrics, page=rules.family == "page"))
     alpha, several = 1 - rules.confidence, bool(plan.looks)
     levels = {name: alpha * account.get(name, FIRST).share(looks=several) / tests for name in rules.metrics}
     yield from _judged_again(plan, rules, account)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from ablate.report import expected, footnotes, markdown_renderer, wording
+from ablate.report import expected, footnotes, markdown_renderer, size_comparisons, wording
 from ablate.report.document import BulletList, Grid, Prose, ReportDocument, Section, TableOf
 from ablate.report.effect_columns import cells, headings
 from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described, title_of
@@ -48,6 +48,7 @@ def tables_of(summary: Summary) -> Iterator[Grid]:
     for (kind, terms), group in groupby(_in_order(summary), key=lambda effect: (effect.kind, effect.terms)):
         under = f", {terms}" if several and terms else ""
         yield _grid(_title(kind, summary) + under, heading, [cells(EFFECT, effect) for effect in group])
+    yield from size_comparisons.tables(summary)
     for terms, lines in anovas(summary).items():
         under = f", {terms}" if several and terms else ""
         rows: list[tuple[str, ...]] = [(line.metric, *anova_row(line)) for line in lines]

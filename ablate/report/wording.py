@@ -124,6 +124,8 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
         return f"n = {n}"
     if effect.estimate == 0 and not effect.ranked:
         return "no difference"
+    if effect.kind == "trend":
+        return "more seeds or sizes"
     return "more seeds will not help" if effect.method == "repeated" else too_many
 
 
@@ -133,6 +135,8 @@ def phrase(effect: Effect, metric: Metric) -> str:
     For an interaction: `together they lower eval loss by 0.02 [0.01, 0.03] beyond what each does alone (better)`.
     """
     name, together = spoken(metric.name), effect.kind == "interaction"
+    if effect.kind == "trend":
+        return f"{name}: {trend(effect)}"
     if effect.verdict == "undecided":
         return f"{name} undecided ({_undecided(effect, 'about {} more seed', f'over {_most_seeds()} seeds needed')})"
     if effect.verdict == "equivalent":
@@ -155,6 +159,16 @@ def phrase(effect: Effect, metric: Metric) -> str:
     if together:
         return f"together they {verb} {name} by {size} beyond what each does alone ({effect.verdict})"
     return f"{verb}s {name} by {size} ({effect.verdict})"
+
+
+def trend(effect: Effect) -> str:
+    """Return the trend of a speed-up: `the speed-up grows ×1.12 [1.03, 1.22] for ten times the compute (better)`."""
+    if effect.estimate is None:
+        return "the trend of the speed-up is not estimable"
+    size = f"{difference(effect)} for ten times the compute"
+    if effect.verdict in ("better", "worse"):
+        return f"the speed-up {'grows' if effect.estimate > 0 else 'shrinks'}, {size} ({effect.verdict})"
+    return f"whether the speed-up grows or shrinks is {effect.verdict}, {size}"
 
 
 def noise(effect: Effect, metric: Metric) -> str:

@@ -162,4 +162,4 @@ def document(summary: Summary, plan: Plan) -> dict[str, Any]:
         "anova": [asdict(line) for line in summary.anova],
         "front": list(summary.front),
         "sentences": against_baseline(summary),
-    }
+    } | ({"ladders": [asdict(one) for one in summary.ladders]} if summary.ladders else {})

@@ -1,7 +1,7 @@
 """Space: a question about blocks, read and checked as a whole.
 
     documents.py    the sections of a space, as frozen documents
-    design.py       the designs: compare, path, leave_one_out, search
+    design.py       the designs: compare, path, leave_one_out, ladder, search
     metrics.py      the metrics that can be measured and judged
     layers.py       grammar, file, profile and --set, laid over one another
     origin.py       where each value was written: grammar, file, profile or option
@@ -24,6 +24,8 @@
     variants.py     named treatments: a block, and what is changed around it
     vary.py         factors with several levels: an address and a list of values
     vary_checks.py  checks of these values against the space
+    ladder.py       the sizes of a ladder: what each changes in model and recipe
+    size_checks.py  checks of these sizes against the space
     changed.py      a space with values changed at some of its addresses
     dotted.py       dotted keys: their words, each at its place
     constraints.py  constraints that a space lets through with a warning

@@ -8,6 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from ablate.space.choice import Choice
 from ablate.space.documents import PERCENT, Count, Document, Positive, Share, as_tuple
+from ablate.space.ladder import LadderSizes
 from ablate.space.vary import Vary
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
@@ -92,6 +93,18 @@ class DOptimal(Document):
     split: Split = ()
     runs: Count
     interactions: Interactions = "none"
+
+
+class SizeLadderDesign(Document):
+    """Treatments at each of several sizes: how the loss of each falls with training compute, the compute that one saves
+    over the baseline, and whether that grows with size.
+
+    `law` is what is fitted to the losses of the baseline: a power law, or one that ends at an irreducible loss.
+    """
+
+    compare: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=2)]
+    law: Literal["power", "saturating"] = "power"
+    sizes: LadderSizes = LadderSizes()
 
 
 Goal = Literal["min", "max"]
@@ -229,6 +242,7 @@ class Design(Document):
     fractional: Fractional | None = None
     plackett_burman: PlackettBurman | None = None
     d_optimal: DOptimal | None = None
+    ladder: SizeLadderDesign | None = None
     search: Search | None = None
 
     @property
@@ -242,10 +256,17 @@ class Design(Document):
         return self.factorial.vary if self.factorial is not None else Vary()
 
     @property
+    def sizes(self) -> LadderSizes:
+        """The sizes of its ladder."""
+        return self.ladder.sizes if self.ladder is not None else LadderSizes()
+
+    @property
     def blocks(self) -> tuple[str, ...]:
         """The names of the blocks that it compares."""
         if self.compare is not None:
             return self.compare
+        if self.ladder is not None:
+            return tuple(dict.fromkeys(self.ladder.compare))
         if self.search is not None:
             return (self.search.from_,)
         ends = self.ends

@@ -24,6 +24,7 @@ from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.search import check_beside
 from ablate.space.sections import Sections
+from ablate.space.size_checks import check_ladder
 from ablate.space.space import Space
 from ablate.space.streamed import streamed
 from ablate.space.variants import choices_of
@@ -62,6 +63,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     if space is not None and not len(problems):
         check_changes(space, problems)
         check_vary(space, problems)
+        check_ladder(space, problems)
     problems.raise_if_any()
     assert space is not None
     return _searched_from_variant(space)

@@ -24,6 +24,8 @@ SITES_SOURCE = "App. G, arXiv:2405.19279"
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 """The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
+LOSSES = (NATS, BITS, "train_loss")
+"""The metrics whose fall with training compute a law describes."""
 MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
 """Metrics of the clock: they depend on the machine and its load."""
 AT_THE_END = frozenset({NATS, BITS, "perplexity", "train_loss", "gradient_norm", *MEASURED_IN_TIME})

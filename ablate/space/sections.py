@@ -24,6 +24,7 @@ from ablate.space.design import Design
 from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms, Tune
 from ablate.space.fairness import check_fairness
+from ablate.space.ladder import LadderSizes, read_sizes, without_sizes
 from ablate.space.layers import lay_on_space
 from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import askable_probes, judgeable
@@ -267,6 +268,7 @@ class Sections:
         if not isinstance(located, Mapping):
             return self._section("design", Design)
         plain, vary = self._vary(located)
+        plain, sizes = self._sizes(plain)
         sampler = None
         if isinstance(search, Mapping):
             plain = overlay(
@@ -274,7 +276,7 @@ class Sections:
             )
             sampler = self._chosen(search, SamplerSpec, "design.search.sampler", "sampler")
         design = validate(Design, self._opened("design", plain.entries), self.problems, "design", HINTS)
-        if design is None or vary is None:
+        if design is None or vary is None or sizes is None:
             return None
         if len(located.entries) != 1:
             notes = (f"one of: {', '.join(Design.model_fields)}",)
@@ -282,6 +284,8 @@ class Sections:
             return None
         if design.factorial is not None:
             return design.model_copy(update={"factorial": design.factorial.model_copy(update={"vary": vary})})
+        if design.ladder is not None:
+            return design.model_copy(update={"ladder": design.ladder.model_copy(update={"sizes": sizes})})
         if design.search is None:
             return design
         if sampler is None:
@@ -308,6 +312,14 @@ class Sections:
                 body = fill_end(body)
             entries.append((key, body))
         return Mapping(tuple(entries), located.span), found
+
+    def _sizes(self, located: Mapping) -> tuple[Mapping, LadderSizes | None]:
+        """Return the design without the sizes of its ladder, and these; None after a mistake, which is noted."""
+        ladder = located.get("ladder")
+        if not isinstance(ladder, Mapping):
+            return located, LadderSizes()
+        entries = ((key, without_sizes(ladder) if body is ladder else body) for key, body in located.entries)
+        return Mapping(tuple(entries), located.span), read_sizes(ladder, self.problems)
 
     def seeds(self) -> tuple[tuple[int, ...] | None, Auto | None]:
         """Read the seeds; with `auto`, or a mapping with its looks, the seeds of the first look, and the looks."""

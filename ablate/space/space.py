@@ -115,7 +115,8 @@ class Space:
     def written_changes(self, changes: Changes) -> tuple[Change, ...]:
         """Return changes as they are written in the space."""
         declared = (change for variant in self.variants.values() for change in variant.changes)
-        known = {(change.address, change.value): change for change in (*declared, *self.design.vary.changes)}
+        around = (*self.design.vary.changes, *self.design.sizes.changes)
+        known = {(change.address, change.value): change for change in (*declared, *around)}
         return tuple(known[change] for change in changes)
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:

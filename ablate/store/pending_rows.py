@@ -28,6 +28,7 @@ OF_PLANS = (
     "plan_proposals",
     "plan_definitions",
     "judged",
+    "sizes",
     "questions",
 )
 """The tables that are filled from plans and their results."""
@@ -233,6 +234,7 @@ def _plan_rows(spaces: Iterable[str], journal: Journal) -> dict[str, Rows]:
             for name, of_plan in _rows_of_plan(*kept, head).items():
                 rows[name] += of_plan
             rows["judged"] += [] if verdict is None else verdicts.rows(verdict, current=current)
+            rows["sizes"] += [] if verdict is None else verdicts.size_rows(verdict, current=current)
     return rows
 
 

@@ -80,6 +80,7 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
         "proposals": [_proposal(proposal) for proposal in plan.proposals],
         "open": plan.open,
         **_given(looks=list(plan.looks), factors=[[terms, _factors(factors)] for terms, factors in plan.factors]),
+        **_given(ladders=[[terms, asdict(ladder)] for terms, ladder in plan.ladders]),
         "source": documents.source,
         "resolved": dict(documents.resolved),
         "definitions": [asdict(definition) for definition in documents.definitions],

@@ -91,7 +91,7 @@ CREATE TABLE plan_comparisons (
     space VARCHAR NOT NULL,  -- Name of the space
     plan VARCHAR NOT NULL,  -- The plan: see plans
     position INTEGER NOT NULL,  -- Order in the plan, from 1
-    kind VARCHAR,  -- edit (one edit, against the variant before it), baseline (against the baseline), noise (the baseline against itself with another initialisation), or main or interaction (effects over several variants)
+    kind VARCHAR,  -- edit (one edit, against the variant before it), baseline (against the baseline), noise (the baseline against itself with another initialisation), or main, interaction or trend (effects over several variants; a trend is of a speed-up over sizes)
     change VARCHAR,  -- Name of the change; for an edit the name of the factor
     detail VARCHAR,  -- What changes, field by field
     before_id VARCHAR,  -- variant_id before; empty for an effect over several variants
@@ -106,7 +106,7 @@ CREATE TABLE judged (
     plan VARCHAR NOT NULL,  -- The plan: see plans
     current BOOLEAN NOT NULL,  -- Whether it is the current plan of its space
     position INTEGER NOT NULL,  -- Order among the verdicts of the plan, from 1
-    kind VARCHAR NOT NULL,  -- edit, baseline, noise (which is never judged), main or interaction: as comparisons.kind
+    kind VARCHAR NOT NULL,  -- edit, baseline, noise (which is never judged), main, interaction or trend: as comparisons.kind
     change VARCHAR NOT NULL,  -- What changes: for an edit or a main effect the name of the edit
     terms VARCHAR,  -- The terms of fairness it is made under; empty where the space declares only one set
     metric VARCHAR NOT NULL,  -- The metric judged
@@ -114,7 +114,7 @@ CREATE TABLE judged (
     after_id VARCHAR,  -- variant_id after; empty for an effect over several variants
     n BIGINT,  -- Number of pairs of seeds; for an effect over several variants, of seeds
     verdict VARCHAR,  -- better, worse, better_by_rank, worse_by_rank (where a side has a diverged run: by ranks over all seeds), equivalent, undecided or diverged; for noise, which is never judged, undecided
-    estimate DOUBLE,  -- Mean of after minus before on that scale: a difference, or on the log scale the logarithm of a ratio
+    estimate DOUBLE,  -- Mean of after minus before on that scale: a difference, or on the log scale the logarithm of a ratio. For a trend the logarithm of the factor by which a speed-up grows for ten times the training compute
     low DOUBLE,  -- Lower end of its interval at that confidence, not adjusted for the number of comparisons; infinite where n is too small to bound it
     high DOUBLE,  -- Upper end of its interval
     adjusted_low DOUBLE,  -- Lower end of the interval that agrees with the verdict: adjusted for the number of comparisons as its p is; NULL for judgements of versions that did not record it
@@ -126,7 +126,7 @@ CREATE TABLE judged (
     q DOUBLE,  -- p adjusted by Benjamini and Hochberg over the family
     p_equivalent DOUBLE,  -- Larger p of the two one-sided tests against the margin; NULL without a margin
     p_equivalent_adjusted DOUBLE,  -- p_equivalent adjusted by Holm over the family
-    method VARCHAR,  -- Method of the interval and p: student, sign_flip, sign, repeated (at the level of one of several looks), pooled (with what the effects of a factorial leave unexplained at one seed) or worst_rank (p by ranks over all seeds, a diverged run ranked worse than any number; the interval is of the other runs)
+    method VARCHAR,  -- Method of the interval and p: student, sign_flip, sign, repeated (at the level of one of several looks), pooled (with what the effects of a factorial leave unexplained at one seed) or worst_rank (p by ranks over all seeds, a diverged run ranked worse than any number; the interval is of the other runs), welch (two samples that are not paired) or simulated_t (t of a trend over sizes, against that of simulated ladders)
     df DOUBLE,  -- Its degrees of freedom
     scale VARCHAR,  -- linear or log
     margin DOUBLE,  -- Equivalence margin on that scale; NULL for none
@@ -139,6 +139,38 @@ CREATE TABLE judged (
     better VARCHAR,  -- Which direction of the metric is better: lower or higher
     confidence DOUBLE,  -- Confidence of the interval; the probability that any verdict ever given of the family is false is at most one minus it
     seeds BIGINT,  -- Number of seeds that were analysed
+);
+
+-- What a treatment of a ladder saves in training compute, size by size: one row for each treatment, loss and size, in order of compute. The last is a further size that was not trained, with what the laws predict. The trend over sizes is in effects, kind trend
+CREATE TABLE sizes (
+    space VARCHAR NOT NULL,  -- Name of the space
+    plan VARCHAR NOT NULL,  -- The plan: see plans
+    current BOOLEAN NOT NULL,  -- Whether it is the current plan of its space
+    position INTEGER NOT NULL,  -- Order among the sizes of the plan, from 1
+    terms VARCHAR,  -- The terms of fairness; empty where the space declares only one set
+    metric VARCHAR NOT NULL,  -- The loss
+    treatment VARCHAR NOT NULL,  -- Name of the treatment
+    baseline VARCHAR NOT NULL,  -- Name of what it is compared with
+    size VARCHAR NOT NULL,  -- The size, as it differs from the space; next where it was not given
+    trained BOOLEAN NOT NULL,  -- Whether it was trained; else its losses are those of the laws
+    before_id VARCHAR,  -- variant_id of the baseline at this size; empty for a size that was not trained
+    after_id VARCHAR,  -- variant_id of the treatment at this size
+    baseline_compute DOUBLE,  -- Training FLOPs of the baseline: those on one sequence, times batch, times steps
+    compute DOUBLE,  -- Training FLOPs of the treatment
+    baseline_loss DOUBLE,  -- Mean loss of the baseline over n seeds; geometric under a power law
+    loss DOUBLE,  -- Mean loss of the treatment
+    speed_up DOUBLE,  -- Factor by which the baseline would need more compute to reach the loss of the treatment, by the baseline's law
+    low DOUBLE,  -- Lower end of its interval at the confidence of the space, not adjusted for the number of comparisons
+    high DOUBLE,  -- Upper end of that interval
+    extrapolated BOOLEAN,  -- Whether the law is read beyond the sizes that it was fitted to
+    n BIGINT,  -- Number of seeds
+    cost DOUBLE,  -- For a size that was not trained: training FLOPs of n seeds of both
+    decided DOUBLE,  -- For such a size: chance that the losses would be found different
+    better DOUBLE,  -- For such a size: chance that the loss of the treatment would be found lower
+    law VARCHAR,  -- power (L = a·C^-b) or saturating (L = E + a·C^-b)
+    exponent DOUBLE,  -- b of the baseline's law
+    exponent_low DOUBLE,  -- Lower end of its interval
+    exponent_high DOUBLE,  -- Upper end of its interval
 );
 
 -- Questions over time: one row for each judgement of each question, at whatever seeds. A question is defined by what it asks (comparisons, variants as they are trained, metrics and their scales), a judgement by seeds, results, margins and evaluation

@@ -86,6 +86,18 @@ def rows(document: Mapping[str, Any], *, current: bool) -> list[tuple[Any, ...]]
     ]
 
 
+def size_rows(document: Mapping[str, Any], *, current: bool) -> list[tuple[Any, ...]]:
+    """Return the rows of the table `sizes` for a plan: none where it has no ladder."""
+    table, whole = TABLES["sizes"], {"space": document["space"], "plan": plan_of(document), "current": current}
+    every = [(ladder, size) for ladder in document.get("ladders", ()) for size in ladder["sizes"]]
+    rows = []
+    for position, (ladder, size) in enumerate(every, 1):
+        of_both = {**ladder, **size, "before_id": size["before"], "after_id": size["after"]}
+        known = {name: _number(of_both.get(name)) for name in table.names}
+        rows.append(table.row({**known, **whole, "position": position}))
+    return rows
+
+
 def _number(value: Any) -> Any:
     """Convert NaN and infinities, which a line holds as text."""
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else value

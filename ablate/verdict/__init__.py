@@ -11,6 +11,7 @@ number that it is missing from.
     margins.py            equivalence margins as numbers on a metric's scale
     hypothesis_test.py    the test of one contrast: of two variants, or of a weighted sum
     factorial.py          the effects of a factorial's edits on one metric
+    ladder.py             speed-ups over the sizes of a ladder, and their trend as a test
     multiplicity.py       correction for multiple comparisons: Holm, Benjamini and Hochberg
     adjusted_interval.py  the interval that agrees with a verdict
     interim.py            all contrasts at a number of seeds, and interim analyses as seeds are added
@@ -26,7 +27,8 @@ number that it is missing from.
 
 The package `statistics` computes the numbers; which of them decides is chosen here, in one place. Runs are paired by
 seed (every variant sees the same batches under one seed). All distinct comparisons on a metric, or on the page, are one
-family: edits, interactions, differences from the baseline. Claims of better or worse are corrected by Holm over it, and
-so are those of equivalence, which is two one-sided tests. Where seeds are added until all is decided, each look has its
-own level; so has each judgement of a question that is judged again at other seeds. A/A comparisons are never judged.
+family: edits, interactions, trends over sizes, differences from the baseline. Claims of better or worse are corrected
+by Holm over it, and so are those of equivalence, which is two one-sided tests. Where seeds are added until all is
+decided, each look has its own level; so has each judgement of a question that is judged again at other seeds. A/A
+comparisons are never judged.
 """

@@ -6,9 +6,9 @@ Of m comparisons, k of which are rejected before this one,
     equivalent        estimate ± t(1 - a)·SE                             lies inside ±margin
     undecided         the union of both, with k all those rejected       holds zero, and is not inside the margin
 
-and likewise by sign flips, or by the sign test where nothing varies, if that gave the p-value. α is what the judgement
-or the look may spend. Where runs were lost and ranks decide, no interval over the survivors agrees with the verdict, so
-there is none; nor is there one before a verdict, or where no α is left.
+and likewise by sign flips, by the simulated t of a trend over sizes, or by the sign test where nothing varies, if that
+gave the p-value. α is what the judgement or the look may spend. Where runs were lost and ranks decide, no interval over
+the survivors agrees with the verdict, so there is none; nor is there one before a verdict, or where no α is left.
 """
 
 from __future__ import annotations
@@ -55,6 +55,9 @@ def _of_difference(test: Tested, level: float) -> AdjustedInterval:
     if test.method == "sign_flip":
         low, high = sign_flip_interval(np.array(test.differences), level)
         return AdjustedInterval(low=low, high=high, confidence=1 - level)
+    if test.critical is not None and test.estimate is not None and test.error is not None:
+        half = test.critical(1 - level) * test.error
+        return AdjustedInterval(low=test.estimate - half, high=test.estimate + half, confidence=1 - level)
     return _by_student(test, level / 2)
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from types import MappingProxyType
+from typing import Literal, Protocol, TypeAlias
 
-from ablate.plan.plan import Comparison, Factors
+from ablate.plan.plan import Comparison, Factors, PlannedLadder
+from ablate.space.metrics import LOSSES, NATS
 
+NONE: Mapping[str, PlannedLadder] = MappingProxyType({})
+"""The ladders of a plan that has none."""
 CROSS = " × "
 """Separates the edits in the name of an interaction."""
 
@@ -39,11 +43,28 @@ class Term:
     runs: tuple[tuple[str, tuple[int, ...]], ...]
 
 
-Contrast: TypeAlias = Difference | WeightedSum | Term
+@dataclass(frozen=True, slots=True)
+class SpeedUpTrend:
+    """The trend over sizes of a treatment's speed-up, under a law of the baseline's loss.
+
+    `pairs` are the variants (ids) at each size, the baseline and the treatment.
+    """
+
+    pairs: tuple[tuple[str, str], ...]
+    law: Literal["power", "saturating"]
+    paired: bool = True
 
 
-def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast:
+Contrast: TypeAlias = Difference | WeightedSum | Term | SpeedUpTrend
+
+
+def contrast(
+    comparison: Comparison, factors: Mapping[str, Factors], ladders: Mapping[str, PlannedLadder] = NONE
+) -> Contrast:
     """Return the contrast of a comparison. ValueError for an effect that its factorial does not estimate."""
+    if comparison.kind == "trend":
+        ladder = ladders[comparison.terms]
+        return trend_of(ladder, ladder.treatment_of(comparison.change), paired=not comparison.unpaired)
     if comparison.weights:
         return WeightedSum(comparison.weights)
     if comparison.before and comparison.after:
@@ -54,6 +75,18 @@ def contrast(comparison: Comparison, factors: Mapping[str, Factors]) -> Contrast
         if design and CROSS.join(edits) == comparison.change:
             return Term(edits, design.runs)
     raise ValueError(f"{comparison.change!r} is not an effect of this plan's factorial under {comparison.terms!r}")
+
+
+def trend_of(ladder: PlannedLadder, treatment: str, *, paired: bool) -> SpeedUpTrend:
+    """Return the trend of a treatment of a ladder."""
+    steps = [dict(step.variants) for step in ladder.steps]
+    pairs = tuple((variants[ladder.baseline], variants[treatment]) for variants in steps)
+    return SpeedUpTrend(pairs, ladder.law, paired=paired)
+
+
+def is_tested_on(question: Contrast, metric: str) -> bool:
+    """Return whether a contrast is tested on a metric: a speed-up is one of a loss."""
+    return not isinstance(question, SpeedUpTrend) or metric in LOSSES
 
 
 class ContrastSource(Protocol):
@@ -67,15 +100,24 @@ class ContrastSource(Protocol):
     def factors(self) -> tuple[tuple[str, Factors], ...]:
         """The runs of its factorials, by the name of their terms."""
 
+    @property
+    def ladders(self) -> tuple[tuple[str, PlannedLadder], ...]:
+        """The sizes of its ladders, by the name of their terms."""
+
 
 def contrasts(design: ContrastSource) -> tuple[Contrast | None, ...]:
     """Return the contrast of each comparison, in order; None for noise, which is not judged."""
-    factors = dict(design.factors)
+    factors, ladders = dict(design.factors), dict(design.ladders)
     return tuple(
-        None if comparison.kind == "noise" else contrast(comparison, factors) for comparison in design.comparisons
+        None if comparison.kind == "noise" else contrast(comparison, factors, ladders)
+        for comparison in design.comparisons
     )
 
 
-def family_size(design: ContrastSource, *, metrics: int = 1) -> int:
-    """Return the number of distinct contrasts over that many metrics."""
-    return len(set(contrasts(design)) - {None}) * metrics
+def family_size(design: ContrastSource, metrics: Iterable[str] = (NATS,), *, page: bool = False) -> int:
+    """Return the number of distinct contrasts tested on these metrics, which are one family if it is the whole `page`;
+    else on the one that has the most.
+    """
+    questions = [question for question in dict.fromkeys(contrasts(design)) if question is not None]
+    each = [sum(is_tested_on(question, metric) for question in questions) for metric in metrics]
+    return sum(each) if page else max(each, default=0)

@@ -8,7 +8,7 @@ from ablate.space.documents import Judge
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.summary import Effect, Expectation
 
-BY_NAME = ("baseline", "edit", "main", "interaction")
+BY_NAME = ("baseline", "edit", "main", "interaction", "trend")
 """The kinds of comparison that a claim can be about, by the name of a variant or of an edit."""
 
 

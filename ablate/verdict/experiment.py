@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ablate.plan.plan import Comparison, Factors, Plan, Variant
+from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
+from ablate.space.documents import Recipe
 from ablate.verdict.seeds import Seed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
     """One variant as verdicts see it. `edits` are those that lead to it; costs are None where they are not known.
+    `compute` are the FLOPs of all its training: those on one sequence × batch × steps.
 
     `noise`: the baseline with another initialisation, which is shown and never judged. `aliases` are its other names.
     """
@@ -26,6 +28,7 @@ class Treatment:
     flops: int | None = None
     training_flops: int | None = None
     steps: int | None = None
+    compute: float | None = None
     noise: bool = False
     aliases: tuple[str, ...] = ()
 
@@ -35,8 +38,8 @@ class Experiment:
     """Variants, the comparisons between them, and their runs.
 
     `baseline` is a variant's id. `trials` maps variant (id) and seed to the id of the run, under which its final
-    metrics are stored. `seeds`, `looks` and `factors` are as in `plan.Plan`. `elsewhere`: the runs come from a table,
-    so it is not known what varies from seed to seed, what variants cost, or how often they were judged.
+    metrics are stored. `seeds`, `looks`, `factors` and `ladders` are as in `plan.Plan`. `elsewhere`: the runs come
+    from a table, so it is not known what varies from seed to seed, what variants cost, or how often they were judged.
     """
 
     space: str
@@ -51,6 +54,7 @@ class Experiment:
     looks: tuple[int, ...] = ()
     factors: tuple[tuple[str, Factors], ...] = ()
     elsewhere: bool = False
+    ladders: tuple[tuple[str, PlannedLadder], ...] = ()
 
     def variant(self, id: str) -> Treatment:
         """Return the variant of that id; KeyError if there is none."""
@@ -65,7 +69,7 @@ def experiment_of(plan: Plan) -> Experiment:
     choices by have no part in a verdict. ValueError where a plan holds a variant twice under one seed.
     """
     trials: dict[str, dict[Seed, str]] = {variant.id: {} for variant in plan.variants}
-    steps: dict[str, int] = {}
+    recipes: dict[str, Recipe] = {}
     for trial in plan.trials:
         if trial.split != "verdict":
             continue
@@ -74,31 +78,34 @@ def experiment_of(plan: Plan) -> Experiment:
                 f"variant {trial.variant} has two trials of seed {trial.seed}: they cannot be paired by seed"
             )
         trials[trial.variant][trial.seed] = trial.id
-        steps[trial.variant] = trial.recipe.steps
+        recipes[trial.variant] = trial.recipe
     return Experiment(
         space=plan.space,
         question=plan.question,
         design=plan.design,
         baseline=plan.baseline,
-        variants=tuple(_treatment(variant, steps.get(variant.id)) for variant in plan.variants),
+        variants=tuple(_treatment(variant, recipes.get(variant.id)) for variant in plan.variants),
         comparisons=plan.comparisons,
         seeds=plan.seeds,
         trials=trials,
         notes=plan.notes,
         looks=plan.looks,
         factors=plan.factors,
+        ladders=plan.ladders,
     )
 
 
-def _treatment(variant: Variant, steps: int | None) -> Treatment:
+def _treatment(variant: Variant, recipe: Recipe | None) -> Treatment:
+    training = variant.cost.training_flops
     return Treatment(
         id=variant.id,
         name=variant.name,
         edits=variant.edits,
         parameters=variant.parameters,
         flops=variant.flops,
-        training_flops=variant.cost.training_flops,
-        steps=steps,
+        training_flops=training,
+        steps=None if recipe is None else recipe.steps,
+        compute=None if recipe is None else float(training * recipe.batch * recipe.steps),
         noise=variant.setting.salt != 0,
         aliases=variant.names[1:],
     )

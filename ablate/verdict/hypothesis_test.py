@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -49,7 +49,7 @@ class Tested:
     `sd` is the standard deviation of the differences over seeds, 0 where they do not vary. Where runs were lost,
     `ranks` are those of all seeds and p is by ranks; all other numbers are over survivors. `error` is the standard
     error of the estimate, 0 where nothing varies, and `differences` are those of the seeds. `notes` say what is
-    missing, and why.
+    missing, and why. `critical` gives the t of a confidence level where that is simulated.
     """
 
     n: int
@@ -67,6 +67,7 @@ class Tested:
     error: float | None = None
     differences: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
+    critical: Callable[[float], float] | None = field(default=None, repr=False, compare=False)
 
     @property
     def up(self) -> bool:

@@ -8,12 +8,21 @@ from dataclasses import dataclass, replace
 from ablate import statistics
 from ablate.plan.plan import Factors
 from ablate.space.documents import Judge
-from ablate.verdict.contrasts import Contrast, Difference, Term, WeightedSum, contrasts
+from ablate.verdict.contrasts import (
+    Contrast,
+    Difference,
+    SpeedUpTrend,
+    Term,
+    WeightedSum,
+    contrasts,
+    is_tested_on,
+)
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.factorial import Analysed, analyse
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, test_pairs, test_sum
 from ablate.verdict.judgement import FIRST, Account
+from ablate.verdict.ladder import test_trend
 from ablate.verdict.margins import judged_metric
 from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, correct
 from ablate.verdict.pairing import Side, pair, sides
@@ -67,7 +76,8 @@ def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account:
     """
     every = sides(experiment, finals)
     questions = tuple(question for question in dict.fromkeys(contrasts(experiment)) if question is not None)
-    tests = max(1, len(questions) * (len(rules.metrics) if rules.family == "page" else 1))
+    each = {name: sum(is_tested_on(question, name) for question in questions) for name in rules.metrics}
+    tests = {name: max(1, sum(each.values()) if rules.family == "page" else n) for name, n in each.items()}
     alpha, several = 1 - rules.confidence, bool(experiment.looks)
     held = {name: alpha * account.get(name, FIRST).share(looks=several) for name in rules.metrics}
     if several:
@@ -76,7 +86,7 @@ def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account:
         name: Ruling(
             confidence=rules.confidence,
             level=level,
-            tests=tests,
+            tests=tests[name],
             next_level=alpha * account.get(name, FIRST).next_share(looks=False),
         )
         for name, level in held.items()
@@ -110,14 +120,17 @@ def _each_look(
     rules: Judge,
     every: Mapping[str, Side],
     questions: Sequence[Contrast],
-    tests: int,
+    tests: Mapping[str, int],
     held: Mapping[str, float],
     account: Account,
 ) -> InterimAnalyses:
     margin = any(judged.margin != "none" for judged in rules.metrics.values())
-    whole = statistics.boundaries(experiment.looks, tests, alpha=1 - rules.confidence, margin=margin)
+    most = max(tests.values())
+    whole = statistics.boundaries(experiment.looks, most, alpha=1 - rules.confidence, margin=margin)
     bounds = {
-        name: statistics.boundaries(experiment.looks, tests, alpha=level, margin=margin).levels if level > 0 else None
+        name: statistics.boundaries(experiment.looks, tests[name], alpha=level, margin=margin).levels
+        if level > 0
+        else None
         for name, level in held.items()
     }
     reached: list[InterimAnalysis] = []
@@ -133,7 +146,7 @@ def _each_look(
             name: Ruling(
                 confidence=1 - whole.interval_levels[place],
                 level=level,
-                tests=tests,
+                tests=tests[name],
                 # The last look leaves no α for another judgement.
                 next_level=level if n < experiment.looks[-1] else 0.0,
                 look=True,
@@ -223,6 +236,8 @@ def variants_of(question: Contrast) -> tuple[str, ...]:
         return question.first, question.second
     if isinstance(question, WeightedSum):
         return tuple(variant for variant, _ in question.weights)
+    if isinstance(question, SpeedUpTrend):
+        return tuple(variant for pair_of in question.pairs for variant in pair_of)
     return tuple(dict.fromkeys(variant for variant, _ in question.runs))
 
 
@@ -248,6 +263,7 @@ def _look(
     among = frozenset(seeds)
     here = {id: side.at(among) for id, side in _judged(experiment, every).items()}
     names = {variant.id: variant.name for variant in experiment.variants}
+    compute = {variant.id: variant.compute for variant in experiment.variants}
     baseline = experiment.baseline
     metrics = tuple(
         judged_metric(name, judged, names[baseline], here[baseline]) for name, judged in rules.metrics.items()
@@ -264,9 +280,13 @@ def _look(
             for edits, test in factorials[metric.name, terms].tested.items()
         }
         for question in questions:
-            tested[metric.name, question] = (
-                effects[question] if isinstance(question, Term) else _test(question, names, here, metric, ruling)
-            )
+            if isinstance(question, Term):
+                tested[metric.name, question] = effects[question]
+            elif isinstance(question, SpeedUpTrend):
+                if is_tested_on(question, metric.name):
+                    tested[metric.name, question] = test_trend(question, here, compute, metric, ruling)
+            else:
+                tested[metric.name, question] = _test(question, names, here, metric, ruling)
     return InterimAnalysis(
         seeds=seeds,
         sides=here,

@@ -14,22 +14,32 @@ from ablate.output import numbers
 from ablate.plan.designs.coding import coded, columns_of
 from ablate.plan.plan import Comparison, Plan
 from ablate.space.documents import Judge
-from ablate.space.metrics import BITS
+from ablate.space.metrics import BITS, LOSSES
 from ablate.verdict.adjusted_interval import adjusted_interval
-from ablate.verdict.contrasts import Contrast, Difference, Term, WeightedSum, contrasts, family_size
+from ablate.verdict.contrasts import (
+    Contrast,
+    Difference,
+    SpeedUpTrend,
+    Term,
+    WeightedSum,
+    contrasts,
+    family_size,
+    is_tested_on,
+)
 from ablate.verdict.expectations import expectations
 from ablate.verdict.experiment import Experiment, Treatment, experiment_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
 from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand
 from ablate.verdict.judgement import FIRST, Account, carried_over, comparison_id, judgement_notes
+from ablate.verdict.ladder import size_comparisons
 from ablate.verdict.margins import absolute_margin
 from ablate.verdict.multiplicity import NOTHING, Corrected
 from ablate.verdict.pairing import Side, pair
 from ablate.verdict.pareto import front
 from ablate.verdict.seeds import Seed
 from ablate.verdict.seeds_needed import seeds_needed
-from ablate.verdict.summary import Anova, Arm, Effect, Judgement, Level, Metric, Summary, Verdict
+from ablate.verdict.summary import Anova, Arm, Effect, Judgement, Level, Metric, SizeComparison, Summary, Verdict
 
 __all__ = ["absolute_margin", "judge"]
 
@@ -56,6 +66,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         else _effect(comparison, question, metric.name, analyses, account)
         for comparison, question in zip(experiment.comparisons, contrasts(experiment), strict=True)
         for metric in look.metrics
+        if question is None or is_tested_on(question, metric.name)
     ]
     judgements = _judgements(experiment, rules, analyses, account)
     several = len(rules.metrics) > 1
@@ -76,11 +87,19 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         anova=tuple(_anova(look)),
         front=front(look.sides, look.metrics),
         family=rules.family,
-        tests=family_size(experiment, metrics=len(rules.metrics) if rules.family == "page" else 1),
+        tests=family_size(experiment, rules.metrics, page=rules.family == "page"),
         judgements=judgements,
         elsewhere=experiment.elsewhere,
         expectations=expectations(rules, experiment, effects),
+        ladders=tuple(_ladders(experiment, look, rules)),
     )
+
+
+def _ladders(experiment: Experiment, look: InterimAnalysis, rules: Judge) -> Iterator[SizeComparison]:
+    for terms, ladder in experiment.ladders:
+        for metric in look.metrics:
+            if metric.name in LOSSES:
+                yield from size_comparisons(experiment, ladder, terms, metric, look.sides, rules.confidence)
 
 
 def _effect(
@@ -94,7 +113,8 @@ def _effect(
     metric = next(metric for metric in look.metrics if metric.name == name)
     test = _seen(comparison, question, name, look)
     before, after = _two_sides(comparison, question, look)
-    verdict = _verdict(metric, findings, test, diverged=diverged)
+    trend = isinstance(question, SpeedUpTrend)
+    verdict = _verdict(findings, test, diverged=diverged, rising=trend or metric.better == "higher")
     corrected = look.corrected[name, question]
     judged = analyses.left == 0 and held.counted
     effect = _filled(
@@ -112,6 +132,8 @@ def _effect(
             *_over_looks(comparison, question, metric, findings, look, now),
         ],
     )
+    if trend:  # a ratio of compute, whatever the scale of the metric, and without a margin of its own
+        effect = replace(effect, scale="log", margin=None)
     effect = replace(effect, level=analyses.held[name], judgement=held.number)
     if (adjusted := adjusted_interval(test, corrected, verdict)) is not None:
         effect = replace(
@@ -222,17 +244,17 @@ def _filled(
     )
 
 
-def _verdict(metric: Metric, findings: Findings, test: Tested, *, diverged: bool) -> Verdict:
-    """Return the verdict. Equivalence comes first: a difference too small to matter is not better, however certain."""
+def _verdict(findings: Findings, test: Tested, *, diverged: bool, rising: bool) -> Verdict:
+    """Return the verdict, better upwards if `rising`. Equivalence comes first, however certain a small difference."""
     if diverged:
         return "diverged"
     if findings.inside is not None:
         return "equivalent"
     if findings.difference is not None:
-        up = test.up == (metric.better == "lower")
+        better = test.up == rising
         if test.ranks is not None:
-            return "worse_by_rank" if up else "better_by_rank"
-        return "worse" if up else "better"
+            return "better_by_rank" if better else "worse_by_rank"
+        return "better" if better else "worse"
     return "undecided"
 
 
@@ -240,6 +262,9 @@ def _two_sides(comparison: Comparison, question: Contrast, look: InterimAnalysis
     """Return the variants whose results enter the contrast with a minus, and those that enter with a plus."""
     if isinstance(question, Difference):
         return [look.sides[comparison.before]], [look.sides[comparison.after]]
+    if isinstance(question, SpeedUpTrend):
+        before, after = zip(*question.pairs, strict=True)
+        return [look.sides[variant] for variant in before], [look.sides[variant] for variant in after]
     if isinstance(question, WeightedSum):
         signs = list(question.weights)
     else:

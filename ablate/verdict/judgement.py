@@ -22,7 +22,7 @@ from ablate.plan.trial import Trial
 from ablate.space.documents import Judge, Judged
 from ablate.space.metrics import AT_THE_END
 from ablate.statistics.alpha_spending import spent
-from ablate.verdict.contrasts import Contrast, Difference, WeightedSum, contrasts
+from ablate.verdict.contrasts import Contrast, Difference, SpeedUpTrend, WeightedSum, contrasts, is_tested_on
 from ablate.verdict.finals import Finals
 from ablate.verdict.summary import Effect, Judgement
 
@@ -139,6 +139,8 @@ def comparison_id(question: Contrast) -> str:
         return digest(["difference", question.first, question.second], 16)
     if isinstance(question, WeightedSum):
         return digest(["sum", sorted(question.weights)], 16)
+    if isinstance(question, SpeedUpTrend):
+        return digest(["trend", question.pairs, question.law], 16)
     return digest(["effect", question.edits, sorted(question.runs)], 16)
 
 
@@ -280,9 +282,14 @@ def effect_documents(
 ) -> list[dict[str, Any]]:
     """Return the effects of a family on its metrics as documents for the record, each comparison once."""
     documents: dict[tuple[str, str], dict[str, Any]] = {}
-    each = max(1, len(effects) // max(1, len(questions)))  # effects go metric by metric within each comparison
-    for place, effect in enumerate(effects):
-        question = questions[place // each]
+    every = dict.fromkeys(effect.metric for effect in effects)
+    asked = [
+        question  # effects go metric by metric within each comparison
+        for question in questions
+        for metric in every
+        if question is None or is_tested_on(question, metric)
+    ]
+    for question, effect in zip(asked, effects, strict=True):
         if question is not None and effect.metric in metrics:
             key = comparison_id(question)
             documents.setdefault((key, effect.metric), {"comparison": key, **asdict(effect)})

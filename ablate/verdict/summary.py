@@ -13,12 +13,13 @@ from ablate.plan.plan import Factors
 from ablate.space.metrics import BITS, NATS
 from ablate.verdict.seeds import Seed
 
-Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank", "welch"]
+Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank", "welch", "simulated_t"]
 """The method that gave an interval and its p.
 
 `student` t; `sign_flip` the p of sign flips, with the interval by t; `sign` the sign test, where differences do not
 vary; `repeated` t at the level of one of several looks; `pooled` t with the lack of fit of a factorial at one seed as
-the error; `welch` t of two samples that are not paired; `worst_rank` the p of signed ranks over all seeds, with a
+the error; `welch` t of two samples that are not paired; `simulated_t` t of a trend over sizes, against
+that of simulated ladders; `worst_rank` the p of signed ranks over all seeds, with a
 diverged run worse than any number, beside the interval by t over those that finished.
 """
 
@@ -121,11 +122,13 @@ class Effect:
     total of pairs, None where nothing is left to decide or no affordable number is enough. `sd` is that of the
     differences over seeds, on the scale of the estimate.
 
-    `kind`, `terms`: as in `plan.Comparison`; for a `main` effect, an `interaction` and whatever else is not a
-    difference of two variants, `before` and `after` are empty and `n` is the number of seeds; `ended_before` and
-    `diverged_before` count the runs that enter with a minus, the others those that enter with a plus. `q` is p adjusted
-    by Benjamini and Hochberg, `p_equivalent` the greater p of the two one-sided tests, `p_equivalent_adjusted` that by
-    Holm. `method` is what gave the interval and p, `df` its degrees of freedom.
+    `kind`, `terms`: as in `plan.Comparison`; a `trend` is the logarithm of the factor by which a speed-up grows for ten
+    times the training compute, whatever the scale of its metric, and `better` where it grows. For a trend, a `main`
+    effect, an `interaction` and whatever else is not a difference of two variants, `before` and `after` are empty and
+    `n` is the number of seeds; `ended_before` and `diverged_before` count the runs that enter with a minus, the others
+    those that enter with a plus. `q` is p adjusted by Benjamini and Hochberg, `p_equivalent` the greater p of the two
+    one-sided tests, `p_equivalent_adjusted` that by Holm. `method` is what gave the interval and p, `df` its degrees of
+    freedom.
 
     `unusable_before` and `unusable_after` count finished trials whose value of the metric is not a number, or on the
     log scale not above zero. Where there are any, or diverged runs, the verdict is by ranks over `ranked` seeds (0
@@ -244,6 +247,62 @@ class Judgement:
     pending: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LadderSize:
+    """A treatment and its baseline at one size of a ladder: training FLOPs, mean losses of n seeds, and the speed-up.
+
+    `speed_up` is the factor by which the baseline would need more compute to reach the treatment's loss, with its
+    interval at the summary's confidence, not adjusted. `extrapolated`: the baseline's law is read beyond the sizes it
+    was fitted to. Means are geometric under a power law.
+
+    The next size is not `trained`, and its losses are those of the laws. `cost` are the training FLOPs of n seeds of
+    both, `decided` is the chance that their losses would be found different there, and `better` that the treatment's
+    would be found lower.
+    """
+
+    size: str
+    before: str = ""
+    after: str = ""
+    baseline_compute: float
+    compute: float
+    baseline_loss: float
+    loss: float
+    speed_up: float
+    low: float
+    high: float
+    extrapolated: bool
+    n: int
+    trained: bool = True
+    cost: float | None = None
+    decided: float | None = None
+    better: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SizeComparison:
+    """A treatment against the baseline over the sizes of a ladder, on one loss; the last of `sizes` is not trained.
+
+    `exponent` (b), with its interval, and `factor` (a) are those of the baseline's law, which is `power` (L = a·C^-b)
+    or `saturating` (L = E + a·C^-b, with E the `irreducible` loss); a small `curvature_p` says that losses bend away
+    from it. `spent` are the training FLOPs of all runs compared. `why` there is no law, empty where there is one.
+    """
+
+    terms: str
+    metric: str
+    baseline: str
+    treatment: str
+    law: str
+    sizes: tuple[LadderSize, ...] = ()
+    exponent: float | None = None
+    exponent_low: float | None = None
+    exponent_high: float | None = None
+    factor: float | None = None
+    irreducible: float | None = None
+    curvature_p: float | None = None
+    spent: float | None = None
+    why: str = ""
+
+
 Outcome: TypeAlias = Literal["as expected", "not as expected", "undecided"]
 """What became of a claim."""
 
@@ -275,7 +334,8 @@ class Summary:
     made. `factors` and `anova` are a factorial's. `front` are the ids of the variants on the Pareto front by means,
     where there are several metrics. `tests` is the number of distinct comparisons in each `family`: those on one
     metric, or on the whole page. `judgements` has one for each family. `elsewhere`: the runs come from a table, see
-    `Experiment`. `expectations` are the claims that the space makes, beside what was seen.
+    `Experiment`. `expectations` are the claims that the space makes, beside what was seen. `ladders` are
+    the treatments of a ladder, on each loss.
     """
 
     space: str
@@ -297,6 +357,7 @@ class Summary:
     judgements: tuple[Judgement, ...] = ()
     elsewhere: bool = False
     expectations: tuple[Expectation, ...] = ()
+    ladders: tuple[SizeComparison, ...] = ()
 
     def __repr__(self) -> str:
         return f"<Summary of {self.space}: {self.design}, {len(self.arms)} variants, {verdicts_of(self)}>"

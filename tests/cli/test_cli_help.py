@@ -105,6 +105,7 @@ def test_an_example_is_completed_with_what_ships_alone(tmp_path):
     assert complete("bash", "ablate init --example op_", tmp_path).split() == [
         "op_factorial",
         "op_final_norm",
+        "op_ladder",
         "op_vs_preln",
     ]
 

@@ -23,6 +23,8 @@ DESIGNS = {
     "fractional": f"{{fractional: {ENDS}, resolution: III}}}}",
     "plackett_burman": f"{{plackett_burman: {ENDS}}}}}",
     "d_optimal": f"{{d_optimal: {ENDS}, runs: 6}}}}",
+    "ladder": "{ladder: {compare: [pre_ln, changed],"
+    " sizes: [{recipe.steps: 2}, {recipe.steps: 3}, {recipe.steps: 4}]}}",
     "search": "{search: {from: changed, objective: {eval_bits_per_byte: min}, budget: {trials: 4}}}",
 }
 BITS = "{eval_bits_per_byte: {margin: 1%}, peak_kurtosis: {scale: log}}"
@@ -48,9 +50,13 @@ def of(plan, name):
 @pytest.mark.parametrize("design", DESIGNS)
 def test_every_design_has_treatments_in_every_section(tmp_path, design, section):
     against = "changed" if design == "search" else "pre_ln"
-    plan = planned(tmp_path, ADDRESSES[section], design=DESIGNS[design], against=against, seeds="1")
+    plan = planned(tmp_path, ADDRESSES[section], design=DESIGNS[design], against=against, seeds="2")
     assert plan.trials
     if design == "search":
+        return
+    if design == "ladder":
+        trend = next(comparison for comparison in plan.comparisons if comparison.kind == "trend")
+        assert len(plan.variants) == 6 and trend.unpaired == (("data.tokenizer",) if section == "data" else ())
         return
     edit = ADDRESSES[section].split(":")[0].removeprefix("block.")
     named = [edits for variant in plan.variants for edits in variant.edits if edit in edits]

@@ -107,7 +107,7 @@ def test_every_comparison_counts_once(design, tests):
     """Of a path the first edit is the first step from the baseline too; of a factorial edits, pairs and the whole."""
     plan = designed(design)
     assert family_size(plan) == random_losses(plan).tests == tests
-    assert family_size(plan, metrics=3) == 3 * tests
+    assert family_size(plan, ("eval_loss", "peak_kurtosis", "a"), page=True) == 3 * tests
 
 
 def test_before_and_after_changed_about_are_the_same_comparison():

@@ -6,6 +6,7 @@ between.py       the edits between the two ends, in the block and around it
 single.py        one edit at a time: path, leave one out, add one in
 factorial.py     edits combined: factorial, fractional, Plackett-Burman, D-optimal
 varied.py        edits and factors with several levels combined
+ladder.py        every treatment at every size of a ladder
 coding.py        the levels of a factor as contrasts: trend, curvature, each against the first
 combinations.py  which combinations of edits are allowed, and which are the same model
 regular.py       orthogonal runs, their resolution and generators

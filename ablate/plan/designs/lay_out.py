@@ -6,6 +6,7 @@ from typing import assert_never
 
 from ablate.plan.designs.between import arm_of, difference_between
 from ablate.plan.designs.factorial import crossed
+from ablate.plan.designs.ladder import over_sizes
 from ablate.plan.designs.layout import Layout
 from ablate.plan.designs.single import add_one_in, leave_one_out, path_of
 from ablate.plan.designs.varied import with_levels
@@ -23,6 +24,8 @@ def lay_out(models: Models, problems: Problems) -> Layout | None:
     design, ends = space.design, space.design.ends
     if design.search is not None:
         return Layout((arm_of(space, design.search.from_),), ())
+    if design.ladder is not None:
+        return over_sizes(models, design.ladder, problems)
     if ends is None:
         return Layout(tuple(arm_of(space, name) for name in dict.fromkeys(design.compare or ())), ())
     difference = difference_between(space, ends, problems)

@@ -5,19 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ablate.block.expression import Block
-from ablate.plan.plan import Factors
+from ablate.plan.plan import Factors, PlannedLadder
 from ablate.plan.setting import Setting
 from ablate.space.variants import Changes
 
 
 @dataclass(frozen=True, slots=True)
 class DesignArm:
-    """A treatment of a design: its name, block and changes around it, and the edits applied to the design's start."""
+    """A treatment of a design: its name, block and changes around it, and the edits applied to the design's start.
+
+    `size` are those of its changes that make its size, which the baseline that it is compared with has too.
+    """
 
     name: str
     block: Block
     edits: tuple[str, ...] = ()
     changes: Changes = ()
+    size: Changes = ()
 
     @property
     def setting(self) -> Setting:
@@ -45,7 +49,8 @@ class Contrast:
 class Layout:
     """The arms and contrasts of a design, and notes on what a constraint left out, with its reason.
 
-    `against` are the arms that are compared with the baseline (None: all). The runs of `factors` are by arm.
+    `against` are the arms that are compared with the baseline (None: all), `baseline` is its name (empty: that of the
+    judge). The runs of `factors` and the steps of a `ladder` are by arm.
     """
 
     arms: tuple[DesignArm, ...]
@@ -53,3 +58,5 @@ class Layout:
     notes: tuple[str, ...] = ()
     against: tuple[str, ...] | None = None
     factors: Factors | None = None
+    baseline: str = ""
+    ladder: PlannedLadder | None = None

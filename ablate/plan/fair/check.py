@@ -12,6 +12,7 @@ RESIZED = {WIDTH: ("model.width", "model.heads"), DEPTH: ("model.layers",), HIDD
 """The sizes that a match changes."""
 UNTIMED = ("recipe.batch", "recipe.dtype", "recipe.optimizer", "data.")
 """Addresses whose effect on seconds per step is not measured."""
+TIMED = "seconds per step are measured with the batch, precision, optimiser and text of the space"
 
 
 def check_fair(space: Space, problems: Problems) -> None:
@@ -37,6 +38,10 @@ def check_fair(space: Space, problems: Problems) -> None:
         if first is not None and (why := _contradicted(first, fair)) is not None:
             message = f"vary of {factor.address} and fair contradict each other: {why}"
             problems.add(message, factor.key.span, notes=(f"remove {factor.address} from vary, or from fair",))
+    for change in space.design.sizes.changes:
+        if any(terms.budget == "wallclock" and change.address.startswith(UNTIMED) for terms in fair.terms.values()):
+            message = f"{change.address} of a size and fair contradict each other: {TIMED}"
+            problems.add(message, change.key.span, notes=(f"remove {change.address} from the sizes, or from fair",))
 
 
 def _contradicted(change: Change, fair: Fair) -> str | None:
@@ -45,7 +50,7 @@ def _contradicted(change: Change, fair: Fair) -> str | None:
         if terms.budget != "steps" and is_inside(change.address, "recipe.steps"):
             return f"with budget: {terms.budget} the steps follow from what the baseline spends"
         if terms.budget == "wallclock" and change.address.startswith(UNTIMED):
-            return "seconds per step are measured with the batch, precision, optimiser and text of the space"
+            return TIMED
         if isinstance(terms.match, Match) and change.address in RESIZED[terms.match.by]:
             return f"match by {terms.match.by} sets that size"
     for field in fair.tune.fields if isinstance(fair.tune, Tune) else ():

@@ -52,18 +52,27 @@ class _Fitting:
     notes: list[str] = field(default_factory=list)
     _matched: dict[tuple[Block, Changes, fair.Match], Matched | None] = field(default_factory=dict)
     _reached: dict[str, list[Matched]] = field(default_factory=dict)
+    _baselines: dict[Changes, Training] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def _beside(self, arm: DesignArm) -> DesignArm:
+        """Return the baseline that an arm is compared with: that of its size."""
         space = self.models.space
-        arm = arm_of(space, space.judge.against)
-        self._treatment = self.models.treatment(arm.block, arm.setting)
-        self._baseline = self._training(arm.block, arm.setting)
+        baseline = arm_of(space, space.judge.against)
+        changes = dict(baseline.changes) | dict(arm.size)
+        return replace(baseline, changes=tuple(sorted(changes.items())))
+
+    def _baseline(self, arm: DesignArm) -> Training:
+        """Return what training the baseline at the size of an arm costs."""
+        if arm.size not in self._baselines:
+            beside = self._beside(arm)
+            self._baselines[arm.size] = self._training(beside.block, beside.setting)
+        return self._baselines[arm.size]
 
     def under(self, name: str, arm: DesignArm) -> Fitted:
         """Fit one arm to the terms of that name."""
         terms = self.models.space.fair.terms[name]
         plain = Fitted(terms=name, arm=arm, block=arm.block, setting=arm.setting)
-        if self._costs_the_same(terms, arm) or self.models.treatment(arm.block, arm.setting) == self._treatment:
+        if self._costs_the_same(terms, arm) or self._is_baseline(arm):
             return plain
         block, setting = arm.block, arm.setting
         if isinstance(terms.match, fair.Match):
@@ -73,9 +82,16 @@ class _Fitting:
             block, setting = matched.block, matched.setting
         return replace(plain, block=block, setting=self._budget(name, arm, block, setting, terms.budget))
 
+    def _is_baseline(self, arm: DesignArm) -> bool:
+        beside = self._beside(arm)
+        return self.models.treatment(arm.block, arm.setting) == self.models.treatment(beside.block, beside.setting)
+
     def tokens(self, name: str, arms: Sequence[DesignArm]) -> str:
         """Describe what an equal number of tokens is."""
-        baseline, steps = self._baseline, self._baseline.steps
+        if len({arm.size for arm in arms}) > 1:
+            return f"{name or 'equal tokens'}: at each size, as many tokens for every block as for the baseline"
+        baseline = self._baseline(arms[0])
+        steps = baseline.steps
         number = f"{steps:,} steps × {baseline.batch:,} sequences × {baseline.context:,} tokens"
         alike = all(self._tokens_per_step(arm) == baseline.tokens for arm in arms)
         rest = ", the same as equal steps" if alike else "; where the batch or the context differs, the steps follow"
@@ -87,7 +103,7 @@ class _Fitting:
 
     def _costs_the_same(self, terms: fair.Terms, arm: DesignArm) -> bool:
         """Return whether these terms leave the arm as it is, whatever its block."""
-        return terms.plain and (terms.budget == "steps" or self._tokens_per_step(arm) == self._baseline.tokens)
+        return terms.plain and (terms.budget == "steps" or self._tokens_per_step(arm) == self._baseline(arm).tokens)
 
     def _training(self, block: Block, setting: Setting) -> Training:
         changed = self.models.at(setting.changes)
@@ -102,7 +118,7 @@ class _Fitting:
     def _match(self, name: str, arm: DesignArm, terms: fair.Match) -> Matched | None:
         key = arm.block, arm.changes, terms
         if key not in self._matched:
-            self._matched[key] = match(arm, self._baseline.cost.parameters, terms, self.models)
+            self._matched[key] = match(arm, self._baseline(arm).cost.parameters, terms, self.models)
         matched = self._matched[key]
         if matched is None or not matched.reached:
             self._note_unmatched(name, arm, terms, matched)
@@ -152,7 +168,7 @@ class _Fitting:
     def _budget(self, name: str, arm: DesignArm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
         """Return the setting with the steps that the budget gives."""
         here = self._training(block, setting)
-        spent = steps_for(budget, here, self._baseline)
+        spent = steps_for(budget, here, self._baseline(arm))
         if spent.what:
             self.notes.append(f"{_named(arm, name)}: {spent.what}")
         if spent.steps is None:

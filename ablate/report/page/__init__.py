@@ -14,6 +14,7 @@
     gains.py          trained gains over training
     pareto.py         two metrics against each other; interaction plots of two edits
     doses.py          a metric over the levels of an ordered factor
+    ladder_plots.py   losses and speed-ups over the training compute of a ladder's sizes
     panels.py         what plots share: colours of variants, axes, how many fit
     glossary.py       the meaning of the numbers
 

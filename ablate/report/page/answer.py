@@ -76,7 +76,7 @@ def leading(summary: Summary) -> list[tuple[Effect, ...]]:
     Whole variants are against the baseline; if there are edits, only the variant with most of them under each set of
     terms. A comparison that is the same under several terms is included once.
     """
-    isolated = once(effects for kind in ("edit", *FACTORIAL) for effects in summary.comparisons(kind))
+    isolated = once(effects for kind in ("trend", "edit", *FACTORIAL) for effects in summary.comparisons(kind))
     stated = {(effects[0].before, effects[0].after) for effects in isolated if effects[0].before}
     whole = once(e for e in summary.comparisons("baseline") if (e[0].before, e[0].after) not in stated)
     if isolated and whole:

@@ -87,6 +87,8 @@ def _sentence(effects: Sequence[Effect], summary: Summary) -> str:
 def _result(effect: Effect, metric: Metric) -> str:
     """Return the result on one metric: the verdict first, then the difference."""
     name, size = spoken(metric.name), wording.difference(effect)
+    if effect.kind == "trend":
+        return f"{name}: {wording.trend(effect)}"
     if effect.estimate is None or effect.verdict == "diverged":
         return f"{name} {spoken(effect.verdict)}"
     if effect.verdict == "equivalent":

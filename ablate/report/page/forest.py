@@ -74,7 +74,7 @@ def plots(record: PageRecord) -> Iterator[Plot]:
 
 def plots_of(summary: Summary) -> Iterator[Plot]:
     """Yield the plots of any verdicts, including those that confirm a search."""
-    every = effects_once(summary.effects)
+    every = effects_once(effect for effect in summary.effects if effect.kind != "trend")
     for place, metric in enumerate(summary.metrics):
         of = [effect for effect in every if effect.metric == metric.name]
         if all(effect.estimate is None for effect in of):

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ablate.output.words import plural, spoken
 from ablate.plan.plan import Variant
+from ablate.report import size_comparisons
 from ablate.report.document import (
     BulletList,
     Figure,
@@ -31,6 +32,7 @@ from ablate.report.page import (
     gains,
     glossary,
     heatmaps,
+    ladder_plots,
     pareto,
     token_kernels,
     verdicts,
@@ -60,6 +62,7 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         ("Comparisons", _comparisons(record)),
         ("Over training", _over_training(record)),
         ("Verdicts", _verdicts(record)),
+        ("Sizes", _sizes(record)),
         ("Factorial", _factorial(record)),
         ("Training", _training(record)),
         ("Layers", _layers(record)),
@@ -95,6 +98,8 @@ def _comparisons(record: PageRecord) -> Iterator[Part]:
 
 
 def _over_training(record: PageRecord) -> Iterator[Part]:
+    if record.summary.ladders:  # the baseline is that of the largest size, and differences are at each
+        return
     yield from _group(Figure(svg, caption) for svg, caption in differences.plots(record))
 
 
@@ -111,6 +116,11 @@ def _factorial(record: PageRecord) -> Iterator[Part]:
         tables = [verdicts.aliases(terms, factors)]
         tables += [verdicts.anova(record, terms, metric) for metric in record.summary.metrics]
         yield from (TableOf(grid) for grid in tables if grid is not None)
+
+
+def _sizes(record: PageRecord) -> Iterator[Part]:
+    yield from _group(Figure(svg, caption) for svg, caption in ladder_plots.ladders(record))
+    yield from map(TableOf, size_comparisons.tables(record.summary))
 
 
 def _training(record: PageRecord) -> Iterator[Part]:

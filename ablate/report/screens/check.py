@@ -83,8 +83,9 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
             indent=2,
         )
     lines = [f"space {plan.space} is fine: {plan.design}, {_size(checked, plan, trials)}"]
-    lines += [f"  edit: {edit}" for edit in edits]
+    lines += [f"  {'comparison' if plan.ladders else 'edit'}: {edit}" for edit in edits]
     lines += [f"  interaction: {pair}" for pair in interactions]
+    lines += [f"  trend: {trend}" for trend in _changes(plan, "trend")]
     lines += [f"  note: {note}" for note in notes]
     return Text("\n".join(lines))
 

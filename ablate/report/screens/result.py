@@ -5,9 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ablate.output.words import listed
-from ablate.report import footnotes, wording
+from ablate.report import footnotes, size_comparisons, wording
 from ablate.report.answers import answers, conclusion
-from ablate.report.document import BulletList, Column, GroupedTable, Part, ReportDocument, RowGroup, Statements, Words
+from ablate.report.document import (
+    BulletList,
+    Column,
+    GroupedTable,
+    Part,
+    ReportDocument,
+    RowGroup,
+    Statements,
+    TableOf,
+    Words,
+)
 from ablate.report.effect_columns import beside, columns, faint, words
 from ablate.report.effect_tables import WIDE, effect_tables
 from ablate.report.fairness import unequal_lines
@@ -36,6 +46,7 @@ def result_screen(
 def _parts(summary: Summary, definitions: Mapping[str, str], unequal: Sequence[Unequal]) -> Iterator[Part]:
     yield answers(summary)
     yield from effect_tables(summary)
+    yield from map(TableOf, size_comparisons.tables(summary))
     yield _variants(summary)
     beware = BulletList((*footnotes.peculiarities(summary), *footnotes.warnings(summary.notes)), "beware")
     terms = BulletList(tuple(unequal_lines(unequal)), "unequal")
@@ -50,6 +61,8 @@ def _against(summary: Summary) -> str:
     """Return what variants are compared with; most runs of a factorial are not, since effects are over all of them."""
     compared = {e.after for e in summary.effects if e.kind in ("baseline", "noise")}
     bare = [arm for arm in summary.arms if arm.name != summary.baseline and arm.variant not in compared]
+    if summary.ladders:
+        return "the comparisons are above"
     if not summary.factors or not bare:
         return f"each against {summary.baseline}"
     named = listed([arm.name for arm in summary.arms if arm.variant in compared]) if compared else "none"

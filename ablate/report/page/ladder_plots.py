@@ -1,0 +1,149 @@
+"""Plots of a ladder: the losses of both treatments over training compute, and what the one saves at each size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ablate.output.numbers import percent
+from ablate.output.words import spoken
+from ablate.report.html.drawn import INK, shown
+from ablate.report.page import panels
+from ablate.report.page.record import PageRecord
+from ablate.report.plot import Plot
+from ablate.verdict.summary import LadderSize, SizeComparison
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+POINTS = 64
+"""Points of the line of a law."""
+
+
+def ladders(record: PageRecord) -> list[tuple[str, str]]:
+    """Return the plots of a ladder as SVG, with captions."""
+    return [(shown(plot, panels.WIDTH), plot.caption) for plot in plots(record)]
+
+
+def plots(record: PageRecord) -> Iterator[Plot]:
+    """Yield for each treatment and loss the losses over compute, and the speed-ups."""
+    for place, one in enumerate(record.summary.ladders):
+        trained = [size for size in one.sizes if size.trained]
+        if not trained:
+            continue
+        named = f"{one.treatment} against {one.baseline}"
+        under = f" under {one.terms}" if one.terms else ""
+        yield Plot(
+            name=_slug(f"losses-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
+            id=f"ladder-losses-{place}",
+            draw=(lambda axes, c=one: _losses(axes, c),),  # type: ignore[misc]
+            about=f"{spoken(one.metric)} of {named} over training compute. The table Sizes has the numbers.",
+            caption=(
+                f"Mean {spoken(one.metric)} of {named}{under} over training FLOPs, both axes logarithmic. The line is "
+                f"the law of {one.baseline}; hollow: the next size, which was not trained, by the laws."
+            ),
+            headline=f"{spoken(one.metric).capitalize()} over training compute",
+            height=2.8,
+            columns=("size", "trained", "baseline_compute", "compute", "baseline_loss", "loss"),
+            rows=tuple(
+                (size.size, int(size.trained), size.baseline_compute, size.compute, size.baseline_loss, size.loss)
+                for size in one.sizes
+            ),
+        )
+        yield Plot(
+            name=_slug(f"speed-up-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
+            id=f"ladder-speed-up-{place}",
+            draw=(lambda axes, c=one: _speed_ups(axes, c),),  # type: ignore[misc]
+            about=f"Speed-up of {named} over training compute. The table Sizes has the numbers.",
+            caption=(
+                f"The factor by which {one.baseline} would need more compute to reach the loss of {one.treatment}"
+                f"{under}, with its {percent(record.summary.confidence)} interval, not adjusted; hollow: the next size."
+            ),
+            headline=f"Speed-up of {named} over training compute",
+            height=2.8,
+            legend=False,
+            columns=("size", "trained", "compute", "speed_up", "low", "high", "extrapolated"),
+            rows=tuple(
+                (
+                    *(size.size, int(size.trained), size.compute),
+                    *map(_cell, (size.speed_up, size.low, size.high)),
+                    int(size.extrapolated),
+                )
+                for size in one.sizes
+            ),
+        )
+
+
+def _cell(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _slug(text: str) -> str:
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in text)
+
+
+def _losses(axes: Axes, one: SizeComparison) -> None:
+    sides = (
+        (one.baseline, "line0", "o", [(size.baseline_compute, size.baseline_loss, size.trained) for size in one.sizes]),
+        (one.treatment, "line1", "s", [(size.compute, size.loss, size.trained) for size in one.sizes]),
+    )
+    every = [compute for *_, points in sides for compute, *_ in points]
+    if one.exponent is not None and one.factor is not None:
+        over = np.geomspace(min(every), max(every), POINTS)
+        law = (one.irreducible or 0.0) + one.factor * over**-one.exponent
+        axes.plot(over, law, color=INK["line0"], lw=1.0)
+    for name, colour, marker, points in sides:
+        for trained in (True, False):
+            some = [(x, y) for x, y, was in points if was == trained]
+            axes.plot(
+                [x for x, _ in some],
+                [y for _, y in some],
+                ls="none",
+                marker=marker,
+                ms=5,
+                color=INK[colour],
+                mfc=INK[colour] if trained else "none",
+                label=panels.short(name) if trained else None,
+            )
+    _by_compute(axes, every)
+    panels.plain_ticks(axes, "y", log=True)
+    axes.set_ylabel(spoken(one.metric))
+
+
+def _speed_ups(axes: Axes, one: SizeComparison) -> None:
+    finite = [size for size in one.sizes if math.isfinite(size.speed_up)]
+    axes.axhline(1.0, color=INK["faint"], lw=1)
+    for size in finite:
+        low, high = (size.speed_up - size.low, size.high - size.speed_up)
+        axes.errorbar(
+            [size.compute],
+            [size.speed_up],
+            yerr=[[low if math.isfinite(low) else 0.0], [high if math.isfinite(high) else 0.0]],
+            marker="s",
+            ms=5,
+            color=INK["line1"],
+            mfc=INK["line1"] if size.trained else "none",
+            elinewidth=0.9,
+            capsize=2,
+        )
+    _by_compute(axes, [size.compute for size in finite] or [1.0])
+    panels.plain_ticks(axes, "y", log=True, over=_span(finite))
+    axes.set_ylabel("speed-up")
+
+
+def _span(sizes: list[LadderSize]) -> float:
+    values = [value for size in sizes for value in (size.low, size.high) if math.isfinite(value) and value > 0]
+    return max(values) / min(values) if values else 1.0
+
+
+def _by_compute(axes: Axes, compute: list[float]) -> None:
+    from matplotlib.ticker import LogLocator, NullLocator
+
+    axes.set_xscale("log")
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.xaxis.set_major_locator(LogLocator(numticks=6))
+    axes.set_xlim(min(compute) / 1.5, max(compute) * 1.5)
+    axes.set_xlabel("training FLOPs")
