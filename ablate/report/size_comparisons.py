@@ -52,7 +52,7 @@ def told(one: SizeComparison) -> Iterator[str]:
 
 
 def speed_up(size: LadderSize) -> str:
-    """Return a speed-up with its interval: `×1.30 [1.21, 1.40]`, and a mark where it is beyond the sizes trained."""
+    """Return a speed-up with its interval: `×1.30 [1.21, 1.40]`."""
     if not math.isfinite(size.speed_up):
         return "more than any (the law of the baseline does not reach that loss)"
     bounds = [math.log(bound) if bound > 0 else -math.inf for bound in (size.low, size.high)]
@@ -60,7 +60,7 @@ def speed_up(size: LadderSize) -> str:
     if not all(map(math.isfinite, bounds)):
         low, high = (significant(bound) if math.isfinite(bound) else "∞" for bound in (size.low, size.high))
         shown = f"×{significant(size.speed_up)} [{low}, {high}]"
-    return f"{shown}{' *' if size.extrapolated and size.trained else ''}"
+    return shown
 
 
 def tables(summary: Summary) -> Iterator[Grid]:
@@ -82,7 +82,8 @@ def _row(size: LadderSize) -> tuple[str, ...]:
     name = size.size if size.trained else f"{size.size} (not trained)" if size.size != "next" else "next (not trained)"
     flops = significant(size.baseline_compute)
     flops += "" if size.compute == size.baseline_compute else f" → {significant(size.compute)}"
-    return name, flops, f"{size.baseline_loss:.4g}", f"{size.loss:.4g}", speed_up(size), str(size.n)
+    mark = " *" if size.extrapolated and size.trained else ""  # explained below the table
+    return name, flops, f"{size.baseline_loss:.4g}", f"{size.loss:.4g}", f"{speed_up(size)}{mark}", str(size.n)
 
 
 def remarks(one: SizeComparison) -> Iterator[str]:

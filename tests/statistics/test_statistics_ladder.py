@@ -46,15 +46,23 @@ def exact(kind: str, speed_up: np.ndarray | float = 1.0, *, side: int = 0, overh
     return SizeLadder(compute=tuple(compute), losses=tuple(map(tuple, losses)))
 
 
-def drawn(kind, noise, n, rng, ladders, *, slope=0.0, correlation=0.8, sizes=4, log_speed_up=math.log(1.3)):
-    """Losses of both treatments [ladders, sizes, seeds] on the scale of the law, and the true log speed-ups."""
+def drawn(kind, noise, n, rng, ladders, *, slope=0.0, correlation=0.8, sizes=4, log_speed_up=math.log(1.3), across=0.0):
+    """Losses of both treatments [ladders, sizes, seeds] on the scale of the law, and the true log speed-ups.
+
+    Treatments share `correlation` of the variance of a seed, and sizes `across`: one seed has the same windows at all.
+    """
     compute = np.array((*COMPUTE, NEXT))[:sizes]
     log = log_speed_up + slope * (np.log(compute) - np.log(compute).mean())
     shape = (ladders, sizes, n)
-    shared = math.sqrt(correlation) * rng.standard_normal(shape)
+
+    def of_seeds():
+        own = math.sqrt(1 - across) * rng.standard_normal(shape)
+        return own + math.sqrt(across) * rng.standard_normal((ladders, 1, n)) if across else own
+
+    shared = math.sqrt(correlation) * of_seeds()
     sides = [
         loss[:, None]
-        * (1 + NOISE[noise][:sizes, None] * (shared + math.sqrt(1 - correlation) * rng.standard_normal(shape)))
+        * (1 + NOISE[noise][:sizes, None] * (shared + math.sqrt(1 - correlation) * of_seeds()))
         for loss in (true_loss(kind, compute), true_loss(kind, compute * np.exp(log)))
     ]
     return [np.log(side) if kind == "power" else side for side in sides], log
@@ -65,12 +73,13 @@ def both_of(kind, sides, *, paired=True):
     return moments(*(list(np.moveaxis(side, 1, 0)) for side in sides), x, x, paired=paired, kind=kind)
 
 
-def rates(kind, noise, n, *, ladders, draws, slope=0.0, paired=True, seed=0):
+def rates(kind, noise, n, *, ladders, draws, slope=0.0, paired=True, seed=0, across=0.0):
     """Shares of ladders whose intervals hold the speed-up, size by size, and in which a trend is called at 5 %."""
     rng = np.random.default_rng((seed, n, KINDS.index(kind)))
     held, called = [], []
     for _ in range(ladders // 100):
-        sides, log = drawn(kind, noise, n, rng, 100, slope=slope, correlation=0.8 if paired else 0.0)
+        correlation = 0.8 if paired else 0.0
+        sides, log = drawn(kind, noise, n, rng, 100, slope=slope, correlation=correlation, across=across)
         found = compare(both_of(kind, sides, paired=paired), level=0.95, random=rng, draws=draws)
         held.append((found.low <= log) & (log <= found.high))
         called.append(found.p < 0.05)
@@ -299,6 +308,17 @@ def test_intervals_hold_the_speed_up_as_often_as_they_say_and_a_trend_is_called_
     held, called = rates(kind, noise, n, ladders=2000, draws=299)
     assert held.min() >= 0.93 and held.max() <= 0.975
     assert called <= 0.065
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("across", [0.5, 0.9])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_sizes_share_of_a_seeds_noise_makes_a_trend_no_more_often(kind, across):
+    """As in real ladders, where a seed has the same windows and batches at every size."""
+    for noise in ("falls", "same"):
+        held, called = rates(kind, noise, 5, ladders=2000, draws=299, across=across)
+        assert held.min() >= 0.93
+        assert called <= 0.065
 
 
 @pytest.mark.full
