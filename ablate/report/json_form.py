@@ -96,6 +96,11 @@ def plan_to_json(
             "looks": plan.looks,
             "open": plan.open,
             "factors": [{"terms": terms} | _factors(factors) for terms, factors in plan.factors],
+            **(
+                {"ladders": [{"terms": terms} | asdict(ladder) for terms, ladder in plan.ladders]}
+                if plan.ladders
+                else {}
+            ),
             "floors": [_floor(floor) for floor in floors],
             "seconds": seconds,
             "epochs": [{"tokens": e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],

@@ -64,7 +64,7 @@ class Unequal:
 
 
 def unequal(plan: Plan, fair: Fair, seconds: Mapping[str, float] | None = None) -> tuple[Unequal, ...]:
-    """Compare every variant with the baseline under each set of terms, except A/A arms.
+    """Compare every variant with the baseline, at its size, under each set of terms; not A/A arms.
 
     `seconds` are the seconds per training step by variant id, where they were measured.
     """
@@ -75,8 +75,13 @@ def unequal(plan: Plan, fair: Fair, seconds: Mapping[str, float] | None = None) 
 def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
     plan = of.plan
     variants = [v for v in plan.variants if not v.setting.salt and (not name or name in v.terms)]
-    baseline = of.all(plan.variant(plan.baseline))
-    others = [(variant, of.all(variant)) for variant in variants if variant.id != plan.baseline]
+    beside = _beside(plan, name)
+    baselines = {id: of.all(plan.variant(id)) for id in {plan.baseline, *beside.values()}}
+    others = [
+        (variant, of.all(variant), baselines[beside.get(variant.id, plan.baseline)])
+        for variant in variants
+        if variant.id not in baselines
+    ]
     declared = {*DECLARED[terms.budget], *([PARAMETERS] if isinstance(terms.match, Match) else [])}
     rows = tuple(
         UnequalQuantity(
@@ -89,14 +94,14 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
             declared=quantity in declared and not _is_treatment(quantity, variant),
             within=_within(quantity, terms, _share(wanted, here[quantity])),
         )
-        for variant, here in others
+        for variant, here, baseline in others
         for quantity, wanted in baseline.items()
         if wanted is not None and here[quantity] not in (None, wanted)
     )
     alike = [
         quantity
-        for quantity, wanted in baseline.items()
-        if wanted is not None and all(here[quantity] == wanted for _, here in others)
+        for quantity, value in baselines[plan.baseline].items()
+        if value is not None and all(here[quantity] == baseline[quantity] for _, here, baseline in others)
     ]
     return Unequal(
         terms=name,
@@ -104,6 +109,13 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
         rows=rows,
         equal=f"the same for all: {', '.join(alike)}" if others and alike else "",
     )
+
+
+def _beside(plan: Plan, terms: str) -> dict[str, str]:
+    """Return the baseline at the size of each variant of a ladder, by its id."""
+    ladder = dict(plan.ladders).get(terms)
+    steps = [dict(step.variants) for step in ladder.steps] if ladder is not None else []
+    return {id: step[ladder.baseline] for step in steps for id in step.values()} if ladder is not None else {}
 
 
 SET_BY: Mapping[str, tuple[str, ...]] = {
@@ -140,9 +152,10 @@ class _Quantities:
         return quantities if like is None else quantities | dict(self._trained(variant, like))
 
     def _like(self) -> Trial | None:
-        """Return a trial of a variant with the sizes and steps of the space."""
+        """Return a trial of a variant with the sizes and steps of the space; of any, where every variant has its own."""
         plain = {v.id for v in self.plan.variants if v.setting.plain}
-        return next((trial for trial in self.plan.trials if trial.variant in plain), None)
+        first = next(iter(self.plan.trials), None) if self.plan.ladders else None
+        return next((trial for trial in self.plan.trials if trial.variant in plain), first)
 
     def _trained(self, variant: Variant, like: Trial) -> Iterator[tuple[str, Value]]:
         setting = variant.setting

@@ -7,6 +7,7 @@ from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.store.serialise import Documents, plan_document
+from ablate.verdict.fairness_audit import unequal
 
 SIZES = (
     "[{model.width: 48, recipe.steps: 40}, {model.width: 16, recipe.steps: 10}, {model.width: 32, recipe.steps: 20}]"
@@ -104,3 +105,12 @@ def test_each_size_has_a_rate_of_its_own_or_it_is_said(tmp_path):
 def test_a_plan_without_a_ladder_is_written_as_ever(tmp_path):
     assert "ladders" not in plan_document(planned(tmp_path, "{compare: [pre_ln, op]}"), Documents(source=""))
     assert "ladders" in plan_document(planned(tmp_path), Documents(source=""))
+
+
+def test_the_audit_compares_with_the_baseline_of_the_same_size(tmp_path):
+    found = space(tmp_path, design=LADDER, seeds="2")
+    plan = build_plan(found, vocab_size=256, corpus="text")
+    (audit,) = unequal(plan, found.fair)
+    assert {row.name for row in audit.rows} == {f"op at {size}" for size in NAMES}
+    assert {row.quantity for row in audit.rows} <= {"parameters", "FLOPs of a forward pass", "training FLOPs"}
+    assert "steps" in audit.equal and "width" in audit.equal
