@@ -152,7 +152,7 @@ class _Quantities:
         return quantities if like is None else quantities | dict(self._trained(variant, like))
 
     def _like(self) -> Trial | None:
-        """Return a trial of a variant with the sizes and steps of the space; of any, where every variant has its own."""
+        """Return a trial with the sizes and steps of the space; any trial, where every variant has sizes of its own."""
         plain = {v.id for v in self.plan.variants if v.setting.plain}
         first = next(iter(self.plan.trials), None) if self.plan.ladders else None
         return next((trial for trial in self.plan.trials if trial.variant in plain), first)
