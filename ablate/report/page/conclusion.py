@@ -9,7 +9,7 @@ from ablate.output.words import listed, plural, spoken
 from ablate.report import expected, wording
 from ablate.report.comparisons import subject
 from ablate.report.document import Cell, Lead, Part, Prose, TableOf, VerdictGrid
-from ablate.report.effect_tables import described
+from ablate.report.effect_tables import described, title_of
 from ablate.report.footnotes import UNPAIRED, any_unpaired
 from ablate.report.page.answer import leading
 from ablate.verdict.summary import Effect, Metric, Summary
@@ -41,6 +41,9 @@ def conclusion(summary: Summary) -> list[str]:
         return ["The design compares nothing."]
     whole = [effects for effects in compared if effects[0].kind == "baseline"]
     leaders = whole or compared
+    if summary.ladders:  # after the trend, the largest size first
+        trends = [effects for effects in compared if effects[0].kind == "trend"]
+        leaders = [*trends, *(effects for effects in reversed(compared) if effects not in trends)]
     sentences = [_sentence(effects, summary) for effects in leaders[:MOST_ANSWERS]]
     if (others := len(leaders) - MOST_ANSWERS) > 0:
         rest = "other comparison is" if others == 1 else f"other {others} comparisons are"
@@ -130,7 +133,7 @@ def _meaning(summary: Summary) -> Iterator[str]:
     log = any(metric.log for metric in summary.metrics)
     kinds = dict.fromkeys(effect.kind for effect in summary.effects if effect.kind in ISOLATED)
     for kind in kinds:
-        yield f"Edits: {described(kind, summary)}."
+        yield f"{title_of(kind, summary) if summary.ladders else 'Edits'}: {described(kind, summary)}."
     paired = f"paired by seed; {UNPAIRED}" if any_unpaired(summary) else "paired by seed"
     yield f"Differences are after minus before{', or after divided by before (×)' if log else ''}, {paired}."
     if any(effect.adjusted_low is not None for effect in summary.effects):
