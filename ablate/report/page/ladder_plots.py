@@ -140,10 +140,11 @@ def _span(sizes: list[LadderSize]) -> float:
 
 
 def _by_compute(axes: Axes, compute: list[float]) -> None:
-    from matplotlib.ticker import LogLocator, NullLocator
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
     axes.set_xscale("log")
     axes.xaxis.set_minor_locator(NullLocator())
     axes.xaxis.set_major_locator(LogLocator(numticks=6))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.0e}"))
     axes.set_xlim(min(compute) / 1.5, max(compute) * 1.5)
     axes.set_xlabel("training FLOPs")
