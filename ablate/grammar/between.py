@@ -41,14 +41,14 @@ def read_between(located: Mapping, problems: Problems) -> Between:
     ends, points, scale = (located.get(key) for key in KEYS)
     low_high = None if ends is None else _ends(ends, problems)
     number = None if points is None else _points(points, problems)
-    how = None if scale is None else _scale(scale, problems)
+    how = None if scale is None else read_scale(scale, problems)
     if how == "log" and low_high is not None and low_high[0] <= 0:
         assert isinstance(ends, Items)
         problems.add("a log scale needs numbers above 0", ends.items[0].span, notes=("or use scale: linear",))
         how = None
     if not complete or low_high is None or number is None or how is None:
         raise Invalid
-    numbers = tuple(_plain(value) for value in spaced(*low_high, number, how))
+    numbers = tuple(as_plain(value) for value in spaced(*low_high, number, how))
     if len(set(numbers)) < number:
         message = f"these {number} numbers are not distinct at {DIGITS} significant digits"
         problems.add(message, located["points"].span, notes=("use fewer points, or ends that are further apart",))
@@ -69,7 +69,8 @@ def spaced(low: Decimal, high: Decimal, points: int, scale: Scale) -> tuple[Deci
     return tuple(ROUNDED.plus(number) for number in (low, *inner, high))
 
 
-def _plain(number: Decimal) -> int | float:
+def as_plain(number: Decimal) -> int | float:
+    """Return a number as YAML would read it: a whole one without a point is an int."""
     value = float(number)
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
@@ -92,7 +93,7 @@ def _ends(located: Located, problems: Problems) -> tuple[Decimal, Decimal] | Non
     if not isinstance(located, Items) or len(located) != 2:
         problems.add("between takes two numbers, the lower one first", located.span, notes=(WRITTEN,))
         return None
-    low, high = (_end(item, problems) for item in located)
+    low, high = (read_number(item, "between takes numbers", problems) for item in located)
     if low is None or high is None:
         return None
     if low >= high:
@@ -101,11 +102,14 @@ def _ends(located: Located, problems: Problems) -> tuple[Decimal, Decimal] | Non
     return low, high
 
 
-def _end(located: Located, problems: Problems) -> Decimal | None:
+def read_number(located: Located, expected: str, problems: Problems) -> Decimal | None:
+    """Read a finite number of at most six significant digits; None after a mistake. `expected` is what is said of any
+    other value.
+    """
     value = located.value if isinstance(located, Scalar) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = f", got {shown(located)}" if isinstance(located, Scalar) else ""
-        problems.add(f"between takes numbers{got}", located.span, notes=("plain numbers: no sizes, no arithmetic",))
+        problems.add(f"{expected}{got}", located.span, notes=("plain numbers: no sizes, no arithmetic",))
         return None
     if not abs(value) <= LARGEST:
         problems.add("this number is too large" if math.isfinite(value) else "a number must be finite", located.span)
@@ -126,7 +130,8 @@ def _points(located: Located, problems: Problems) -> int | None:
     return value
 
 
-def _scale(located: Located, problems: Problems) -> Scale | None:
+def read_scale(located: Located, problems: Problems) -> Scale | None:
+    """Read how numbers are spaced; None after a mistake."""
     scale = next((scale for scale in SCALES if isinstance(located, Scalar) and located.value == scale), None)
     if scale is None and isinstance(located, Scalar):
         problems.add_unknown(f"unknown scale {shown(located)}", located.span, located.text, SCALES, "one of")

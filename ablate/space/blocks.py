@@ -18,7 +18,7 @@ from ablate.space.override import FurtherBlocks, Override, apply_overrides, read
 from ablate.space.variants import NamedVariant, read_variants
 
 DRAWN = 1_000
-"""How many blocks of a search are drawn to see whether an override has an effect."""
+"""How many blocks of a search are drawn to see whether an override has an effect, and which fields."""
 
 
 class Blocks(NamedTuple):
@@ -72,7 +72,9 @@ def read_blocks(
     chosen = {name: known[block] for name, block in of.items()}
     presets = [preset.sections.span.source for preset in grammar.presets.values()]
     drawn = (
-        None if design.search is None else FurtherBlocks(cache(lambda: _drawn(grammar)), grammar.reader_for(Problems()))
+        None
+        if design.search is None
+        else FurtherBlocks(cache(lambda: drawn_blocks(grammar)), grammar.reader_for(Problems()))
     )
     reader = grammar.reader_for(problems)
     changed = apply_overrides(chosen, overrides, reader, presets, drawn)
@@ -90,7 +92,7 @@ def read_blocks(
     return Blocks(changed, overrides, variants)
 
 
-def _drawn(grammar: Grammar) -> tuple[Block, ...]:
+def drawn_blocks(grammar: Grammar) -> tuple[Block, ...]:
     """Draw blocks with all alternatives of a choice equally likely, so that none is rare."""
     rng = random.Random(0)
     derived = (decide(grammar.derivations, lambda choice: rng.randrange(len(choice.words))) for _ in range(DRAWN))

@@ -211,6 +211,8 @@ class Confirm(Document):
 class Search(Document):
     """Blocks proposed one after another from what the grammar derives, named by their edits from the block `from`.
 
+    With `vary` each proposal also has one of the values of every address there.
+
     Work item j (the reference is item 0) depends only on `seed`, j and the results of items 0 … j − `parallel` (where
     these leave nothing to do, or the proposed block is already in training, it waits for the next result): so a search
     that was stopped and resumed proposes what it would have proposed without the stop.
@@ -225,6 +227,7 @@ class Search(Document):
     confirm: Literal["none"] | Confirm
     parallel: Annotated[int, Field(ge=1, le=1_024)]
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)]
+    vary: Vary = Vary()
 
 
 Ends: TypeAlias = Path | LeaveOneOut | AddOneIn | Factorial | Fractional | PlackettBurman | DOptimal
@@ -252,8 +255,9 @@ class Design(Document):
 
     @property
     def vary(self) -> Vary:
-        """Its factors with several levels."""
-        return self.factorial.vary if self.factorial is not None else Vary()
+        """Its addresses with several values."""
+        varying = self.factorial or self.search
+        return varying.vary if varying is not None else Vary()
 
     @property
     def sizes(self) -> LadderSizes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems
@@ -17,16 +17,22 @@ def words_of(key: Scalar) -> Iterator[Scalar]:
 
 
 def entries_of(
-    located: Mapping, problems: Problems, before: tuple[Scalar, ...] = ()
+    located: Mapping,
+    problems: Problems,
+    before: tuple[Scalar, ...] = (),
+    is_value: Callable[[Mapping], bool] = lambda located: not located.entries,
 ) -> Iterator[tuple[tuple[Scalar, ...], Scalar, Located]]:
-    """Yield the words, the last key and the value of every address in nested mappings, down to values that are none."""
+    """Yield the words, the last key and the value of every address in nested mappings, down to values that are none.
+
+    `is_value` says of a mapping that it is itself the value at its address; by default an empty one is.
+    """
     for key, value in located.entries:
         if not isinstance(key.value, str):
             problems.add("this key must be text", key.span, label="put it in quotes")
             continue
         words = (*before, *words_of(key))
-        if isinstance(value, Mapping) and value.entries:
-            yield from entries_of(value, problems, words)
+        if isinstance(value, Mapping) and not is_value(value):
+            yield from entries_of(value, problems, words, is_value)
         else:
             yield words, key, value
 

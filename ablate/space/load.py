@@ -23,6 +23,7 @@ from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_set
 from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.search import check_beside
+from ablate.space.searched_values import check_searched_values
 from ablate.space.sections import Sections
 from ablate.space.size_checks import check_ladder
 from ablate.space.space import Space
@@ -64,6 +65,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
         check_changes(space, problems)
         check_vary(space, problems)
         check_ladder(space, problems)
+        check_searched_values(space, problems)
     problems.raise_if_any()
     assert space is not None
     return _searched_from_variant(space)

@@ -34,7 +34,7 @@ from ablate.space.samplers import SamplerSpec
 from ablate.space.search import check_search
 from ablate.space.space import Around
 from ablate.space.tuning import TuneReader
-from ablate.space.vary import VARY, Vary, fill_end, read_vary
+from ablate.space.vary import VARY, Vary, fill_end, read_vary, without_vary
 from ablate.space.ways import HINTS
 
 T = TypeVar("T", bound=BaseModel)
@@ -271,9 +271,8 @@ class Sections:
         plain, sizes = self._sizes(plain)
         sampler = None
         if isinstance(search, Mapping):
-            plain = overlay(
-                plain, Mapping(((located.key("search"), _without_settings(search, "sampler")),), located.span)
-            )
+            without = without_vary(_without_settings(search, "sampler"))
+            plain = overlay(plain, Mapping(((located.key("search"), without),), located.span))
             sampler = self._chosen(search, SamplerSpec, "design.search.sampler", "sampler")
         design = validate(Design, self._opened("design", plain.entries), self.problems, "design", HINTS)
         if design is None or vary is None or sizes is None:
@@ -294,7 +293,8 @@ class Sections:
         check_search(
             design.search, self.origins, self.problems, sampler=spec, recipe=recipe, measure=measure, seeds=seeds
         )
-        return design.model_copy(update={"search": design.search.model_copy(update={"sampler": sampler})})
+        searched = design.search.model_copy(update={"sampler": sampler, "vary": vary})
+        return design.model_copy(update={"search": searched})
 
     def _vary(self, located: Mapping) -> tuple[Mapping, Vary | None]:
         """Return the design without the levels of its factors, and these; None after a mistake, which is noted."""
@@ -302,14 +302,15 @@ class Sections:
         found: Vary | None = Vary()
         for key, body in located.entries:
             if isinstance(body, Mapping) and VARY in body and key.value in Design.model_fields:
-                if key.value == "factorial":
-                    found = read_vary(body.key(VARY), body[VARY], self.problems)
+                searched = key.value == "search"
+                if searched or key.value == "factorial":
+                    found = read_vary(body.key(VARY), body[VARY], self.problems, ranges=searched)
                 else:
                     found = None
-                    message = f"{key.text} has no vary: only a factorial has factors with several levels"
+                    message = f"{key.text} has no vary: only a factorial and a search try several values"
                     notes = ("such as factorial: {from: pre_ln, to: op, vary: {model.layers: [4, 8, 16]}}",)
                     self.problems.add(message, body.key(VARY).span, notes=notes)
-                body = fill_end(body)
+                body = without_vary(body) if searched else fill_end(body)
             entries.append((key, body))
         return Mapping(tuple(entries), located.span), found
 

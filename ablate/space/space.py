@@ -19,7 +19,7 @@ from ablate.source.problems import shorten
 from ablate.space.corpora import CorpusSpec
 from ablate.space.design import Design
 from ablate.space.documents import Auto, Data, Judge, Learned, Measure, Model, Noise, Recipe
-from ablate.space.fair import Fair
+from ablate.space.fair import Fair, Plain
 from ablate.space.origin import Origins
 from ablate.space.override import Override
 from ablate.space.paths import from_elsewhere
@@ -114,10 +114,14 @@ class Space:
 
     def written_changes(self, changes: Changes) -> tuple[Change, ...]:
         """Return changes as they are written in the space."""
+        return tuple(self._written[change] for change in changes)
+
+    @cached_property
+    def _written(self) -> Map[tuple[str, Plain], Change]:
+        """Every change that a treatment of the space may have; of a range these are a thousand."""
         declared = (change for variant in self.variants.values() for change in variant.changes)
         around = (*self.design.vary.changes, *self.design.sizes.changes)
-        known = {(change.address, change.value): change for change in (*declared, *around)}
-        return tuple(known[change] for change in changes)
+        return {(change.address, change.value): change for change in (*declared, *around)}
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:
         """Return the constraints that refuse a block in this space."""

@@ -1,9 +1,10 @@
-"""`vary` of a factorial: factors with several levels, each an address of the space and a list of values.
+"""`vary` of a factorial or a search: addresses of the space, each with the values that are tried there.
 
     vary: {model.layers: [4, 8, 16], block.residual.gain: [1, 0.5]}
 
 An address is one that `set` of a variant may have. A factor whose values are all numbers is ordered, from the lowest to
-the highest; of any other the first value is the one that the others are compared with.
+the highest; of any other the first value is the one that the others are compared with. In a search the values of an
+address may also be a range: `{from: 1e-4, to: 1e-1, scale: log}`.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from ablate.source.located import Atom, Items, Located, Mapping, Scalar, to_pyth
 from ablate.source.problems import Problems
 from ablate.space.dotted import entries_of
 from ablate.space.fair import Plain, plain, text_of
+from ablate.space.number_range import WRITTEN, NumberRange, is_range, read_range
 from ablate.space.override import Override
 from ablate.space.variants import BLOCK, Change, check_apart, read_change, read_override
 
@@ -37,12 +39,16 @@ class FactorLevel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariedAddress:
-    """A factor with several levels; `address` is as written, `words` lead to it. Numbers ascend."""
+    """A factor with several levels; `address` is as written, `words` lead to it. Numbers ascend.
+
+    `range` is what its numbers were written as, if that is no list.
+    """
 
     address: str
     words: tuple[Scalar, ...]
     key: Scalar
     levels: tuple[FactorLevel, ...]
+    range: NumberRange | None = None
 
     @property
     def values(self) -> tuple[Plain, ...]:
@@ -90,8 +96,8 @@ class Vary:
         return (factor.change(level) for factor in self.factors if not factor.in_block for level in factor.levels)
 
 
-def read_vary(key: Scalar, located: Located, problems: Problems) -> Vary | None:
-    """Read the section; None after a mistake, which is then in `problems`."""
+def read_vary(key: Scalar, located: Located, problems: Problems, *, ranges: bool = False) -> Vary | None:
+    """Read the section; None after a mistake, which is then in `problems`. `ranges`: an address may have a range."""
     before = len(problems)
     if not isinstance(located, Mapping) or not located.entries:
         message = f"vary must map addresses to lists of values, got {shown(located)}"
@@ -99,22 +105,23 @@ def read_vary(key: Scalar, located: Located, problems: Problems) -> Vary | None:
         problems.add(message, span, notes=(SUCH_AS,))
         return None
     factors: dict[str, VariedAddress] = {}
-    for words, last, value in entries_of(located, problems):
-        factor = _factor(words, last, value, problems)
+    whole = (lambda value: not value.entries or is_range(value)) if ranges else (lambda value: not value.entries)
+    for words, last, value in entries_of(located, problems, is_value=whole):
+        factor = _factor(words, last, value, problems, ranges=ranges)
         if factor is not None:
             check_apart(factor, factors, problems)
             factors[factor.address] = factor
     return None if len(problems) > before else Vary(tuple(factors.values()))
 
 
-def _factor(words: tuple[Scalar, ...], key: Scalar, located: Located, problems: Problems) -> VariedAddress | None:
+def _factor(
+    words: tuple[Scalar, ...], key: Scalar, located: Located, problems: Problems, *, ranges: bool
+) -> VariedAddress | None:
     address, before = ".".join(word.text for word in words), len(problems)
-    items = _items(address, key, located, problems)
-    first = items[0] if items else located
-    if words[0].text == BLOCK:
-        read_override(words, key, first, problems)
-    else:
-        read_change(words, key, first, problems)
+    if isinstance(located, Mapping) and located.entries:
+        return _ranging(address, words, key, located, problems)
+    items = _items(address, key, located, problems, ranges=ranges)
+    _check_address(words, key, items[0] if items else located, problems)
     seen: list[tuple[Plain, type]] = []
     for item in items:
         value = plain(to_python(item))
@@ -131,13 +138,37 @@ def _factor(words: tuple[Scalar, ...], key: Scalar, located: Located, problems: 
     return VariedAddress(address=address, words=words, key=key, levels=tuple(levels))
 
 
-def _items(address: str, key: Scalar, located: Located, problems: Problems) -> tuple[Located, ...]:
+def _ranging(
+    address: str, words: tuple[Scalar, ...], key: Scalar, located: Mapping, problems: Problems
+) -> VariedAddress | None:
+    """Read an address with a range: each of its numbers is a level, which stands where the range does."""
+    before = len(problems)
+    _check_address(words, key, located, problems)
+    numbers = read_range(address, located, problems)
+    if numbers is None or len(problems) > before:
+        return None
+    inner = (Scalar(number, text_of(number), located.span) for number in numbers.numbers[1:-1])
+    written = (numbers.low, *inner, numbers.high)
+    levels = (FactorLevel(value=n, written=each) for n, each in zip(numbers.numbers, written, strict=True))
+    return VariedAddress(address=address, words=words, key=key, levels=tuple(levels), range=numbers)
+
+
+def _check_address(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Problems) -> None:
+    """Note an address that cannot be varied."""
+    if words[0].text == BLOCK:
+        read_override(words, key, value, problems)
+    else:
+        read_change(words, key, value, problems)
+
+
+def _items(address: str, key: Scalar, located: Located, problems: Problems, *, ranges: bool) -> tuple[Located, ...]:
     """Return the values listed; none after a mistake."""
     text = located.text if isinstance(located, Scalar) else ""
     if not isinstance(located, Items) or not located.items:
         label = f"write a list: [{text}, …]" if text else ""
-        message = f"vary of {address}: expected a list of values, got {shown(located)}"
-        problems.add(message, located.span, label=label, notes=() if label else (SUCH_AS,))
+        message = f"vary of {address}: expected a list of values{', or a range' * ranges}, got {shown(located)}"
+        notes = (f"a range is {WRITTEN.removeprefix('such as ')}",) if ranges else () if label else (SUCH_AS,)
+        problems.add(message, located.span, label=label, notes=notes)
         return ()
     if len(located.items) == 1:
         notes = ("list another value, or set it for all runs, in the space itself",)
@@ -167,9 +198,14 @@ def level_texts(values: Sequence[Plain]) -> tuple[str, ...]:
     return texts if len(set(texts)) == len(texts) else tuple(str(value) for value in values)
 
 
+def without_vary(search: Mapping) -> Mapping:
+    """Return a search without its `vary`, which is read apart."""
+    return Mapping(tuple(entry for entry in search.entries if entry[0].value != VARY), search.span)
+
+
 def fill_end(factorial: Mapping) -> Mapping:
     """Return a factorial that ends where it starts, if it has levels and no other end, and without the levels."""
-    entries = [entry for entry in factorial.entries if entry[0].value != VARY]
+    entries = [*without_vary(factorial).entries]
     if VARY in factorial and "from" in factorial and "to" not in factorial:
         key = factorial.key("from")
         entries.append((replace(key, value="to", text="to"), factorial["from"]))

@@ -1,4 +1,4 @@
-"""Checks of the factors of a design against its space: that each value is one, and that each level is another model."""
+"""Checks of what a factorial varies against its space: that each value is one, and that each level is another model."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ def check_vary(space: Space, problems: Problems) -> None:
     design = space.design.factorial
     if design is None or not design.vary.factors:
         return
+    ends = tuple(space.blocks[name] for name in space.design.blocks)
     for factor in design.vary.factors:
         before = len(problems)
         if factor.in_block:
@@ -38,14 +39,10 @@ def check_vary(space: Space, problems: Problems) -> None:
         else:
             _check_beside_variants(factor, design, space, problems)
         if len(problems) == before:
-            read = _in_block(factor, space, problems) if factor.in_block else _around(factor, space, problems)
+            read = in_block(factor, ends, space, problems) if factor.in_block else around(factor, space, problems)
             if len(problems) == before:
-                _check_different(factor, read, problems)
-    _check_parts(design.vary.factors, space, problems)
-
-
-def _ends(space: Space) -> tuple[Block, ...]:
-    return tuple(space.blocks[name] for name in space.design.blocks)
+                check_different(factor, read, problems)
+    check_parts(design.vary.factors, ends, space, problems)
 
 
 def _check_beside_variants(factor: VariedAddress, design: Factorial, space: Space, problems: Problems) -> None:
@@ -74,7 +71,7 @@ def _values(factor: VariedAddress, block: Block, space: Space) -> set[Value]:
     return {v for name, node in parts if fnmatchcase(name, factor.selector.part) for v in value_at(node, fields)}
 
 
-def _around(factor: VariedAddress, space: Space, problems: Problems) -> Read:
+def around(factor: VariedAddress, space: Space, problems: Problems) -> Read:
     """Return what each level makes of model, recipe and data.
 
     One that does not fit another value of the space is no mistake: runs that have both are left out, with the reason.
@@ -97,12 +94,12 @@ def _around(factor: VariedAddress, space: Space, problems: Problems) -> Read:
     return found
 
 
-def _in_block(factor: VariedAddress, space: Space, problems: Problems) -> Read:
-    """Return what each level makes of the blocks that have its field; a problem if none has."""
+def in_block(factor: VariedAddress, blocks: Sequence[Block], space: Space, problems: Problems) -> Read:
+    """Return what each level makes of those of the blocks that have its field; a problem if none has."""
     catalogue = space.grammar.catalogue
-    there = [block for block in _ends(space) if is_there(block, factor.selector, catalogue)]
+    there = [block for block in blocks if is_there(block, factor.selector, catalogue)]
     if not there:
-        note_absent(factor.selector, factor, _ends(space), catalogue, problems, "vary")
+        note_absent(factor.selector, factor, blocks, catalogue, problems, "vary")
         return []
     reader = space.grammar.reader_for(problems)
     found: Read = []
@@ -115,7 +112,7 @@ def _in_block(factor: VariedAddress, space: Space, problems: Problems) -> Read:
     return found
 
 
-def _check_different(factor: VariedAddress, read: Read, problems: Problems) -> None:
+def check_different(factor: VariedAddress, read: Read, problems: Problems) -> None:
     """Report levels that come to the same; if all do, the factor has no effect."""
     if len(read) > 1 and all(one == read[0][1] for _, one in read):
         notes = ("remove it, or list other values",)
@@ -130,19 +127,19 @@ def _check_different(factor: VariedAddress, read: Read, problems: Problems) -> N
             problems.add(message, level.written.span, notes=("list each value once",), also=also)
 
 
-def _check_parts(factors: Sequence[VariedAddress], space: Space, problems: Problems) -> None:
+def check_parts(factors: Sequence[VariedAddress], blocks: Sequence[Block], space: Space, problems: Problems) -> None:
     """Report two factors that set the same field of one part: `residual.gain` and `attention_residual.gain`."""
     inside = [factor for factor in factors if factor.in_block]
     for place, factor in enumerate(inside):
         for other in inside[:place]:
-            if set(_places(factor, space)) & set(_places(other, space)):
+            if set(_places(factor, blocks, space)) & set(_places(other, blocks, space)):
                 message = f"{factor.address} and {other.address} set the same value"
                 also = ((other.key.span, "beside this"),)
                 problems.add(message, factor.key.span, notes=("keep one of them",), also=also)
 
 
-def _places(factor: VariedAddress, space: Space) -> Iterator[tuple[str, tuple[str, ...]]]:
-    for block in _ends(space):
+def _places(factor: VariedAddress, blocks: Sequence[Block], space: Space) -> Iterator[tuple[str, tuple[str, ...]]]:
+    for block in blocks:
         for name, node in parts_by_name(block, space.grammar.catalogue):
             if fnmatchcase(name, factor.selector.part) and value_at(node, factor.selector.fields):
                 yield name, factor.selector.fields
