@@ -106,6 +106,14 @@ class Named(Template):
 
 
 @dataclass(frozen=True, slots=True)
+class Varied(Named):
+    """The values that a search tries at an address, beside what its grammar derives; `name` is the address.
+
+    A mutation of an ordered number moves it to a number nearby, where a rule is derived anew.
+    """
+
+
+@dataclass(frozen=True, slots=True)
 class Let(Template):
     """A value drawn once and used in many places: `drawn` is numbered first, then `body`, with `name` bound to it."""
 

@@ -1,6 +1,8 @@
 """New derivations from known ones: mutation derives a subtree anew, crossover exchanges subtrees of like rules.
 
 Both are arithmetic on the numbers of derivations; each choice is uniform and made by the random generator passed in.
+Where values are varied beside the grammar, half of the mutations change one of them: a number by a normally distributed
+number of places, of which a standard deviation is a tenth of all.
 `draw` and `solved` return only derivations that are admitted, and count how many each reason excluded.
 """
 
@@ -10,20 +12,26 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
-from ablate.block.expression import Block
 from ablate.errors import InputError
 from ablate.grammar.choices import Subtree, subtrees
-from ablate.grammar.derivation import Template
+from ablate.grammar.derivation import Alternatives, Template, Varied
 from ablate.grammar.grammar import DRAWS
 
+Made: TypeAlias = Any
+"""What a derivation makes: a block, or a block with values around it where a search varies these too. Samplers pass it
+on as it is."""
+VALUED = 0.5
+"""The share of mutations that change a value which is varied beside the grammar."""
+NEARBY = 0.1
+"""The standard deviation of the mutation of a number, as a share of all the places that it may have."""
 MET = 10
 """How many of the derivations that were refused before one was admitted are remembered."""
 
 
 class DerivationSource(Protocol):
-    """Derivations, and which of them are admitted: a grammar, or a grammar as a space restricts it."""
+    """Derivations, and which of them are admitted: a grammar, or a grammar as a space restricts and extends it."""
 
     @property
     def name(self) -> str:
@@ -37,11 +45,11 @@ class DerivationSource(Protocol):
     def count(self) -> int:
         """The number of derivations."""
 
-    def derive(self, k: int) -> Block:
-        """Return the block of the k-th derivation."""
+    def derive(self, k: int) -> Made:
+        """Return what the k-th derivation makes."""
 
-    def refusals(self, block: Block) -> tuple[str, ...]:
-        """Return why a block is not admitted; empty if it is."""
+    def refusals(self, block: Made) -> tuple[str, ...]:
+        """Return why it is not admitted; empty if it is."""
 
     def way_out(self, reason: str) -> str:
         """Return what the user can do about one of the `refusals` that leaves practically nothing."""
@@ -56,7 +64,7 @@ class SampledDerivation:
     """
 
     index: int
-    block: Block
+    block: Made
     tried: int
     refused: Mapping[str, int]
     met: tuple[int, ...] = ()
@@ -93,14 +101,41 @@ def solved(grammar: DerivationSource, propose: Callable[[], int]) -> SampledDeri
 def mutate(template: Template, k: int, rng: random.Random) -> int:
     """Derive one subtree of the k-th derivation anew: the subtree, and one of its other derivations, chosen uniformly.
 
-    If no subtree has another derivation, k is returned as it is.
+    If no subtree has another derivation, k is returned as it is. A number that is varied moves to one nearby.
     """
     places = list(subtrees(template, k))
     if not places:
         return k
+    values = [place for place in places if isinstance(place.template, Varied)]
+    if values:
+        rules = [place for place in places if not isinstance(place.template, Varied)]
+        places = values if not rules or rng.random() < VALUED else rules
     place = rng.choice(places)
+    other = _nearby(place, rng) if _is_number(place) else _another(place, rng)
+    return k + (other - place.index) * place.stride
+
+
+def _is_number(place: Subtree) -> bool:
+    template = place.template
+    return isinstance(template, Varied) and isinstance(template.body, Alternatives) and template.body.scale is not None
+
+
+def _another(place: Subtree, rng: random.Random) -> int:
+    """Draw another derivation of a subtree uniformly."""
     drawn = rng.randrange(place.template.count - 1)
-    return k + (drawn + (drawn >= place.index) - place.index) * place.stride
+    return drawn + (drawn >= place.index)
+
+
+def _nearby(place: Subtree, rng: random.Random) -> int:
+    """Draw the place of a number near that of another, and within the ends."""
+    last = place.template.count - 1
+    by = abs(rng.gauss(0, NEARBY * last))
+    away = max(1, min(last, round(by)))
+    up = rng.random() < 0.5
+    # At an end it moves the other way, so that the ends are not proposed more often than what lies between.
+    if place.index + away > last or (not up and place.index - away >= 0):
+        return max(0, place.index - away)
+    return place.index + away
 
 
 def crossover(template: Template, k: int, other: int, rng: random.Random) -> int | None:

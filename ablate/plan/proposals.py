@@ -7,9 +7,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ablate.block.diff import Edit, diff, path_order
-from ablate.block.expression import Block
+from ablate.plan.designs.between import edits_around
 from ablate.plan.models import Models
+from ablate.plan.pairing import unpaired_by
 from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
+from ablate.plan.treatment import Treated, block_of, setting_of
 from ablate.plan.trial import Trial
 from ablate.space.design import Confirm, Pruner, Search
 from ablate.space.space import Space
@@ -36,6 +38,8 @@ def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
         f"a search for {goals} among {derivations}: proposals by {search.sampler} from seed {search.seed}, "
         f"{search.parallel} at a time, each trained as soon as it is proposed; none is known in advance"
     )
+    if search.vary.factors:
+        yield f"varied beside them: {'; '.join(factor.described for factor in search.vary.factors)}"
     yield f"budget: {search.budget.described()}, {search.from_} included, for all workers together"
     for measure, bound in search.beforehand.veto.items():
         limit = f"{bound} of {search.from_}'s" if isinstance(bound, str) else f"{bound:g}"
@@ -66,13 +70,23 @@ def most_trials(space: Space) -> int | None:
     return search.budget.trials // seeds * seeds + confirm
 
 
-def join(models: Models, name: str, block: Block, reference: Variant) -> Joined:
-    """Return `block` as a variant, with its edits from the reference in the order in which a path applies them."""
-    grammar = models.space.grammar
-    edits = path_order(diff(reference.block, block, grammar.catalogue, defaults=grammar.defaults).edits)
-    variant = models.variant([name], block, tuple(edit.name for edit in edits), models.cost(block))
+def join(models: Models, name: str, proposed: Treated, reference: Variant) -> Joined:
+    """Return what was proposed as a variant, with its edits from the reference in the order in which a path applies
+    them: those of the block, then the values around it.
+    """
+    grammar, block, setting = models.space.grammar, block_of(proposed), setting_of(proposed)
+    inside = diff(reference.block, block, grammar.catalogue, defaults=grammar.defaults).edits
+    edits = path_order((*inside, *edits_around(models.space, reference.setting.changes, setting.changes)))
+    variant = models.variant([name], block, tuple(edit.name for edit in edits), models.cost(block, setting), setting)
     detail = "; ".join(edit.detail for edit in edits)
-    comparison = Comparison(kind="baseline", change=name, detail=detail, before=reference.id, after=variant.id)
+    comparison = Comparison(
+        kind="baseline",
+        change=name,
+        detail=detail,
+        before=reference.id,
+        after=variant.id,
+        unpaired=unpaired_by(reference.setting, setting, models),
+    )
     return Joined(variant=variant, edits=tuple(edits), comparison=comparison)
 
 

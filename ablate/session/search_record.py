@@ -17,6 +17,7 @@ from ablate.grammar.grammar import Grammar
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
 from ablate.session.planned import Planned
 from ablate.space.design import Budget, Pruner
+from ablate.space.fair import text_of
 from ablate.space.space import Space
 from ablate.store import requests
 from ablate.store.requests import Request
@@ -73,6 +74,7 @@ def record(
         partial=not source.done,
         again=requests.command(request, results),
         definitions=definitions,
+        varied=tuple(factor.described for factor in design.vary.factors),
     )
 
 
@@ -120,6 +122,7 @@ def _entry(number: int, jobs: list[Job], source: SearchSource, grammar: Grammar)
         flops=block.variant.flops,
         seconds=sum(ended.seconds for job in jobs if (ended := search.came(job.number)) is not None),
         repeats=0,
+        around=tuple((address, text_of(value)) for address, value in block.variant.setting.changes),
     )
 
 

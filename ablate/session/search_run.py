@@ -144,6 +144,7 @@ def _search(planned: Planned, folder: Path) -> BlockSearch:
         vocab_size=planned.corpus.vocab_size,
         repetition=planned.models.repetition,
         tokens=_first_batch(space, folder),
+        read=planned.models.read,
     )
     steps, every = space.recipe.steps, space.measure.evaluation.every
     return BlockSearch(

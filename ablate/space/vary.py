@@ -70,6 +70,15 @@ class VariedAddress:
         """The address of a field of the block's parts."""
         return parse_address(".".join(word.text for word in self.words[1:]))
 
+    @property
+    def described(self) -> str:
+        """The address and what is tried there, in words."""
+        if self.range is None:
+            return f"{self.address}: {', '.join(level_texts(self.values))}"
+        first, *_, last = level_texts(self.values)
+        how = "evenly" if self.range.scale == "linear" else "evenly in their logarithms"
+        return f"{self.address}: {first} to {last}, {len(self.levels):,} numbers spaced {how}"
+
     def override(self, level: FactorLevel) -> Override:
         """Return a level as an override of a block."""
         return Override(self.selector, self.key, level.written)

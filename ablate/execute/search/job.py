@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.block.expression import Block
 from ablate.execute.search.proposer import Proposal
+from ablate.plan.treatment import Treated
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Job:
     """
 
     number: int
-    block: Block
+    block: Treated
     mark: str
     k: int | None
     until: int | None

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from ablate.block.expression import Block
 from ablate.execute.search.result import Result
 from ablate.grammar.choices import choices
 from ablate.grammar.mutate import DerivationSource, draw
+from ablate.plan.treatment import Treated
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Derivation `index`, which is admitted.
+    """Derivation `index`, which is admitted, and the block that it makes, as the ground of the search gave it.
 
     Of its `choices`, `random` were drawn without regard to the results. `refused` counts the earlier draws by what
     refused them (a constraint, or any other reason), and `met` are the first of these derivations, which later
@@ -30,7 +30,7 @@ class Proposal:
     """
 
     index: int
-    block: Block
+    block: Treated
     choices: int
     random: int
     refused: Mapping[str, int]

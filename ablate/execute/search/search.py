@@ -20,7 +20,6 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
-from ablate.block.expression import Block
 from ablate.errors import InputError
 from ablate.execute.search.budget import JobCost, SearchSpending, affords, check_reference, used_up
 from ablate.execute.search.correlation import Correlation, correlations
@@ -29,6 +28,7 @@ from ablate.execute.search.proposer import Proposer, generator, uniform
 from ablate.execute.search.result import VALUED, JobOutcome
 from ablate.execute.search.rung_progress import Arrival, Origin, Standing, history
 from ablate.execute.search.rungs import Ladder, let_on
+from ablate.plan.treatment import Treated
 from ablate.space.design import Budget, Goal
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class BlockSearch:
         ground: SearchGround,
         proposer: Proposer,
         *,
-        reference: Block,
+        reference: Treated,
         goals: tuple[Goal, ...],
         budget: Budget,
         parallel: int,
@@ -269,7 +269,7 @@ class BlockSearch:
             self._met.setdefault(index, len(self.jobs))
         return job
 
-    def _job(self, block: Block, mark: str, k: int | None, level: int) -> Job:
+    def _job(self, block: Treated, mark: str, k: int | None, level: int) -> Job:
         rung = level if level < self.ladder.end else None
         return Job(len(self.jobs), block, mark, k, self.ladder.rung(level), rung)
 

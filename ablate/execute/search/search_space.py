@@ -4,6 +4,9 @@ Every derived block has the overrides of the space's `block:`. It is admitted if
 may be written, if the constraints admit it with the overrides, if it can be built at the sizes of the space, and if no
 veto excludes it. Counts are checked first, then whether it can be built, then measurements; a block that is refused at
 one stage is not examined in the next. If this machine cannot examine a block, that is not a refusal.
+
+If the search varies values too, a derivation has one of each address: those of the block's fields are laid over the
+block, all others around it, and the space must admit them together. A value that the space has already is no change.
 """
 
 from __future__ import annotations
@@ -11,32 +14,44 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Protocol
 
+from ablate.block.architecture import Architecture
 from ablate.block.cost import Cost
 from ablate.block.expression import Block, Node, Sequence, Value
 from ablate.block.read import MOST_PARTS, Invalid
 from ablate.errors import InputError, RefusedError
 from ablate.execute.rehearsal import build_layers
+from ablate.execute.search.varied_values import apart, with_values
 from ablate.execute.search.zero_cost import MEASURED, Batch, InitialModel, measure_start
 from ablate.grammar.derivation import Template
 from ablate.grammar.mutate import DerivationSource
-from ablate.plan.models import Models
+from ablate.plan.models import Models, TokenisedText
+from ablate.plan.treatment import Treated, block_of, setting_of, treated
 from ablate.source.problems import Problems
+from ablate.space.changed import decided
 from ablate.space.design import Search, ZeroCost
-from ablate.space.override import overridden
+from ablate.space.fair import Plain, text_of
+from ablate.space.override import overridden, with_value
 from ablate.space.space import Space
+from ablate.space.variants import BLOCK, Changes
+from ablate.space.vary import VariedAddress
 
 VETO = "veto: "
 """The prefix of a refusal by a veto; the others are by constraints, overrides and sizes."""
 UNBUILT = "cannot be built at these sizes: "
 UNSTARTED = "cannot be computed at its start: "
 MISFIT = "an override of the space does not fit: "
+TOGETHER = "the values do not fit together: "
+IN_BLOCK = f"{BLOCK}."
+"""What the addresses of a block's fields begin with."""
 TOO_LONG = f"more than {MOST_PARTS} parts in a row, which take too long to compare"
 WAYS_OUT = {
     VETO: "raise that bound in design.search.beforehand.veto, or remove it",
     UNBUILT: "change the sizes in `model:`, or remove from the rules what needs other sizes",
     UNSTARTED: "remove that from the rules, or use no start measure in design.search.beforehand",
+    TOGETHER: "change the values in design.search.vary, or what they do not fit to",
     MISFIT: "remove that override from `block:`, or remove from the rules what cannot take it",
     TOO_LONG: "derive shorter blocks, and use model.layers for a deeper model",
 }
@@ -44,15 +59,18 @@ WAYS_OUT = {
 
 
 class SearchGround(DerivationSource, Protocol):
-    """A ground whose blocks are models, which it can identify, count and measure."""
+    """A ground whose blocks are models, which it can identify, count and measure.
 
-    def mark(self, block: Block) -> str:
-        """Return a mark that is equal for blocks that are the same model at the sizes of the space."""
+    Each is a block, or a block with values around it.
+    """
 
-    def flops(self, block: Block) -> float:
+    def mark(self, block: Treated) -> str:
+        """Return a mark that is equal for blocks that are the same model at the sizes of the space, trained alike."""
+
+    def flops(self, block: Treated) -> float:
         """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
 
-    def measure(self, by: ZeroCost, block: Block) -> float:
+    def measure(self, by: ZeroCost, block: Treated) -> float:
         """Measure an admitted block before it is trained; see `zero_cost`."""
 
 
@@ -72,12 +90,13 @@ class Bound:
 
 @dataclass(frozen=True)
 class _Known:
-    """A cache of what is known about blocks."""
+    """A cache of what is known about blocks, and whether a value around them is that of the space."""
 
-    costs: dict[Block, Cost] = field(default_factory=dict)
-    starts: dict[Block, InitialModel] = field(default_factory=dict)
-    marks: dict[Block, str] = field(default_factory=dict)
-    refusals: dict[Block, tuple[str, ...]] = field(default_factory=dict)
+    costs: dict[Treated, Cost] = field(default_factory=dict)
+    starts: dict[Treated, InitialModel] = field(default_factory=dict)
+    marks: dict[Treated, str] = field(default_factory=dict)
+    refusals: dict[Treated, tuple[str, ...]] = field(default_factory=dict)
+    own: dict[Changes, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -107,54 +126,89 @@ class SpaceGround:
         return self.space.grammar.name
 
     @property
+    def varied(self) -> tuple[VariedAddress, ...]:
+        """The addresses whose values are varied beside the derivations of the grammar."""
+        return self.search.vary.factors
+
+    @cached_property
     def derivations(self) -> Template:
-        """The derivations of the grammar."""
-        return self.space.grammar.derivations
+        """The derivations of the grammar, with the values that are varied."""
+        return with_values(self.space.grammar.derivations, self.varied)
 
     @property
     def count(self) -> int:
         """The number of derivations."""
-        return self.space.grammar.count
+        return self.derivations.count
 
-    def derive(self, k: int) -> Block:
-        """Return the k-th derivation with the overrides of the space; without them if one does not fit (then `_unfit`
-        refuses it)."""
-        block = self.space.grammar.derive(k)
+    def derive(self, k: int) -> Treated:
+        """Return the k-th derivation with the overrides of the space and its values.
+
+        It is without an override that does not fit (then `_unfit` refuses it). A value of its fields that does not fit
+        stays beside it (then `_apart` does).
+        """
+        index, levels = apart(k, self.varied)
+        block = self.space.grammar.derive(index)
         try:
-            return self._overridden(block)
+            block = self._overridden(block)
         except InputError:
             return block
+        reader = self.space.grammar.reader_for(Problems())
+        changes: list[tuple[str, Plain]] = []
+        for factor, level in zip(self.varied, levels, strict=True):
+            change = (factor.address, level.value)
+            if factor.in_block:
+                try:
+                    block = with_value(block, factor.override(level), reader)
+                except Invalid:
+                    changes.append(change)
+            elif not self._is_own(change):
+                changes.append(change)
+        return treated(block, tuple(sorted(changes, key=lambda change: change[0])))
 
-    def refusals(self, block: Block) -> tuple[str, ...]:
+    def _is_own(self, change: tuple[str, Plain]) -> bool:
+        known = self._known.own
+        if (change,) not in known:
+            try:
+                known[change,] = decided(self.models.at((change,))) == decided(self.space)
+            except InputError:  # it may fit to another value, and is checked together with all others
+                known[change,] = False
+        return known[change,]
+
+    def refusals(self, block: Treated) -> tuple[str, ...]:
         """Return why a block must not be trained; empty if it is admitted.
 
         Raises RefusedError if this machine cannot tell, for lack of memory or another reason.
         """
         known = self._known.refusals
         if block not in known:
-            constraints = self.space.grammar.refusals
-            stages = (_too_long, self._unfit, constraints, self._uncounted, self._counted, self._unbuilt, self._started)
-            known[block] = next(filter(None, (tuple(stage(block)) for stage in stages)), ())
+            known[block] = next(filter(None, self._stages(block)), ())
         return known[block]
+
+    def _stages(self, block: Treated) -> Iterator[tuple[str, ...]]:
+        """Yield what each stage refuses a block for, those of the block alone first."""
+        for of_block in (_too_long, self._unfit, self.space.grammar.refusals):
+            yield tuple(of_block(block_of(block)))
+        for of_model in (self._apart, self._uncounted, self._counted, self._unbuilt, self._started):
+            yield tuple(of_model(block))
 
     def way_out(self, reason: str) -> str:
         """Return what the user can do if one of the `refusals` leaves practically nothing."""
         ways = (way for beginning, way in WAYS_OUT.items() if reason.startswith(beginning))
         return next(ways, self.space.grammar.way_out(reason))
 
-    def mark(self, block: Block) -> str:
-        """Return a mark that is equal for blocks that are the same model at the sizes of the space."""
+    def mark(self, block: Treated) -> str:
+        """Return a mark that is equal for blocks that are the same model at the sizes of the space, trained alike."""
         known = self._known.marks
         if block not in known:
-            known[block] = self.models.identity(block)
+            known[block] = self.models.treatment(block_of(block), setting_of(block))
         return known[block]
 
-    def flops(self, block: Block) -> float:
+    def flops(self, block: Treated) -> float:
         """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
-        recipe = self.space.recipe
+        recipe = self.models.recipe(setting_of(block))
         return float(self._cost(block).training_flops * recipe.batch * recipe.steps)
 
-    def measure(self, by: ZeroCost, block: Block) -> float:
+    def measure(self, by: ZeroCost, block: Treated) -> float:
         """Measure a block before it is trained; InputError if it cannot be built."""
         match by:
             case "parameters":
@@ -180,23 +234,35 @@ class SpaceGround:
         except InputError as error:
             yield f"{MISFIT}{error}"
 
-    def _uncounted(self, block: Block) -> Iterator[str]:
+    def _apart(self, block: Treated) -> Iterator[str]:
+        """Refuse values that do not fit the block, or not each other."""
+        changes = setting_of(block).changes
+        misfits = [f"{address}={text_of(value)}" for address, value in changes if address.startswith(IN_BLOCK)]
+        if misfits:
+            yield f"{TOGETHER}{', '.join(misfits)} cannot be set in this block"
+            return
+        try:
+            self.models.at(changes)
+        except InputError as error:
+            yield from (f"{TOGETHER}{mistake.message}" for mistake in error.mistakes)
+
+    def _uncounted(self, block: Treated) -> Iterator[str]:
         try:
             self._cost(block)
         except InputError as error:
             yield UNBUILT + _first_line(error)
 
-    def _counted(self, block: Block) -> Iterator[str]:
+    def _counted(self, block: Treated) -> Iterator[str]:
         return self._vetoes(block, [bound for bound in self.bounds if bound.by not in MEASURED])
 
-    def _unbuilt(self, block: Block) -> Iterator[str]:
+    def _unbuilt(self, block: Treated) -> Iterator[str]:
         try:
-            build_layers(self.models.architecture(block), self.space.grammar.catalogue)
+            build_layers(self._architecture(block), self.space.grammar.catalogue)
         except Exception as error:  # noqa: BLE001  whatever a component raises, its block cannot be trained
             _check_machine(error)
             yield UNBUILT + _first_line(error)
 
-    def _started(self, block: Block) -> Iterator[str]:
+    def _started(self, block: Treated) -> Iterator[str]:
         """Refuse by measurements at initialisation, made here so that every admitted block has them."""
         order = self.search.beforehand.order
         if (order is None or order.by not in MEASURED) and all(bound.by not in MEASURED for bound in self.bounds):
@@ -209,33 +275,42 @@ class SpaceGround:
             return
         yield from self._vetoes(block, [bound for bound in self.bounds if bound.by in MEASURED])
 
-    def _vetoes(self, block: Block, bounds: list[Bound]) -> Iterator[str]:
+    def _vetoes(self, block: Treated, bounds: list[Bound]) -> Iterator[str]:
         """Yield the bounds that a block exceeds; NaN exceeds every bound."""
         return (bound.reason for bound in bounds if not self.measure(bound.by, block) <= bound.limit)
 
-    def _cost(self, block: Block) -> Cost:
+    def _cost(self, block: Treated) -> Cost:
         known = self._known.costs
         if block not in known:
-            known[block] = self.models.cost(block)
+            known[block] = self.models.cost(block_of(block), setting_of(block))
         return known[block]
 
-    def _start(self, block: Block) -> InitialModel:
+    def _architecture(self, block: Treated) -> Architecture:
+        return self.models.architecture(block_of(block), setting_of(block))
+
+    def _start(self, block: Treated) -> InitialModel:
         known = self._known.starts
         if block not in known:
             space = self.space
             if self.batch is None:
                 raise ValueError("a start is measured on a batch, and this ground has none")
-            architecture, catalogue = self.models.architecture(block), space.grammar.catalogue
+            architecture, catalogue = self._architecture(block), space.grammar.catalogue
+            recipe = self.models.recipe(setting_of(block))
             known[block] = measure_start(
-                architecture, catalogue, space.recipe, self.batch, seed=space.seeds[0], threads=space.threads
+                architecture, catalogue, recipe, self.batch, seed=space.seeds[0], threads=space.threads
             )
         return known[block]
 
 
 def space_ground(
-    space: Space, *, vocab_size: int, repetition: float | None, tokens: Callable[[], Batch] | None = None
+    space: Space,
+    *,
+    vocab_size: int,
+    repetition: float | None,
+    tokens: Callable[[], Batch] | None = None,
+    read: Callable[[Space], TokenisedText] | None = None,
 ) -> SpaceGround:
-    """Build the ground of a space over a corpus of that vocabulary; `repetition` is as in `Models`.
+    """Build the ground of a space over a corpus of that vocabulary; `repetition` and `read` are as in `Models`.
 
     `tokens` gives the first training batch of the space's first seed as `Batches.at(0)` does, with targets; it is
     called here, once, if a start is to be measured. Raises ValueError for a space that is not a search or that measures
@@ -251,7 +326,7 @@ def space_ground(
         if tokens is None:
             raise ValueError(f"space {space.name} measures blocks at their start, for which it needs a batch")
         batch = tokens()  # not during a proposal, where an error would be attributed to a block
-    ground = SpaceGround(Models(space, vocab_size, "", repetition), batch)
+    ground = SpaceGround(Models(space, vocab_size, "", repetition, read), batch)
     return replace(ground, bounds=tuple(_bound(ground, by, limit) for by, limit in search.beforehand.veto.items()))
 
 

@@ -27,6 +27,8 @@ OUTCOMES = {
 def headline(record: SearchRecord) -> tuple[str, str]:
     """Return what was searched, and how, in a line each."""
     over = f"search from {record.reference} over {record.grammar} ({count(record.derivations)} derivations)"
+    if record.varied:
+        over += f" and the values at {len(record.varied)} {'address' if len(record.varied) == 1 else 'addresses'}"
     seeds = f"{'seed' if len(record.seeds) == 1 else 'seeds'} {', '.join(map(str, record.seeds))}"
     how = [f"{record.sampler} from seed {record.seed}", f"trained at {seeds}", f"{record.parallel} at a time"]
     if record.pruner != "none":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import yaml
 
 from ablate.report.searched.analysis import SearchAnalysis
@@ -12,11 +14,15 @@ from ablate.source.yaml import parse_yaml
 
 
 def snippet(record: SearchRecord, entry: Entry) -> str:
-    """Return YAML for a space: the block, and a path to it from the reference, one edit at a time."""
-    document = {
-        "blocks": {entry.name: to_python(parse_yaml(entry.block, entry.name))},
-        "design": {"path": {"from": record.reference, "to": entry.name}},
-    }
+    """Return YAML for a space: the block, the values around it, and a path to both from the reference, one edit at a
+    time.
+    """
+    block = f"{entry.name}_block" if entry.around else entry.name
+    document: dict[str, Any] = {"blocks": {block: to_python(parse_yaml(entry.block, entry.name))}}
+    if entry.around:
+        values = {address: to_python(parse_yaml(text, address)) for address, text in entry.around}
+        document["variants"] = {entry.name: {"block": block, "set": values}}
+    document["design"] = {"path": {"from": record.reference, "to": entry.name}}
     return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
 
 

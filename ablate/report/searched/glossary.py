@@ -47,6 +47,11 @@ def definitions(record: SearchRecord) -> list[str]:
     lines.append(
         "number of derivations: of the grammar, including those that constraints refuse or that give the same block"
     )
+    if record.varied:
+        lines.append(
+            f"values: one of each address for every proposal, beside the block: {'; '.join(record.varied)}; "
+            f"{record.reference} has those of the space, and an edit names a value that is another"
+        )
     return lines
 
 

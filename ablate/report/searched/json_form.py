@@ -18,11 +18,18 @@ from ablate.report.searched.rows import shown_blocks
 
 
 def to_json(record: SearchRecord) -> str:
-    """Return every entry and number in full; entries are named by their `number`. What is not finite is null."""
+    """Return every entry and number in full; entries are named by their `number`. What is not finite is null.
+
+    What a search varies beside its grammar is there only if it does.
+    """
     analysis = analyse(record)
     numbers = [entry.number for entry in record.entries]
     best = ask_next.chosen(record, analysis)
     document = asdict(record)
+    if not record.varied:
+        del document["varied"]
+        for entry in document["entries"]:
+            del entry["around"]
     document["confirmed"] = None if record.confirmed is None else json_form.document(record.confirmed, record.defined)
     document["definitions"] = glossary.definitions(record)
     document |= {

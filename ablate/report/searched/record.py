@@ -28,7 +28,8 @@ class Entry:
     in the order of the objectives, means over the search's seeds; there are none unless it finished or reached a rung.
     `until` is the step they are from, None for the end. `flops` are those of one forward pass over one sequence.
     `repeats` counts later proposals that were the same block. `versions` is a short id of what its trials ran with
-    (software, device, parts), empty if unknown.
+    (software, device, parts), empty if unknown. `around` are the values around the block that are not those of the
+    space, by their addresses, in YAML; none unless the search varies some.
     """
 
     number: int
@@ -45,6 +46,7 @@ class Entry:
     seconds: float
     repeats: int
     versions: str = ""
+    around: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +67,7 @@ class RungCorrelation:
 class SearchRecord:
     """A search that is over, or (`partial`) in its current state.
 
-    `derivations` is how many the grammar has. `budget` is as requested (`60 trials`), `spent` what was spent of it.
+    `derivations` is how many the grammar has, `varied` describes the values that are tried beside them. `budget` is as requested (`60 trials`), `spent` what was spent of it.
     `why_over` is `budget`, `exhausted`, or empty while it is not over. `proposed` counts proposals, `folded` duplicates
     of earlier ones, `known` the blocks whose results the folder had from trials of other spaces, `known_failed` those
     of them that had failed. `refused` counts by reason (a constraint, the sizes, an override, the start: see `history`)
@@ -110,6 +112,7 @@ class SearchRecord:
     again: str
     definitions: Mapping[str, str] = field(default_factory=dict)
     known_failed: int = 0
+    varied: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         over = f"so far, {self.spent} spent" if self.partial else f"{self.spent} spent"
