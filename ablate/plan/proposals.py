@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ablate.block.diff import Edit, diff, path_order
+from ablate.output.words import listed
 from ablate.plan.designs.between import edits_around
 from ablate.plan.models import Models
 from ablate.plan.pairing import unpaired_by
@@ -15,6 +16,9 @@ from ablate.plan.treatment import Treated, block_of, setting_of
 from ablate.plan.trial import Trial
 from ablate.space.design import Confirm, Pruner, Search
 from ablate.space.space import Space
+
+TOKENS = ("recipe.steps", "recipe.batch", "model.context")
+"""What decides how many tokens a model is trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,9 @@ def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
     )
     if search.vary.factors:
         yield f"varied beside them: {'; '.join(factor.described for factor in search.vary.factors)}"
+        if tokens := [factor.address for factor in search.vary.factors if factor.address in TOKENS]:
+            verb = "is" if len(tokens) == 1 else "are"
+            yield f"not all that is proposed is trained on equally many tokens: {listed(tokens)} {verb} varied"
     yield f"budget: {search.budget.described()}, {search.from_} included, for all workers together"
     for measure, bound in search.beforehand.veto.items():
         limit = f"{bound} of {search.from_}'s" if isinstance(bound, str) else f"{bound:g}"

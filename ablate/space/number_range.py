@@ -20,9 +20,8 @@ from decimal import Context, Decimal
 
 from ablate.grammar.between import DIGITS, EXACT, as_plain, read_number, read_scale
 from ablate.grammar.derivation import Scale
-from ablate.source.document import shown
 from ablate.source.located import Located, Mapping, Scalar
-from ablate.source.problems import Problems, nearest
+from ablate.source.problems import Problems, nearest, quote
 
 FROM, TO, SCALE, STEP = KEYS = ("from", "to", "scale", "step")
 READABLE = 3
@@ -144,7 +143,7 @@ def _rounded(numbers: Iterable[Decimal], digits: int) -> Iterator[Decimal]:
 def _check_keys(address: str, located: Mapping, problems: Problems) -> None:
     unknown = [key for key, _ in located.entries if key.value not in KEYS]
     for key in unknown:
-        message = f"vary of {address}: a range has no {shown(key)}"
+        message = f"vary of {address}: a range has no key {quote(key.text)}"
         problems.add_unknown(message, key.span, key.text, KEYS, "it has")
     missing = [key for key in (FROM, TO) if key not in located]
     meant = {nearest(key.text, missing) for key in unknown}

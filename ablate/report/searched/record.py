@@ -67,7 +67,8 @@ class RungCorrelation:
 class SearchRecord:
     """A search that is over, or (`partial`) in its current state.
 
-    `derivations` is how many the grammar has, `varied` describes the values that are tried beside them. `budget` is as requested (`60 trials`), `spent` what was spent of it.
+    `derivations` is how many the grammar has, and `varied` describes the values that are tried beside them. `budget` is
+    as requested (`60 trials`), `spent` what was spent of it.
     `why_over` is `budget`, `exhausted`, or empty while it is not over. `proposed` counts proposals, `folded` duplicates
     of earlier ones, `known` the blocks whose results the folder had from trials of other spaces, `known_failed` those
     of them that had failed. `refused` counts by reason (a constraint, the sizes, an override, the start: see `history`)
