@@ -26,8 +26,9 @@ from ablate.source.problems import Problems, nearest, quote
 FROM, TO, SCALE, STEP = KEYS = ("from", "to", "scale", "step")
 READABLE = 3
 """The significant digits of a number of a range, if they suffice."""
-RATIO = Decimal("1.01")
-"""The least ratio of neighbours on the log scale: with three digits, smaller ones would not all differ."""
+DECADE = 230
+"""The numbers from one power of ten to the next: as many as all differ at three digits, since each is 1 % above the one
+before."""
 ENOUGH = 100
 """A range without a step has at least this many steps, as far as six digits allow."""
 MOST = 10_000
@@ -108,7 +109,7 @@ def continuous(low: Decimal, high: Decimal, scale: Scale) -> tuple[Decimal, ...]
     """Return the numbers of a range without a step.
 
     >>> len(continuous(Decimal("1e-4"), Decimal("1e-1"), "log")), len(continuous(Decimal(0), Decimal(1), "linear"))
-    (695, 101)
+    (691, 101)
     """
     between = _by_ratio(low, high) if scale == "log" else _by_unit(low, high)
     inside = dict.fromkeys(number for number in between if low < number < high)
@@ -122,11 +123,16 @@ def _by_unit(low: Decimal, high: Decimal) -> Iterator[Decimal]:
 
 
 def _by_ratio(low: Decimal, high: Decimal) -> Iterable[Decimal]:
-    """Return numbers at equal ratios, at the fewest digits, from three to six, at which enough of them differ."""
-    start, width = EXACT.ln(low), EXACT.subtract(EXACT.ln(high), EXACT.ln(low))
-    steps = max(ENOUGH, int(EXACT.divide(width, EXACT.ln(RATIO))))
-    logs = [EXACT.add(start, EXACT.divide(EXACT.multiply(width, Decimal(i)), Decimal(steps))) for i in range(1, steps)]
-    exact = [EXACT.exp(log) for log in logs]
+    """Return numbers at equal ratios, powers of ten among them, at the fewest digits, from three to six, at which they
+    differ.
+    """
+    first, last = EXACT.log10(low), EXACT.log10(high)
+    per_decade = DECADE
+    # Finer than a millionth of a decade no six digits differ.
+    while (last - first) * per_decade < ENOUGH and per_decade < 10**DIGITS:
+        per_decade *= 2
+    places = range(int(first * per_decade) - 1, int(last * per_decade) + 2)
+    exact = [EXACT.power(Decimal(10), EXACT.divide(Decimal(place), Decimal(per_decade))) for place in places]
     rounded: list[Decimal] = []
     for digits in range(READABLE, DIGITS + 1):
         rounded = list(_rounded(exact, digits))

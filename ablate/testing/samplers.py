@@ -1,4 +1,4 @@
-"""The contract of a sampler, to inherit: five checks on a small grammar with ordered numbers and constraints.
+"""The contract of a sampler, to inherit: six checks on a small grammar with ordered numbers and constraints.
 
     from ablate.testing import SamplerContract
 
@@ -20,18 +20,21 @@ from pathlib import Path
 
 from ablate import api
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block
 from ablate.execute.search.choose import sampler_on
 from ablate.execute.search.proposer import Proposal, Proposer
 from ablate.execute.search.result import Result
+from ablate.execute.search.varied_values import apart, with_values
 from ablate.extension.kinds import SAMPLER
 from ablate.grammar.choices import choices
 from ablate.grammar.grammar import Grammar, read_grammar
+from ablate.plan.treatment import Treated, block_of, treated
+from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 from ablate.space.choice import Choice, read_choice
 from ablate.space.design import Goal
 from ablate.space.samplers import SamplerSpec
+from ablate.space.vary import VariedAddress, read_vary
 from ablate.space.ways import HINTS
 
 GRAMMAR = """
@@ -59,13 +62,15 @@ constraints:
   - {when: {attention_norm: any}, forbid: {mlp_norm: any}, because: a norm before one of them}
   - {when: {mlp.activation: silu}, forbid: {mlp_norm: any}, because: no norm before silu}
 """
+VARY = "{recipe.optimizer.adamw.lr: {from: 1e-4, to: 1e-1, scale: log}, model.layers: {from: 2, to: 6, step: 1}}"
+"""What a search may vary beside a grammar."""
 LENGTHS = (0, 1, 2, 3, 5, 24)
 """The number of results when a proposal is made."""
 SEEDS = (1, 2)
 
 
 class SamplerContract:
-    """Five tests of one sampler: `sampler` is YAML, `plugins` are the files to read.
+    """Six tests of one sampler: `sampler` is YAML, `plugins` are the files to read.
 
     A sampler for several objectives is tested with one and with two, one minimised and one maximised.
     """
@@ -125,6 +130,17 @@ class SamplerContract:
             for index in proposal.met:
                 assert index in seen.met, f"derivation {index} is in `met`, but was not refused"
 
+    def test_proposes_values_beside_blocks(self) -> None:
+        """Where a search varies values too, these are choices like any other, and a proposal is what was derived."""
+        for goals in self._goals():
+            for history in self._histories(goals, varying=True):
+                proposer, seen = self._proposer(goals, SEEDS[0], varying=True)
+                proposal = proposer.propose(len(history), history)
+                assert 0 <= proposal.index < seen.count, f"there is no derivation {proposal.index}"
+                assert seen.derive(proposal.index) == proposal.block, f"derivation {proposal.index} has other values"
+                made = len(choices(seen.derivations, proposal.index))
+                assert proposal.choices == made, f"{proposal.choices} choices are counted, but {made} were made"
+
     def check_all(self) -> None:
         """Run every test in turn; the first AssertionError says what does not hold."""
         for name in dir(self):
@@ -144,9 +160,9 @@ class SamplerContract:
         with _global_generators(stirred):
             return proposer.propose(len(history), history)
 
-    def _proposer(self, goals: tuple[Goal, ...], seed: int) -> tuple[Proposer, _Counted]:
+    def _proposer(self, goals: tuple[Goal, ...], seed: int, *, varying: bool = False) -> tuple[Proposer, _Counted]:
         chosen, catalogue = self._chosen()
-        seen = _Counted(_grammar(catalogue))
+        seen = _Varying(_grammar(catalogue)) if varying else _Counted(_grammar(catalogue))
         return sampler_on(seen, chosen, seed, goals, catalogue), seen
 
     def _goals(self) -> Iterator[tuple[Goal, ...]]:
@@ -155,13 +171,14 @@ class SamplerContract:
         if catalogue.of_kind(SamplerSpec)[chosen.name].objectives == "several":
             yield ("min", "max")
 
-    def _histories(self, goals: tuple[Goal, ...]) -> Iterator[tuple[Result, ...]]:
+    def _histories(self, goals: tuple[Goal, ...], *, varying: bool = False) -> Iterator[tuple[Result, ...]]:
         """Yield results of different derivations: one diverged, one failed by a bug, one was refused on the way to a
         proposal, the others have values.
         """
         _, catalogue = self._chosen()
         rng = random.Random(3)
-        drawn = rng.sample(range(_grammar(catalogue).count), max(LENGTHS))
+        grammar = _grammar(catalogue)
+        drawn = rng.sample(range(_Varying(grammar).count if varying else grammar.count), max(LENGTHS))
         results = [Result(index, "finished", tuple(rng.gauss(0, 1) for _ in goals)) for index in drawn]
         results[1], results[3] = Result(drawn[1], "diverged"), Result(drawn[3], "bug")
         results[4] = Result(drawn[4], "refused")
@@ -187,12 +204,12 @@ class _Counted:
         self.last = -1
         self.name, self.count, self.derivations = grammar.name, grammar.count, grammar.derivations
 
-    def derive(self, k: int) -> Block:
+    def derive(self, k: int) -> Treated:
         self.last = k
         return self.grammar.derive(k)
 
-    def refusals(self, block: Block) -> tuple[str, ...]:
-        reasons = self.grammar.refusals(block)
+    def refusals(self, block: Treated) -> tuple[str, ...]:
+        reasons = self.grammar.refusals(block_of(block))
         self.refused.update(reasons)
         if reasons:
             self.met.add(self.last)
@@ -200,6 +217,31 @@ class _Counted:
 
     def way_out(self, reason: str) -> str:
         return self.grammar.way_out(reason)
+
+
+class _Varying(_Counted):
+    """A grammar beside which a search varies values."""
+
+    def __init__(self, grammar: Grammar):
+        super().__init__(grammar)
+        self.varied = _varied()
+        self.derivations = with_values(grammar.derivations, self.varied)
+        self.count = self.derivations.count
+
+    def derive(self, k: int) -> Treated:
+        self.last = k
+        index, levels = apart(k, self.varied)
+        values = zip(self.varied, levels, strict=True)
+        return treated(self.grammar.derive(index), tuple((factor.address, level.value) for factor, level in values))
+
+
+def _varied() -> tuple[VariedAddress, ...]:
+    problems, written = Problems(), parse_yaml(f"vary: {VARY}", "the contract of a sampler")
+    assert isinstance(written, Mapping)
+    vary = read_vary(written.key("vary"), written["vary"], problems, ranges=True)
+    problems.raise_if_any()
+    assert vary is not None
+    return vary.factors
 
 
 def _grammar(catalogue: Catalogue) -> Grammar:

@@ -60,6 +60,10 @@ BROKEN = {
     ),
     "counts_its_choices": ("len(made), anew", "len(made) + 1, anew"),
     "counts_what_was_refused": ("anew, admitted.refused", "anew, {}"),
+    "proposes_values_beside_blocks": (
+        "admitted.block,",
+        "getattr(admitted.block, 'block', admitted.block),",
+    ),
 }
 
 

@@ -97,6 +97,7 @@ class _Known:
     marks: dict[Treated, str] = field(default_factory=dict)
     refusals: dict[Treated, tuple[str, ...]] = field(default_factory=dict)
     own: dict[Changes, bool] = field(default_factory=dict)
+    unbuilt: dict[Architecture, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -255,12 +256,18 @@ class SpaceGround:
     def _counted(self, block: Treated) -> Iterator[str]:
         return self._vetoes(block, [bound for bound in self.bounds if bound.by not in MEASURED])
 
-    def _unbuilt(self, block: Treated) -> Iterator[str]:
-        try:
-            build_layers(self._architecture(block), self.space.grammar.catalogue)
-        except Exception as error:  # noqa: BLE001  whatever a component raises, its block cannot be trained
-            _check_machine(error)
-            yield UNBUILT + _first_line(error)
+    def _unbuilt(self, block: Treated) -> tuple[str, ...]:
+        """Refuse what cannot be built; proposals that differ in their recipe alone are built once."""
+        known, architecture = self._known.unbuilt, self._architecture(block)
+        if architecture not in known:
+            try:
+                build_layers(architecture, self.space.grammar.catalogue)
+            except Exception as error:  # noqa: BLE001  whatever a component raises, its block cannot be trained
+                _check_machine(error)
+                known[architecture] = (UNBUILT + _first_line(error),)
+            else:
+                known[architecture] = ()
+        return known[architecture]
 
     def _started(self, block: Treated) -> Iterator[str]:
         """Refuse by measurements at initialisation, made here so that every admitted block has them."""
