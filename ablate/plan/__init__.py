@@ -9,6 +9,7 @@
     choices.py      warnings about choices that are rarely intended
     constraints.py  notes on constraints that a space tolerates
     setting.py      how a model and its training differ from the space's
+    treatment.py    what a search trains: a block, with values around it
     tuned.py        recipe and block with the values of a setting
     known.py        what a plan uses of earlier results
     size.py         parameters and FLOPs of a model in closed form

@@ -14,6 +14,7 @@
     sampled.py        the shared code of Optuna's samplers
     preselection.py   the choice among several proposals by a zero-cost measure
     search_space.py   the search space: which derivations are admitted, and which are the same model
+    varied_values.py  derivations with values beside them, one for each address that is varied
     zero_cost.py      measures of a block before it is trained
     source.py         jobs as trials: what the controller is handed, and what the search is told about them
     confirmation.py   the best finished blocks, to be confirmed
