@@ -2,8 +2,9 @@
 
 Until 10 derivations have results, it draws uniformly; then each proposal is a child of the 10 best. A parent is the
 better of two of them, drawn uniformly. Half of the children take a subtree from a second parent; the others, and half
-of these, have one subtree derived anew, uniformly. Choose it where blocks differ in structure, not in numbers: it
-models nothing, and its proposals are near good results.
+of these, have one subtree derived anew, uniformly. Where values are varied beside the grammar, half of these changes
+are of a value, a number to one nearby. Choose it where blocks differ in structure, not in numbers: it models nothing,
+and its proposals are near good results.
 
     Koza 1992, Genetic Programming, MIT Press, Ch. 6; on derivations of a grammar: Whigham 1995, Grammatically-based
     Genetic Programming. Several objectives are ranked as in Deb et al. 2002, IEEE Trans. Evol. Comput. 6(2):182
