@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import Any, Final, TypeGuard
 
 from ablate.block.address import Path, name_parts
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Node, Sequence, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Value
+
+START: Final = "init"
+"""What the number that a trained gain starts at is called in an address: `mlp_residual.gain.init`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +46,24 @@ def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node],
 
 
 def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
-    """Return the value at the end of these fields of a part, in a tuple; empty if there is no such field."""
+    """Return the value at the end of these fields of a part, in a tuple; empty if there is no such field.
+
+    A trained gain has one field, `init`: the number that it starts at.
+    """
     value: Value = node
     for field in fields:
+        if is_start(value, field):
+            value = value.value
+            continue
         if not isinstance(value, Node) or field not in dict(value.fields):
             return ()
         value = value[field]
     return (value,)
+
+
+def is_start(value: Value, field: str) -> TypeGuard[Gain]:
+    """Return whether a field of a value is the number that a trained gain starts at."""
+    return isinstance(value, Gain) and value.trainable and field == START
 
 
 def is_there(block: Block, address: Selector, catalogue: Catalogue) -> bool:

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import partial
 
 from ablate.block.address import name_parts
-from ablate.block.catalogue import Catalogue, ComponentSpec
+from ablate.block.arithmetic import Expression
+from ablate.block.catalogue import Arithmetic, Catalogue, ComponentSpec
 from ablate.block.expression import Block, Node
 from ablate.block.normal_form import normalise
 from ablate.block.printer import print_value
 from ablate.block.read import Invalid, Reader
-from ablate.block.select import Selector, change_parts, parse_address, value_at
+from ablate.block.select import Selector, change_parts, is_start, parse_address, value_at
 from ablate.source.located import Located, Mapping, Scalar, Source
 from ablate.source.problems import Problems, quote
 
@@ -152,6 +153,11 @@ def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader
     inner = node[first]
     if inner is None:
         return node
+    if not rest[1:] and is_start(inner, rest[0]):
+        # What stands there is a plain number or expression: a mapping would be another gain
+        start = reader.value(override.value, Arithmetic())
+        assert isinstance(start, Expression)
+        return node.replace({first: replace(inner, value=start)})
     if not isinstance(inner, Node):
         message = f"{spec.name}.{first} holds {print_value(inner)}, which has no field {quote(rest[0])}"
         reader.problems.add(message, span, notes=(f"set the whole field: {spec.name}.{first}: …",))

@@ -22,7 +22,7 @@ from pydantic import Field
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
 from ablate.block.read import Invalid
-from ablate.block.select import Selector, is_there, parse_address, parts_by_name
+from ablate.block.select import START, Selector, is_start, is_there, parse_address, parts_by_name
 from ablate.grammar.grammar import Grammar
 from ablate.source.document import shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
@@ -414,12 +414,13 @@ def _leaves(prefix: str, dumped: Any) -> Iterator[str]:
 def _end_of(node: Node, fields: Sequence[str]) -> tuple[str, str, tuple[str, ...]]:
     """Follow fields from a part as far as they lead; return where that is, the word that fails, and the known ones."""
     where = node.name
-    for field in fields:
+    for place, field in enumerate(fields):
         known = dict(node.fields)
         if field not in known:
             return where, field, tuple(known)
         where, inner = f"{where}.{field}", known[field]
         if not isinstance(inner, Node):
-            return where, field, ()
+            rest = fields[place + 1 :]
+            return (where, rest[0], (START,)) if rest and is_start(inner, START) else (where, field, ())
         node = inner
     return where, "", ()

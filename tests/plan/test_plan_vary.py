@@ -72,6 +72,24 @@ def test_a_sweep_needs_no_other_end(tmp_path):
 
 
 @pytest.mark.fast
+def test_the_start_of_a_trained_gain_is_a_number(tmp_path):
+    """What else the gain is stays; the level of SAS-P itself is SAS-P."""
+    judge = "{against: sas_p, metrics: {eval_loss: {}}}"
+    vary = "{block.mlp_residual.gain.init: [1, 0.01, 1/sqrt(depth), 0.1]}"
+    plan = planned(tmp_path, f"{{factorial: {{from: sas_p, vary: {vary}}}}}", judge=judge)
+    assert [variant.name for variant in plan.variants if variant.id == plan.baseline] == ["sas_p"]
+    blocks = {variant.name: str(variant.block) for variant in plan.variants}
+    assert set(blocks) == {"sas_p", "sas_p init=0.01", "sas_p init=1/sqrt(depth)", "sas_p init=1"}
+    numbers = vary.replace("1/sqrt(depth), ", "")
+    plan = planned(tmp_path, f"{{factorial: {{from: sas_p, vary: {numbers}}}}}", judge=judge)
+    assert changes(plan, "main") == [f"block.mlp_residual.gain.init: {kind}" for kind in ("trend", "curvature")]
+    with pytest.raises(InputError, match=r"residual\.gain has no field 'start'"):
+        planned(tmp_path, f"{{factorial: {{from: sas_p, vary: {vary.replace('init', 'start')}}}}}", judge=judge)
+    with pytest.raises(InputError, match=r"residual\.gain has no fields"):  # a fixed gain is itself a number
+        planned(tmp_path, "{factorial: {from: pre_ln, vary: {block.mlp_residual.gain.init: [1, 2]}}}")
+
+
+@pytest.mark.fast
 def test_the_level_of_the_start_is_the_trial_that_it_was_without_levels(tmp_path):
     plan = planned(tmp_path, SWEEP)
     plain = planned(tmp_path, "{compare: [pre_ln, op]}")
