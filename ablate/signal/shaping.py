@@ -26,7 +26,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ablate.errors import InputError
-from ablate.signal.affine import Affine
+from ablate.signal.affine import UNCHANGED, Affine
 from ablate.signal.kernel_maps import Curved, Floats, Shaped, curved, kinks, local_maps, normal_nodes_of
 from ablate.signal.subnetworks import ResidualStack, bisect
 
@@ -100,6 +100,12 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
         reach = search.furthest(min(1e-3, kappa), kappa)
         raise _out_of_reach("TAT", name, f"C''(1) = {kappa:.4g}", f"tau {tau:g}", stack, reach, stack.curvature, "tau")
     return maps
+
+
+@functools.lru_cache(maxsize=256)
+def rescale(activation: Any, name: str) -> Affine:
+    """The output scale with E[φ̂(z)²] = 1 for standard normal z; InputError for an activation without a curve."""
+    return Affine(output_scale=_q(curved(activation, name), UNCHANGED) ** -0.5)
 
 
 def is_homogeneous(activation: Curved) -> bool:

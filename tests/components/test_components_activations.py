@@ -62,6 +62,8 @@ CURVES = {
     "tat": config("tat", activation=config("silu"), tau=0.3, **DEEP),
     "tat_leaky_relu": config("tat_leaky_relu", eta=0.9, **DEEP),
     "dks_leaky_relu": config("dks_leaky_relu", zeta=5.0, **DEEP),
+    "rescaled": config("rescaled", activation=config("gelu")),
+    "rescaled_relu": config("rescaled", activation=config("relu")),
 }
 
 
@@ -105,6 +107,16 @@ def test_at_a_kink_the_slope_is_that_from_the_left(name):
     assert abs(f[2] - f[0]) < 1e-5
 
 
+@pytest.mark.parametrize(("name", "factor"), [("gelu", 1.5335), ("sigmoid", 1.8462), ("relu", 2**0.5)])
+def test_rescaled_keeps_the_mean_square_of_a_normal_input(name, factor):
+    """By the numbers that the blocks of ESPA have on the weights behind their activations, and by a fine sum."""
+    z = np.linspace(-12, 12, 240_001)
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * (z[1] - z[0])
+    y = config("rescaled", activation=config(name)).curve(z)[0]
+    assert (density * y**2).sum() == pytest.approx(1, abs=1e-9)
+    assert y[-1] / config(name).curve(z)[0][-1] == pytest.approx(factor, abs=5e-5)
+
+
 @pytest.mark.parametrize("name", CURVES)
 def test_modules_are_their_curves(name):
     made = {
@@ -115,6 +127,8 @@ def test_modules_are_their_curves(name):
         "tat": lambda: module("tat", activation="silu", tau=0.3, **DEEP),
         "tat_leaky_relu": lambda: module("tat_leaky_relu", eta=0.9, **DEEP),
         "dks_leaky_relu": lambda: module("dks_leaky_relu", zeta=5.0, **DEEP),
+        "rescaled": lambda: module("rescaled", activation="gelu"),
+        "rescaled_relu": lambda: module("rescaled", activation="relu"),
     }.get(name, lambda: module(name))()
     expected = CURVES[name].curve(X)[0]
     np.testing.assert_allclose(made(torch.from_numpy(X)).numpy(), expected, rtol=1e-12, atol=1e-13)
@@ -158,6 +172,8 @@ def test_maps_magnify_in_float32_what_bfloat16_would_lose():
         ("tat", "7.766 (SiLU(0.1793 x + 0.4484) - 0.2707)"),
         ("tat_leaky_relu", "1.376 LeakyReLU(x; 0.2385)"),
         ("dks_leaky_relu", "1.31 (LeakyReLU(x; 0.4961) - 0.201)"),
+        ("rescaled", "1.534 GELU(x)"),
+        ("rescaled_relu", "1.414 ReLU(x)"),
     ],
 )
 def test_equations(name, text):
