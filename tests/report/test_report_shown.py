@@ -145,3 +145,18 @@ def test_components_are_listed_with_their_source() -> None:
 @pytest.mark.parametrize("name", ["pre_ln", "op", "sas"])
 def test_screen_is_as_it_was_read(name: str, golden) -> None:
     golden(GOLDEN / f"{name}.txt", text(block.screen(find(name))) + "\n")
+
+
+@pytest.mark.fast
+def test_a_variant_is_shown_with_what_it_sets_around_its_block(golden) -> None:
+    """Its sizes are those that it sets, as are the numbers."""
+    deep_thin = load_space(ROOT / "spaces" / "deep_thin.yaml", CATALOGUE)
+    deep, shallow = (block.find(name, None, deep_thin, {}) for name in ("deep", "dslm_pre_ln"))
+    golden(GOLDEN / "deep.txt", text(block.screen(deep)) + "\n")
+    assert deep.sizes.n_layers == 12 and shallow.sizes.n_layers == 4
+    assert deep.total().parameters == 3 * shallow.total().parameters
+    assert "Around the block" not in text(block.screen(shallow))
+    assert json.loads(block.as_json(deep))["changes"] == {"model.layers": 12}
+    assert json.loads(block.as_json(shallow))["changes"] == {}
+    recipe = block.find("sgd", None, load_space(ROOT / "spaces" / "outlier_recipe.yaml", CATALOGUE), {})
+    assert "recipe.optimizer: {sgd: {lr: 0.5, momentum: 0.9}}" in text(block.screen(recipe))

@@ -27,8 +27,12 @@ from ablate.plan.size import block_costs
 from ablate.report.screens import check
 from ablate.report.tree import tree
 from ablate.source.located import to_python
+from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
+from ablate.space.changed import with_changes
+from ablate.space.fair import text_of
 from ablate.space.space import Space
+from ablate.space.variants import Changes
 
 DISPLAY = Sizes(n_layers=12, d_model=768, n_heads=12, seq_len=128, vocab_size=50_257, repetition=0.05)
 """The default sizes at which numbers are shown; the screen names them."""
@@ -40,7 +44,10 @@ BYTES = 256
 
 @dataclass(frozen=True)
 class ShownBlock:
-    """A block, its source, and the sizes at which it is shown; `where` says how those were chosen."""
+    """A block, its source, and the sizes at which it is shown; `where` says how those were chosen.
+
+    `changes` are what a variant of a space sets around its block, by their addresses.
+    """
 
     name: str
     block: Block
@@ -50,6 +57,7 @@ class ShownBlock:
     catalogue: Catalogue
     sizes: Sizes
     where: str
+    changes: Changes = ()
 
     def equation(self) -> Equation:
         """Return its equations."""
@@ -90,7 +98,8 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
     assert of is not None
     overridden = space is not None and name in space.blocks
     block = space.blocks[name] if space is not None and overridden else check.block(of, name)
-    base = DISPLAY if space is None else sizes_of(space)
+    changes = () if space is None else space.changes_of(name)
+    base = DISPLAY if space is None else sizes_of(_changed(space, changes))
     if space is None and "n_layers" not in sizes:
         base = _displayable(block, replace(base, **sizes), of.catalogue)
     named = of.blocks.get(name)
@@ -98,7 +107,8 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
         "as requested, the others for display" if sizes else "for display: choose with --layers, --width, …, or --space"
     )
     if space is not None and not sizes:
-        where = f"of {space.name}{', with its overrides' * overridden}; r for display"
+        what = " and what the variant sets" if changes else ""
+        where = f"of {space.name}{', with its overrides' * overridden}{what}; r for display"
     return ShownBlock(
         name=name,
         block=block,
@@ -108,7 +118,17 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
         catalogue=of.catalogue,
         sizes=replace(base, **sizes),
         where=where,
+        changes=changes,
     )
+
+
+def _changed(space: Space, changes: Changes) -> Space:
+    """Return the space as a variant has it; its changes were checked when the space was read."""
+    problems = Problems()
+    changed = with_changes(space, space.written_changes(changes), problems)
+    problems.raise_if_any()
+    assert changed is not None
+    return changed
 
 
 def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
@@ -148,6 +168,7 @@ def screen(shown: ShownBlock) -> RenderableType:
         *(Text(line, style="dim") for line in beside if line),
         _heading("Block", "defaults of the grammar are dimmed"),
         tree(shown.block, shown.defaults),
+        *_around(shown),
         _heading("Equations", ""),
         Text(shown.equation().text),
         _heading("Diagram", ""),
@@ -155,6 +176,14 @@ def screen(shown: ShownBlock) -> RenderableType:
         _heading("Cost", "trained parameters, and FLOPs of the products of one forward pass over one sequence"),
         _cost_table(shown),
     )
+
+
+def _around(shown: ShownBlock) -> tuple[RenderableType, ...]:
+    """Return what a variant sets around its block, with a heading; nothing where it sets nothing."""
+    if not shown.changes:
+        return ()
+    lines = "\n".join(f"{address}: {text_of(value)}" for address, value in shown.changes)
+    return _heading("Around the block", "what this variant sets, by its address in the space"), Text(lines)
 
 
 def as_json(shown: ShownBlock) -> str:
@@ -167,6 +196,7 @@ def as_json(shown: ShownBlock) -> str:
         "fingerprint": fingerprint(block, shown.catalogue),
         "written": print_block(block, shown.catalogue, shown.defaults),
         "block": to_python(parse_yaml(print_block(block), "block")),
+        "changes": dict(shown.changes),
         "equation": {"lines": equations.lines, "definitions": equations.definitions, "gains": equations.gains},
         "diagram": shown.drawing().splitlines(),
         "sizes": {
