@@ -323,7 +323,9 @@ def _check_claims(
     if space.design.search is not None:  # what it compares is yet to be proposed
         return
     changes = [comparison.change for comparison in comparisons if comparison.kind not in ("baseline", "noise")]
-    names = [name for variant in variants for name in variant.names if name != space.judge.against]
+    # The runs of a factorial are no comparisons with the baseline: only whole variants are
+    whole = {comparison.after for comparison in comparisons if comparison.kind == "baseline"}
+    names = [name for variant in variants if variant.id in whole for name in variant.names]
     for position, claim in enumerate(space.judge.expect):
         if claim.of not in (*names, *changes):
             message = f"a claim is about {quote(claim.of)}, which this design does not compare"

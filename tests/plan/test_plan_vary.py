@@ -90,6 +90,20 @@ def test_the_start_of_a_trained_gain_is_a_number(tmp_path):
 
 
 @pytest.mark.fast
+def test_a_claim_is_not_about_a_run_of_a_factorial(tmp_path):
+    """Its effects are judged, and the whole of its edits; one run by itself is not."""
+    claim = (
+        "{{against: pre_ln, metrics: {{eval_loss: {{}}}}, "
+        "expect: [{{claim: c, of: '{}', metric: eval_loss, verdict: worse}}]}}"
+    )
+    sweep = "{factorial: {from: pre_ln, vary: {model.layers: [4, 8]}}}"
+    with pytest.raises(InputError, match=r"'pre_ln layers=8', which this design does not compare(.|\n)*layers: trend"):
+        planned(tmp_path, sweep, judge=claim.format("pre_ln layers=8"))
+    for of in ("op", "+qk_norm", "model.layers: trend"):
+        planned(tmp_path, DEPTHS, judge=claim.format(of))
+
+
+@pytest.mark.fast
 def test_the_level_of_the_start_is_the_trial_that_it_was_without_levels(tmp_path):
     plan = planned(tmp_path, SWEEP)
     plain = planned(tmp_path, "{compare: [pre_ln, op]}")
