@@ -47,6 +47,8 @@ def space_of(folder: Path, preset: str, *blocks: str) -> ablate.Space:
         ("simplify_codeparrot_as_released", 50257, "sas_as_released", 146.2),
         ("simplify_crammed_bert", 32768, "pre_ln_bert", 119.5),
         ("simplify_crammed_bert", 32768, "sas_bert", 101.3),
+        ("simplify_languini", 16384, "pre_ln", 97.6),
+        ("simplify_languini", 16384, "sas", 84.0),
     ],
 )
 def test_parameters_at_the_presets_of_the_papers(tmp_path, preset, vocabulary, block, millions):
@@ -69,7 +71,8 @@ def test_every_preset_resolves(tmp_path, preset):
             ablate.check(space)
 
 
-MISSING = {"outlier_languini": "\ndata: {tokenizer: {bpe: 16384}}"}
+LANGUINI = "\ndata: {tokenizer: {bpe: 16384}}"
+MISSING = {"outlier_languini": LANGUINI, "simplify_languini": LANGUINI}
 """What a preset leaves to the space, since it is nowhere to be had: Languini's books come with a tool of their own."""
 
 TINY = """
