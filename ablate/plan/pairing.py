@@ -15,6 +15,7 @@ from ablate.plan.plan import Comparison, Factors, PlannedLadder, Variant
 from ablate.plan.setting import Setting
 from ablate.source.problems import Problems
 from ablate.space.metrics import BITS, NATS
+from ablate.space.variants import is_inside
 
 TEXT = "data."
 """What the addresses of the text begin with."""
@@ -79,6 +80,37 @@ def unpaired_notes(
             f"{_differ(tuple(mixed))} between the runs of the factorial, which then share no batches: its effects are "
             "still judged seed by seed, which holds for independent runs, but finds less than with shared batches"
         )
+
+
+def check_pairing(
+    comparisons: Sequence[Comparison],
+    factorials: Sequence[tuple[str, Factors]],
+    variants: Mapping[str, Variant],
+    models: Models,
+    problems: Problems,
+) -> None:
+    """Report, where the judge requires pairing, each address that breaks it, at the change that sets it."""
+    space = models.space
+    if space.judge.pairing != "required":
+        return
+    broken: dict[str, str] = {}
+    for comparison in comparisons:
+        for address in comparison.unpaired:
+            named = comparison.change if comparison.kind == "trend" else variants[comparison.after].name
+            broken.setdefault(address, named)
+    for _, factors in factorials:
+        first, *others = (variants[id] for id, _ in factors.runs)
+        for other in others:
+            for address in unpaired_by(first.setting, other.setting, models):
+                broken.setdefault(address, other.name)
+    written = [change for variant in space.variants.values() for change in variant.changes]
+    written += [*space.design.vary.changes, *space.design.sizes.changes]
+    for address, named in broken.items():
+        key = next((change.key for change in written if is_inside(change.address, address)), None)
+        place = space.origins.key("judge", "pairing") if key is None else key.span
+        message = f"{named} is not paired by seed, as judge requires: {address} differs, and so do the batches"
+        notes = ("let it be the same for all, or set judge: {pairing: possible}, which judges by Welch's t",)
+        problems.add(message, place, notes=notes)
 
 
 def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models, problems: Problems) -> None:

@@ -233,13 +233,15 @@ class Judge(Document):
     """What is compared, and against which block. `confidence` is that of the intervals printed.
 
     `family` is the set over which the chance of any false verdict is bounded: the comparisons on one metric, or on all.
-    `expect` are the claims that the space is to test.
+    `pairing` by seed is used where it is possible, or required of every comparison. `expect` are the claims that the
+    space is to test.
     """
 
     metrics: Annotated[dict[str, Judged], Field(min_length=1)]
     against: str
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     family: Literal["metric", "page"] = "metric"
+    pairing: Literal["possible", "required"] = "possible"
     expect: Annotated[tuple[Expected, ...], BeforeValidator(as_tuple)] = ()
 
 
