@@ -58,9 +58,10 @@ def _check_number(ladder: SizeLadderDesign, space: Space, problems: Problems) ->
 def _check_next(ladder: SizeLadderDesign, space: Space, problems: Problems) -> None:
     """Report a next size whose compute would follow from a match or a budget: it is counted, and not fitted to them."""
     terms = space.fair.terms.values()
-    if ladder.sizes.next is not None and any(
-        isinstance(each.match, Match) or each.budget in ("flops", "wallclock") for each in terms
-    ):
+    changes = [change for name in ladder.compare if name in space.variants for change in space.variants[name].changes]
+    other_tokens = any(change.address in ("recipe.batch", "model.context") for change in changes)
+    refit = ("flops", "wallclock", *(["tokens"] if other_tokens else []))
+    if ladder.sizes.next is not None and any(isinstance(each.match, Match) or each.budget in refit for each in terms):
         message = "next is counted as it is written, and fair would change its size or its steps"
         notes = ("leave next out: the next size is then as far above the last as that is above the one before",)
         problems.add(message, space.origins.key("design", "ladder", "next"), notes=notes)

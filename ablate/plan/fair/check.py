@@ -39,8 +39,9 @@ def check_fair(space: Space, problems: Problems) -> None:
             message = f"vary of {factor.address} and fair contradict each other: {why}"
             problems.add(message, factor.key.span, notes=(f"remove {factor.address} from vary, or from fair",))
     for change in space.design.sizes.changes:
-        if any(terms.budget == "wallclock" and change.address.startswith(UNTIMED) for terms in fair.terms.values()):
-            message = f"{change.address} of a size and fair contradict each other: {TIMED}"
+        timed = any(terms.budget == "wallclock" and change.address.startswith(UNTIMED) for terms in fair.terms.values())
+        if (why := TIMED if timed else _tuned(change, fair)) is not None:
+            message = f"{change.address} of a size and fair contradict each other: {why}"
             problems.add(message, change.key.span, notes=(f"remove {change.address} from the sizes, or from fair",))
 
 
@@ -53,6 +54,11 @@ def _contradicted(change: Change, fair: Fair) -> str | None:
             return TIMED
         if isinstance(terms.match, Match) and change.address in RESIZED[terms.match.by]:
             return f"match by {terms.match.by} sets that size"
+    return _tuned(change, fair)
+
+
+def _tuned(change: Change, fair: Fair) -> str | None:
+    """Return which tuned field would replace the value of a change; None where none does."""
     for field in fair.tune.fields if isinstance(fair.tune, Tune) else ():
         tuned = ".".join(field.path)
         if tuned and is_inside(change.address, tuned):
