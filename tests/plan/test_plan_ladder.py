@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from space_fixtures import space
 
 from ablate.plan.build import build_plan
+from ablate.report.screens import check
 from ablate.store.serialise import Documents, plan_document
 from ablate.verdict.fairness_audit import unequal
 
@@ -100,6 +103,15 @@ def test_each_size_has_a_rate_of_its_own_or_it_is_said(tmp_path):
     assert len(tuned.trials) == 6 * 2 and tuned.open
     assert any(note.startswith("each treatment is tuned at each size") for note in tuned.notes)
     assert any(note.startswith("every size has the same learning rate") for note in planned(tmp_path).notes)
+
+
+def test_its_trends_are_told_as_json_too(tmp_path):
+    told = json.loads(check.space(space(tmp_path, design=LADDER), planned(tmp_path), as_json=True))
+    assert told["trends"] == ["op over sizes"]
+    alone = "{compare: [pre_ln, op]}"
+    assert "trends" not in json.loads(
+        check.space(space(tmp_path, design=alone), planned(tmp_path, alone), as_json=True)
+    )
 
 
 def test_a_plan_without_a_ladder_is_written_as_ever(tmp_path):

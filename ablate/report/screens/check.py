@@ -64,6 +64,7 @@ def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
 def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableType:
     """Return a summary of a space: variants, comparisons, trials."""
     edits, interactions = _changes(plan, "edit", "main"), _changes(plan, "interaction")
+    trends = _changes(plan, "trend")
     notes = [*plan.notes, *checked.grammar_from_elsewhere, *checked.texts_from_elsewhere]
     trials = len({trial.id for trial in plan.trials})
     if as_json:
@@ -75,6 +76,7 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
                 "variants": [list(variant.names) for variant in plan.variants],
                 "edits": edits,
                 "interactions": interactions,
+                **({"trends": trends} if plan.ladders else {}),
                 "seeds": list(plan.seeds),
                 "looks": list(plan.looks),
                 "trials": trials,
@@ -85,7 +87,7 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
     lines = [f"space {plan.space} is fine: {plan.design}, {_size(checked, plan, trials)}"]
     lines += [f"  {'comparison' if plan.ladders else 'edit'}: {edit}" for edit in edits]
     lines += [f"  interaction: {pair}" for pair in interactions]
-    lines += [f"  trend: {trend}" for trend in _changes(plan, "trend")]
+    lines += [f"  trend: {trend}" for trend in trends]
     lines += [f"  note: {note}" for note in notes]
     return Text("\n".join(lines))
 
