@@ -98,7 +98,12 @@ class Trend:
     simulated: Floats = field(repr=False, compare=False)
 
     def critical(self, level: float) -> float:
-        """Return the t that |slope| over its error is compared with, at another confidence level."""
+        """Return the t that |slope| over its error is compared with, at another confidence level.
+
+        Infinite where no p of so many simulated ladders is that small, so that p and interval agree.
+        """
+        if 1 / (self.simulated.size + 1) > (1 - level) * (1 + ROUNDING):
+            return float("inf")
         return max(float(critical(self.simulated[:, None], level)[0]), float(stdtrit(self.df, (1 + level) / 2)))
 
 
@@ -250,6 +255,9 @@ class NoiseAt:
 
 MOST = 0.99
 """The largest correlation between a baseline and its paired differences that is simulated."""
+
+ROUNDING = 1e-9
+"""The share by which a level may be off."""
 
 EDGE = 1e-9
 """Rounding tolerance of what lies within the sizes measured."""

@@ -61,8 +61,7 @@ def drawn(kind, noise, n, rng, ladders, *, slope=0.0, correlation=0.8, sizes=4, 
 
     shared = math.sqrt(correlation) * of_seeds()
     sides = [
-        loss[:, None]
-        * (1 + NOISE[noise][:sizes, None] * (shared + math.sqrt(1 - correlation) * of_seeds()))
+        loss[:, None] * (1 + NOISE[noise][:sizes, None] * (shared + math.sqrt(1 - correlation) * of_seeds()))
         for loss in (true_loss(kind, compute), true_loss(kind, compute * np.exp(log)))
     ]
     return [np.log(side) if kind == "power" else side for side in sides], log
@@ -156,6 +155,15 @@ def test_a_trend_without_noise_is_found_exactly(kind):
     assert (found.high - found.slope) > found.error > 0
     assert found.n == ((3, 3),) * 4
     assert statistics.trend(exact(kind), exact(kind, 1.3, side=1), kind=kind).p > 0.9
+
+
+def test_a_level_that_no_p_reaches_has_an_interval_without_bounds():
+    found = statistics.trend(exact("power"), exact("power", np.geomspace(1, 1e4, 4), side=1))
+    least = 1 / (found.simulated.size + 1)
+    assert found.p >= least
+    assert found.slope > found.critical(1 - 2 * least) * found.error, "it is found at a level that it can reach"
+    assert math.isfinite(found.critical(1 - least))
+    assert found.critical(1 - least / 2) == math.inf
 
 
 @pytest.mark.parametrize("kind", KINDS)
