@@ -212,7 +212,8 @@ def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> I
     """Yield what the intervals contain, and with what confidence."""
     student = "" if "repeated" in methods else "Student's "
     shown = [effect for effect in summary.effects if effect.low is not None]
-    alone = f"{student}{confidence} interval of one comparison alone"
+    simulated = "; of a trend over sizes by t of simulated ladders" if "simulated_t" in methods else ""
+    alone = f"{student}{confidence} interval of one comparison alone{simulated}"
     if not any(effect.adjusted_low is not None for effect in shown):
         if shown:
             yield f"interval: {alone}, not adjusted for multiple comparisons"

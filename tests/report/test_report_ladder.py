@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import get_args
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 from report_fixtures import LOSS, PEAK, rules
 from rich.console import Console
 from tiny_spaces import write_world
@@ -15,16 +18,20 @@ from tiny_spaces import write_world
 import ablate
 from ablate.plan.plan import Comparison, LadderStep, PlannedLadder
 from ablate.report import json_form
+from ablate.report.figures import captions
+from ablate.report.page import ladder_plots
 from ablate.report.screens.result import result_screen
 from ablate.report.terminal_renderer import Screen
 from ablate.report.verdict_tables import to_markdown
 from ablate.store.query import query
 from ablate.verdict.experiment import Experiment, Treatment
 from ablate.verdict.judge import judge
+from ablate.verdict.summary import Method
 
 COMPUTE = (1e15, 1.6e16, 2.5e17)
 SIZES = ("small", "middle", "large")
 SEEDS = 4
+NO_BOUND = {"low": 0.0, "high": math.inf}
 NOISE = np.array([0.004, -0.001, -0.005, 0.002])
 OTHER = np.array([0.001, -0.002, 0.0015, -0.0005])
 
@@ -185,6 +192,38 @@ def test_screen_table_and_json_say_it():
     assert told["treatment"] == "new" and len(told["sizes"]) == 4
     plain = replace(summary, ladders=())
     assert "ladders" not in json.loads(json_form.to_json(plain))
+
+
+@pytest.mark.fast
+def test_a_methods_sentence_and_a_footnote_name_the_test_of_a_trend():
+    summary = judge(experiment(), RULES, finals((1.6, 1.3, 1.1)))
+    said = captions.methods(summary)
+    assert "t of a trend over sizes, against that of simulated ladders (1 of 7 tests)" in said
+    assert "adjusted by Holm over up to 4 comparisons per metric" in said
+    assert set(get_args(Method)) == set(captions.TESTS)
+    console = Console(width=300)
+    with console.capture() as capture:
+        console.print(Screen(result_screen(summary)))
+    assert "of a trend over sizes by t of simulated ladders" in capture.get()
+
+
+@pytest.mark.fast
+def test_the_bar_of_a_speed_up_without_a_bound_leaves_the_plot():
+    summary = judge(experiment(), RULES, finals())
+    (one,) = summary.ladders
+    first, *rest = one.sizes
+    record = SimpleNamespace(
+        summary=replace(summary, ladders=(replace(one, sizes=(replace(first, **NO_BOUND), *rest)),))
+    )
+    bounded, unbounded = (list(ladder_plots.plots(of))[1] for of in (SimpleNamespace(summary=summary), record))
+    assert "no bound" in unbounded.caption and "no bound" not in bounded.caption
+    for plot, leaves in ((bounded, False), (unbounded, True)):
+        axes = Figure().add_subplot()
+        plot.draw[0](axes)
+        bottom, top = axes.get_ylim()
+        (start, end) = axes.containers[0].lines[2][0].get_segments()[0][:, 1]
+        assert (start < bottom, end > top) == (leaves, leaves)
+        assert start < first.speed_up < end
 
 
 def test_a_ladder_is_trained_judged_and_kept(tmp_path):

@@ -24,6 +24,7 @@ TESTS = {
     "pooled": "Student's t with the residual of all effects as the error",
     "welch": "Welch's t of two samples",
     "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",
+    "simulated_t": "t of a trend over sizes, against that of simulated ladders",
 }
 """The test behind a p-value, in words."""
 
@@ -93,8 +94,9 @@ def _correction(summary: Summary, judged: Sequence[Effect]) -> str:
     where = "of all metrics together" if summary.family == "page" else "per metric"
     adjusted = any(effect.adjusted_low is not None for effect in judged)
     what = "p-values and intervals are" if adjusted else "p-values are"
+    most = "up to " if summary.ladders and summary.family == "metric" else ""  # a trend is of a loss
     family = (
-        f"{what} adjusted by Holm over {plural(summary.tests, 'comparison')} {where}"
+        f"{what} adjusted by Holm over {most}{plural(summary.tests, 'comparison')} {where}"
         if summary.tests > 1
         else f"there is one comparison {where}, which needs no correction for multiple comparisons"
     )

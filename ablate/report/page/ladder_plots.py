@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 POINTS = 64
 """Points of the line of a law."""
+UNBOUNDED = "; a bar that leaves the plot has no bound there"
+ROOM = 1.1
+"""The factor between the farthest bound and the edge of a plot."""
 
 
 def ladders(record: PageRecord) -> list[tuple[str, str]]:
@@ -60,7 +63,8 @@ def plots(record: PageRecord) -> Iterator[Plot]:
             about=f"Speed-up of {named} over training compute. The table Sizes has the numbers.",
             caption=(
                 f"The factor by which {one.baseline} would need more compute to reach the loss of {one.treatment}"
-                f"{under}, with its {percent(record.summary.confidence)} interval, not adjusted; hollow: the next size."
+                f"{under}, with its {percent(record.summary.confidence)} interval, not adjusted; hollow: the next size"
+                f"{UNBOUNDED if any(map(_is_unbounded, one.sizes)) else ''}."
             ),
             headline=f"Speed-up of {named} over training compute",
             height=2.8,
@@ -75,6 +79,10 @@ def plots(record: PageRecord) -> Iterator[Plot]:
                 for size in one.sizes
             ),
         )
+
+
+def _is_unbounded(size: LadderSize) -> bool:
+    return math.isfinite(size.speed_up) and not (size.low > 0 and math.isfinite(size.high))
 
 
 def _cell(value: float) -> float | None:
@@ -115,13 +123,16 @@ def _losses(axes: Axes, one: SizeComparison) -> None:
 
 def _speed_ups(axes: Axes, one: SizeComparison) -> None:
     finite = [size for size in one.sizes if math.isfinite(size.speed_up)]
+    known = [1.0, *(v for size in finite for v in (size.low, size.speed_up, size.high) if 0 < v < math.inf)]
+    bottom, top = min(known) / ROOM, max(known) * ROOM
     axes.axhline(1.0, color=INK["faint"], lw=1)
     for size in finite:
-        low, high = (size.speed_up - size.low, size.high - size.speed_up)
+        low = size.low if size.low > 0 else bottom / ROOM  # without a bound: beyond the axes
+        high = size.high if math.isfinite(size.high) else top * ROOM
         axes.errorbar(
             [size.compute],
             [size.speed_up],
-            yerr=[[low if math.isfinite(low) else 0.0], [high if math.isfinite(high) else 0.0]],
+            yerr=[[size.speed_up - low], [high - size.speed_up]],
             marker="s",
             ms=5,
             color=INK["line1"],
@@ -131,6 +142,7 @@ def _speed_ups(axes: Axes, one: SizeComparison) -> None:
         )
     _by_compute(axes, [size.compute for size in finite] or [1.0])
     panels.plain_ticks(axes, "y", log=True, over=_span(finite))
+    axes.set_ylim(bottom, top)
     axes.set_ylabel("speed-up")
 
 
