@@ -5,8 +5,8 @@ from __future__ import annotations
 import statistics
 import subprocess
 import sys
-import time
 import zlib
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -21,6 +21,28 @@ from ablate.store.records import TrialRecord
 from ablate.store.trial_duration import trial_seconds
 from ablate.train.events import Outcome
 
+WATCHING: list[list[str]] = []
+"""The lists to which every file that is opened is added; an audit hook cannot be removed."""
+
+
+def note_opened(event, arguments):
+    """Note the files that are opened."""
+    if WATCHING and event == "open":
+        WATCHING[-1].append(str(arguments[0]))
+
+
+sys.addaudithook(note_opened)
+
+
+@contextmanager
+def watched():
+    """The files that are opened within."""
+    WATCHING.append([])
+    try:
+        yield WATCHING[-1]
+    finally:
+        WATCHING.pop()
+
 
 def test_five_thousand_trials_are_known_at_once(tmp_path):
     ids = [f"{number:012x}" for number in range(5000)]
@@ -31,10 +53,12 @@ def test_five_thousand_trials_are_known_at_once(tmp_path):
     end, file = Outcome("finished", 300), (len(content), zlib.crc32(content))
     endings = [Ending(id, 1, end, 1300, "0" * 64, 1.8e9, 1.8e9, VERSIONS, file) for id in ids]
     (tmp_path / "outcomes.jsonl").write_bytes(b"".join(encode(["ended", ending.document()]) for ending in endings))
-    started = time.perf_counter()
-    with opened(tmp_path) as results:
+    with watched() as files, opened(tmp_path) as results:
         known = results.outcomes()
-    assert time.perf_counter() - started < 1.5
+    assert sorted(file for file in files if file.endswith(".parquet")) == sorted(
+        map(str, (tmp_path / "trials").iterdir())
+    )
+    assert sum(file.endswith("outcomes.jsonl") for file in files) <= 3
     assert known == known_outcomes(tmp_path) == dict.fromkeys(ids, Outcome("finished", 300))
 
 
