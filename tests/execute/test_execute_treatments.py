@@ -60,6 +60,7 @@ def test_it_is_the_trial_that_a_space_with_its_values_would_train(tmp_path):
     assert apart.ended.kinds == {"finished": 2}, "those of pre_ln; those of op were known"
 
 
+@pytest.mark.full
 def test_another_batch_is_judged_as_two_samples(tmp_path):
     path = world(tmp_path, ADDRESSES["recipe"], "{compare: [pre_ln, op, changed]}", seeds=3)
     done = ablate.run(ablate.load_space(path), results=tmp_path / "results", **QUIET)

@@ -55,7 +55,7 @@ def test_a_case_is_a_function_of_its_number():
     assert targets == {"check", "set", "profile", "seconds", "show", "diff", "sql", "options"}
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("breaking", "why"),
     [

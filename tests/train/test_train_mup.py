@@ -126,6 +126,7 @@ def builder(block, folder):
     return build
 
 
+@pytest.mark.full
 def test_the_named_block_with_its_preset_is_mup(tmp_path):
     found = growth((), builder("mup", tmp_path))
     assert all(0.8 < factor < 1.25 for factor in found.values()), found
