@@ -11,6 +11,7 @@ from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
 from ablate.source.problems import shorten
 from ablate.space.fair import Plain
+from ablate.space.ladder import LawKind
 
 DEFAULTS = "model: "
 """How the note of a plan begins that lists what the grammar sets around the blocks: information, not a warning."""
@@ -61,8 +62,8 @@ class Comparison:
     another initialisation: nothing changes, so any difference is noise), in a factorial `main` or `interaction`, or in
     a ladder `trend` (of a treatment's speed-up over sizes). The last three, and the interactions of other designs, are
     not differences of two variants: `weights` has the weight of each variant in a sum, and `before` and `after` are
-    empty. `terms` names the terms of fairness. `unpaired` are
-    the addresses that keep the two variants from seeing the same batches at one seed (see `plan/pairing.py`).
+    empty. `terms` names the terms of fairness. `unpaired` are the addresses that keep the two variants from seeing the
+    same batches at one seed (see `plan/pairing.py`).
 
     The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. The interaction
     of two edits is how much the effect of one changes when the other is present.
@@ -89,10 +90,6 @@ class Alias:
     term: tuple[str, ...]
     other: tuple[str, ...]
     times: float
-
-
-OVER = "over sizes"
-"""Ends the name of a treatment's trend over the sizes of a ladder."""
 
 
 Scale: TypeAlias = Literal["linear", "log", "nominal"]
@@ -137,6 +134,11 @@ class Factors:
         return f"<Factors: {len(self.edits)} edits{varied} in {len(self.runs)} runs, {len(self.effects)} effects>"
 
 
+def trend_name(treatment: str) -> str:
+    """Return what the trend of a treatment over the sizes of a ladder is called."""
+    return f"{treatment} over sizes"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderStep:
     """One size of a ladder in words, and the variant (by id) that each treatment is there."""
@@ -155,14 +157,14 @@ class PlannedLadder:
 
     baseline: str
     treatments: tuple[str, ...]
-    law: Literal["power", "saturating"]
+    law: LawKind
     steps: tuple[LadderStep, ...]
     next: str = ""
     next_compute: tuple[tuple[str, float], ...] = ()
 
-    def treatment_of(self, change: str) -> str:
-        """Return the treatment whose trend a comparison is, by the comparison's name: `op over sizes`."""
-        return change.removesuffix(f" {OVER}")
+    def treatment_of(self, trend: str) -> str:
+        """Return the treatment whose trend has that name; KeyError if there is none."""
+        return {trend_name(treatment): treatment for treatment in self.treatments}[trend]
 
     def __repr__(self) -> str:
         return f"<PlannedLadder: {', '.join(self.treatments)} against {self.baseline} at {len(self.steps)} sizes>"

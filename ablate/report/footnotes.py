@@ -243,7 +243,7 @@ def _verdicts(summary: Summary) -> Iterator[str]:
     share, level = percent(1 - summary.confidence), p_below(summary)
     page = summary.family == "page"
     where = "of the page, all metrics together" if page else "on each metric"
-    most = "up to " if summary.ladders and summary.family == "metric" else "the "  # a trend is of a loss
+    most = "up to " if summary.tests_differ else "the "
     counted = f"Holm's correction over {most}{summary.tests} distinct comparisons {where}"
     corrected = [counted] if summary.tests > 1 else []
     corrected += ["correction for interim analyses"] if summary.looks else []

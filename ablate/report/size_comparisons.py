@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from ablate.output.numbers import interval, percent, significant
 from ablate.output.words import spoken
 from ablate.report.document import Grid, Statement, StyledText
-from ablate.verdict.summary import LadderSize, SizeComparison, Summary
+from ablate.verdict.summary import SizeComparison, SizeResult, Summary
 
 LAWS = {"power": "a·C^-b", "saturating": "E + a·C^-b"}
 """The law of a loss over training compute C."""
@@ -19,8 +19,17 @@ FEW_TENFOLDS = 1.0
 
 def statements(summary: Summary) -> Iterator[Statement]:
     """Yield for each treatment and loss what it saves at the ends of the ladder, and what the next size would show."""
-    for one in summary.ladders:
+    for one in shown_once(summary):
         yield Statement((StyledText(named(one, summary), "strong"), StyledText(f": {'; '.join(told(one))}.")))
+
+
+def shown_once(summary: Summary) -> list[SizeComparison]:
+    """Return the comparisons over sizes; of those that are the same under several terms only the first."""
+    first: dict[tuple[object, ...], SizeComparison] = {}
+    for one in summary.ladders:
+        variants = tuple((size.before, size.after) for size in one.sizes if size.trained) or (one.terms,)
+        first.setdefault((one.metric, one.treatment, variants), one)
+    return list(first.values())
 
 
 def named(one: SizeComparison, summary: Summary) -> str:
@@ -36,10 +45,7 @@ def told(one: SizeComparison) -> Iterator[str]:
         yield one.why
         return
     first, last = trained[0], trained[-1]
-    yield (
-        f"{one.baseline} needs {speed_up(first)} the compute for the same loss at {first.size}, "
-        f"and {speed_up(last)} at {last.size}"
-    )
+    yield f"{_needed(one, first)} at {first.size}, and {_needed(one, last)} at {last.size}"
     for ahead in one.sizes:
         if not ahead.trained and ahead.cost is not None and ahead.decided is not None:
             share = "" if not one.spent else f", {significant(ahead.cost / one.spent)} times what these sizes took"
@@ -51,10 +57,16 @@ def told(one: SizeComparison) -> Iterator[str]:
             )
 
 
-def speed_up(size: LadderSize) -> str:
+def _needed(one: SizeComparison, size: SizeResult) -> str:
+    if not math.isfinite(size.speed_up):
+        return f"by its law {one.baseline} reaches the same loss with no compute"
+    return f"{one.baseline} needs {speed_up(size)} the compute for the same loss"
+
+
+def speed_up(size: SizeResult) -> str:
     """Return a speed-up with its interval: `×1.30 [1.21, 1.40]`."""
     if not math.isfinite(size.speed_up):
-        return "more than any (the law of the baseline does not reach that loss)"
+        return "∞ (the law of the baseline ends above that loss)"
     bounds = [math.log(bound) if bound > 0 else -math.inf for bound in (size.low, size.high)]
     shown = interval(math.log(size.speed_up), *bounds, log=True)
     if not all(map(math.isfinite, bounds)):
@@ -65,7 +77,7 @@ def speed_up(size: LadderSize) -> str:
 
 def tables(summary: Summary) -> Iterator[Grid]:
     """Yield a table of the sizes for each treatment and loss."""
-    for one in summary.ladders:
+    for one in shown_once(summary):
         if not one.sizes:
             continue
         yield Grid(
@@ -78,7 +90,7 @@ def tables(summary: Summary) -> Iterator[Grid]:
         )
 
 
-def _row(size: LadderSize) -> tuple[str, ...]:
+def _row(size: SizeResult) -> tuple[str, ...]:
     name = size.size if size.trained else f"{size.size} (not trained)" if size.size != "next" else "next (not trained)"
     flops = significant(size.baseline_compute)
     flops += "" if size.compute == size.baseline_compute else f" → {significant(size.compute)}"

@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field
 
 from ablate.space.choice import Choice
 from ablate.space.documents import PERCENT, Count, Document, Positive, Share, as_tuple
-from ablate.space.ladder import LadderSizes
+from ablate.space.ladder import LadderSizes, LawKind
 from ablate.space.vary import Vary
 
 Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
@@ -103,7 +103,7 @@ class SizeLadderDesign(Document):
     """
 
     compare: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=2)]
-    law: Literal["power", "saturating"] = "power"
+    law: LawKind = "power"
     sizes: LadderSizes = LadderSizes()
 
 

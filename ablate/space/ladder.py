@@ -14,7 +14,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Mapping as Map
 from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
 
 from pydantic_core import CoreSchema
 from pydantic_core.core_schema import is_instance_schema
@@ -26,6 +28,10 @@ from ablate.space.dotted import entries_of
 from ablate.space.fair import text_of
 from ablate.space.variants import BLOCK, Change, Changes, changes_in, check_apart, is_inside, read_change
 
+LawKind: TypeAlias = Literal["power", "saturating"]
+"""A law of loss over training compute C: `power` is L = a·C^-b, `saturating` L = E + a·C^-b."""
+FEWEST_SIZES: Map[LawKind, int] = {"power": 3, "saturating": 4}
+"""The sizes that a law takes: one more than it has parameters."""
 SIZES, NEXT = "sizes", "next"
 SUCH_AS = "such as sizes: [{model.width: 32}, {model.width: 48}, {model.width: 64}]"
 REFUSED = {

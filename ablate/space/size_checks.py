@@ -6,13 +6,10 @@ from ablate.source.problems import Problems
 from ablate.space.changed import decided, with_changes
 from ablate.space.design import SizeLadderDesign
 from ablate.space.fair import Match
-from ablate.space.ladder import LadderSize
+from ablate.space.ladder import FEWEST_SIZES, LadderSize
 from ablate.space.metrics import LOSSES
 from ablate.space.space import Space
 from ablate.space.variants import is_inside
-
-FEWEST_SIZES = {"power": 3, "saturating": 4}
-"""One more than the law has parameters."""
 
 
 def check_ladder(space: Space, problems: Problems) -> None:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Literal, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from ablate.plan.plan import Comparison, Factors, PlannedLadder
+from ablate.space.ladder import LawKind
 from ablate.space.metrics import LOSSES, NATS
 
 NONE: Mapping[str, PlannedLadder] = MappingProxyType({})
@@ -51,7 +52,7 @@ class SpeedUpTrend:
     """
 
     pairs: tuple[tuple[str, str], ...]
-    law: Literal["power", "saturating"]
+    law: LawKind
     paired: bool = True
 
 

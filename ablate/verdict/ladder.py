@@ -15,7 +15,7 @@ from ablate.verdict.contrasts import SpeedUpTrend, trend_of
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.hypothesis_test import Ruling, Tested
 from ablate.verdict.pairing import Side, pair
-from ablate.verdict.summary import LadderSize, Metric, SizeComparison
+from ablate.verdict.summary import Metric, SizeComparison, SizeResult
 
 PER_TENFOLD = math.log(10)
 """A trend is told for ten times the training compute."""
@@ -113,7 +113,7 @@ def _compared(
     found = statistics.speed_ups(baseline, treatment, paired=question.paired, kind=question.law, level=confidence)
     law = statistics.fit_law(baseline, kind=question.law, level=confidence)
     sizes = [
-        LadderSize(
+        SizeResult(
             size=step.size,
             before=before,
             after=after,
@@ -142,7 +142,7 @@ def _compared(
         level=confidence,
     )
     sizes.append(
-        LadderSize(
+        SizeResult(
             size=ladder.next or "next",
             baseline_compute=ahead.compute,
             compute=ahead.treatment_compute,

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from ablate.output.numbers import interval
 from ablate.output.words import plural, spoken
 from ablate.plan.plan import Factors
-from ablate.space.metrics import BITS, NATS
+from ablate.space.metrics import BITS, LOSSES, NATS
 from ablate.verdict.seeds import Seed
 
 Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank", "welch", "simulated_t"]
@@ -248,7 +248,7 @@ class Judgement:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LadderSize:
+class SizeResult:
     """A treatment and its baseline at one size of a ladder: training FLOPs, mean losses of n seeds, and the speed-up.
 
     `speed_up` is the factor by which the baseline would need more compute to reach the treatment's loss, with its
@@ -292,7 +292,7 @@ class SizeComparison:
     baseline: str
     treatment: str
     law: str
-    sizes: tuple[LadderSize, ...] = ()
+    sizes: tuple[SizeResult, ...] = ()
     exponent: float | None = None
     exponent_low: float | None = None
     exponent_high: float | None = None
@@ -371,6 +371,12 @@ class Summary:
     def terms(self) -> tuple[str, ...]:
         """The names of the terms that comparisons are made under, in order; one empty name where there is only one."""
         return tuple(dict.fromkeys(effect.terms for effect in self.effects if effect.judged))
+
+    @property
+    def tests_differ(self) -> bool:
+        """Return whether some metrics have fewer comparisons than `tests`: the trends of a ladder are of losses."""
+        others = any(metric.name not in LOSSES for metric in self.metrics)
+        return bool(self.ladders) and self.family == "metric" and others
 
     @property
     def bits_beside(self) -> bool:

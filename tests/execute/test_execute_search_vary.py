@@ -27,7 +27,7 @@ from ablate.grammar.mutate import draw, mutate
 from ablate.plan.build import build_plan
 from ablate.plan.models import Models
 from ablate.plan.proposals import join
-from ablate.plan.treatment import Treatment, block_of, setting_of, treated
+from ablate.plan.treatment import TreatedBlock, block_of, setting_of, treated
 from ablate.space.choice import Choice
 
 RATE = "recipe.optimizer.adamw.lr"
@@ -115,7 +115,7 @@ def test_a_value_that_the_space_has_is_no_change(tmp_path: Path) -> None:
         (values(here, k)["recipe.schedule.warmup"], values(here, k)["model.layers"]): here.derive(k) for k in range(9)
     }
     assert setting_of(seen["5%", 4]).changes == ()
-    assert not isinstance(seen["5%", 4], Treatment)
+    assert not isinstance(seen["5%", 4], TreatedBlock)
     assert setting_of(seen[0, 4]).changes == (("recipe.schedule.warmup", 0),)
     assert setting_of(seen["5%", 6]).changes == (("model.layers", 6),)
     reference = here.space.blocks["pre_ln"]
@@ -167,7 +167,7 @@ def test_values_that_do_not_fit_together_are_refused(tmp_path: Path) -> None:
 def test_a_value_that_a_block_cannot_take_is_refused(tmp_path: Path) -> None:
     here = ground(tmp_path, "block.attention_norm.scale: [true, false]")
     assert here.refusals(here.derive(0)) == ()
-    deep = Treatment(here.space.blocks["pre_ln"], (("block.attention_norm.scale", 7),))
+    deep = TreatedBlock(here.space.blocks["pre_ln"], (("block.attention_norm.scale", 7),))
     assert here.refusals(deep) == (f"{TOGETHER}block.attention_norm.scale=7 cannot be set in this block",)
 
 

@@ -10,7 +10,8 @@ from scipy import optimize
 from scipy.special import stdtrit
 
 from ablate import statistics
-from ablate.statistics import SizeLadder
+from ablate.space import ladder
+from ablate.statistics import SizeLadder, scaling_law
 from ablate.statistics.ladder import compare, moments
 from ablate.statistics.next_size import predict
 from ablate.statistics.size_noise import noise_line, satterthwaite
@@ -265,6 +266,10 @@ GOOD = SizeLadder(compute=(1.0, 2.0, 4.0), losses=((3.0, 3.1), (2.5, 2.7), (2.0,
 def test_what_is_no_ladder_is_refused(ladder, kind, said):
     with pytest.raises(ValueError, match=said):
         statistics.fit_law(ladder, kind=kind)
+
+
+def test_a_space_asks_for_as_many_sizes_as_a_law_takes():
+    assert ladder.FEWEST_SIZES == scaling_law.FEWEST_SIZES
 
 
 def test_ladders_that_do_not_match_are_refused():

@@ -9,7 +9,7 @@ from ablate.output.words import listed
 from ablate.plan.designs.between import refusals
 from ablate.plan.designs.layout import Contrast, DesignArm, Layout
 from ablate.plan.models import Models
-from ablate.plan.plan import OVER, LadderStep, PlannedLadder
+from ablate.plan.plan import LadderStep, PlannedLadder, trend_name
 from ablate.source.problems import Problems
 from ablate.space.design import SizeLadderDesign
 from ablate.space.fair import Tune
@@ -37,7 +37,7 @@ def over_sizes(models: Models, ladder: SizeLadderDesign, problems: Problems) -> 
         for size in sizes
     ]
     detail = "how the compute that it saves over the baseline changes as compute grows: 0 where it saves the same share"
-    contrasts += [Contrast(f"{name} {OVER}", f"{name} against {against}: {detail}", "", "", "trend") for name in others]
+    contrasts += [Contrast(trend_name(name), f"{name} against {against}: {detail}", "", "", "trend") for name in others]
     after = ladder.sizes.next
     return Layout(
         arms=tuple(arms),

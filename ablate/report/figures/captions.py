@@ -94,7 +94,7 @@ def _correction(summary: Summary, judged: Sequence[Effect]) -> str:
     where = "of all metrics together" if summary.family == "page" else "per metric"
     adjusted = any(effect.adjusted_low is not None for effect in judged)
     what = "p-values and intervals are" if adjusted else "p-values are"
-    most = "up to " if summary.ladders and summary.family == "metric" else ""  # a trend is of a loss
+    most = "up to " if summary.tests_differ else ""
     family = (
         f"{what} adjusted by Holm over {most}{plural(summary.tests, 'comparison')} {where}"
         if summary.tests > 1

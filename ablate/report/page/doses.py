@@ -47,7 +47,7 @@ def dose_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plo
     for metric in record.seen() if ordered else ():
         for place, factor in ordered:
             curves = _curves(record, factors, place, metric)
-            name = _slug("-".join(word for word in ("levels", factor.address, metric.name, terms) if word))
+            name = panels.slug("-".join(word for word in ("levels", factor.address, metric.name, terms) if word))
             yield Plot(
                 name=name,
                 id=name,
@@ -58,19 +58,11 @@ def dose_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plo
                 height=2.8,
                 columns=("factor", "level", "curve", "metric", "mean", "low", "high"),
                 rows=tuple(
-                    (factor.address, text, curve.name, metric.name, *(_cell(value) for value in point))
+                    (factor.address, text, curve.name, metric.name, *map(panels.finite, point))
                     for curve in curves
                     for text, point in zip(level_texts(factor.values), curve.points, strict=True)
                 ),
             )
-
-
-def _slug(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in text)
-
-
-def _cell(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 def _caption(record: PageRecord, factors: Factors, metric: Metric) -> str:

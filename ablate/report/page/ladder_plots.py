@@ -14,7 +14,8 @@ from ablate.report.html.drawn import INK, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
 from ablate.report.plot import Plot
-from ablate.verdict.summary import LadderSize, SizeComparison
+from ablate.report.size_comparisons import shown_once
+from ablate.verdict.summary import SizeComparison, SizeResult
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 POINTS = 64
 """Points of the line of a law."""
 UNBOUNDED = "; a bar that leaves the plot has no bound there"
+NUMBERS = "The table of sizes below has its numbers."
+HEIGHT = 2.8
+"""Height of a plot in inches."""
 ROOM = 1.1
 """The factor between the farthest bound and the edge of a plot."""
 
@@ -33,64 +37,65 @@ def ladders(record: PageRecord) -> list[tuple[str, str]]:
 
 def plots(record: PageRecord) -> Iterator[Plot]:
     """Yield for each treatment and loss the losses over compute, and the speed-ups."""
-    for place, one in enumerate(record.summary.ladders):
-        trained = [size for size in one.sizes if size.trained]
-        if not trained:
-            continue
-        named = f"{one.treatment} against {one.baseline}"
-        under = f" under {one.terms}" if one.terms else ""
-        yield Plot(
-            name=_slug(f"losses-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
-            id=f"ladder-losses-{place}",
-            draw=(lambda axes, c=one: _losses(axes, c),),  # type: ignore[misc]
-            about=f"{spoken(one.metric)} of {named} over training compute. The table Sizes has the numbers.",
-            caption=(
-                f"Mean {spoken(one.metric)} of {named}{under} over training FLOPs, both axes logarithmic. The line is "
-                f"the law of {one.baseline}; hollow: the next size, which was not trained, by the laws."
-            ),
-            headline=f"{spoken(one.metric).capitalize()} over training compute",
-            height=2.8,
-            columns=("size", "trained", "baseline_compute", "compute", "baseline_loss", "loss"),
-            rows=tuple(
-                (size.size, int(size.trained), size.baseline_compute, size.compute, size.baseline_loss, size.loss)
-                for size in one.sizes
-            ),
-        )
-        yield Plot(
-            name=_slug(f"speed-up-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
-            id=f"ladder-speed-up-{place}",
-            draw=(lambda axes, c=one: _speed_ups(axes, c),),  # type: ignore[misc]
-            about=f"Speed-up of {named} over training compute. The table Sizes has the numbers.",
-            caption=(
-                f"The factor by which {one.baseline} would need more compute to reach the loss of {one.treatment}"
-                f"{under}, with its {percent(record.summary.confidence)} interval, not adjusted; hollow: the next size"
-                f"{UNBOUNDED if any(map(_is_unbounded, one.sizes)) else ''}."
-            ),
-            headline=f"Speed-up of {named} over training compute",
-            height=2.8,
-            legend=False,
-            columns=("size", "trained", "compute", "speed_up", "low", "high", "extrapolated"),
-            rows=tuple(
-                (
-                    *(size.size, int(size.trained), size.compute),
-                    *map(_cell, (size.speed_up, size.low, size.high)),
-                    int(size.extrapolated),
-                )
-                for size in one.sizes
-            ),
-        )
+    for place, one in enumerate(shown_once(record.summary)):
+        if one.sizes:
+            yield _of_losses(one, place)
+            yield _of_speed_ups(one, place, record.summary.confidence)
 
 
-def _is_unbounded(size: LadderSize) -> bool:
+def _of_losses(one: SizeComparison, place: int) -> Plot:
+    name = spoken(one.metric)
+    return Plot(
+        name=panels.slug(f"losses-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
+        id=f"ladder-losses-{place}",
+        draw=(lambda axes: _losses(axes, one),),
+        about=f"{name} of {_both(one)} over training compute. {NUMBERS}",
+        caption=(
+            f"Mean {name} of {_both(one)} over training FLOPs, both axes logarithmic. The line is the law of "
+            f"{one.baseline}; hollow: the next size, which was not trained, by the laws."
+        ),
+        headline=f"{name.capitalize()} over training compute",
+        height=HEIGHT,
+        columns=("size", "trained", "baseline_compute", "compute", "baseline_loss", "loss"),
+        rows=tuple(
+            (size.size, int(size.trained), size.baseline_compute, size.compute, size.baseline_loss, size.loss)
+            for size in one.sizes
+        ),
+    )
+
+
+def _of_speed_ups(one: SizeComparison, place: int, confidence: float) -> Plot:
+    return Plot(
+        name=panels.slug(f"speed-up-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
+        id=f"ladder-speed-up-{place}",
+        draw=(lambda axes: _speed_ups(axes, one),),
+        about=f"Speed-up of {_both(one)} over training compute. {NUMBERS}",
+        caption=(
+            f"Speed-up of {_both(one)}: the factor by which {one.baseline} would need more compute to reach the same "
+            f"loss, with its {percent(confidence)} interval, not adjusted; hollow: the next size"
+            f"{UNBOUNDED if any(map(_is_unbounded, one.sizes)) else ''}."
+        ),
+        headline=f"Speed-up of {_both(one)} over training compute",
+        height=HEIGHT,
+        legend=False,
+        columns=("size", "trained", "compute", "speed_up", "low", "high", "extrapolated"),
+        rows=tuple(
+            (
+                *(size.size, int(size.trained), size.compute),
+                *map(panels.finite, (size.speed_up, size.low, size.high)),
+                int(size.extrapolated),
+            )
+            for size in one.sizes
+        ),
+    )
+
+
+def _both(one: SizeComparison) -> str:
+    return f"{one.treatment} against {one.baseline}" + (f" under {one.terms}" if one.terms else "")
+
+
+def _is_unbounded(size: SizeResult) -> bool:
     return math.isfinite(size.speed_up) and not (size.low > 0 and math.isfinite(size.high))
-
-
-def _cell(value: float) -> float | None:
-    return value if math.isfinite(value) else None
-
-
-def _slug(text: str) -> str:
-    return "".join(c if c.isalnum() or c in "-_" else "-" for c in text)
 
 
 def _losses(axes: Axes, one: SizeComparison) -> None:
@@ -141,14 +146,9 @@ def _speed_ups(axes: Axes, one: SizeComparison) -> None:
             capsize=2,
         )
     _by_compute(axes, [size.compute for size in finite] or [1.0])
-    panels.plain_ticks(axes, "y", log=True, over=_span(finite))
+    panels.plain_ticks(axes, "y", log=True, over=top / bottom)
     axes.set_ylim(bottom, top)
     axes.set_ylabel("speed-up")
-
-
-def _span(sizes: list[LadderSize]) -> float:
-    values = [value for size in sizes for value in (size.low, size.high) if math.isfinite(value) and value > 0]
-    return max(values) / min(values) if values else 1.0
 
 
 def _by_compute(axes: Axes, compute: list[float]) -> None:

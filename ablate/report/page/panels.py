@@ -56,6 +56,20 @@ def short(name: str, most: int = NAME) -> str:
     return name if len(name) <= most else f"{name[: most - 1]}…"
 
 
+def slug(text: str) -> str:
+    """Return a text that can be the name of a file.
+
+    >>> slug("levels-model.layers")
+    'levels-model-layers'
+    """
+    return "".join(c if c.isalnum() or c in "-_" else "-" for c in text)
+
+
+def finite(value: float) -> float | None:
+    """Return a number for the table behind a plot; None if it is not finite."""
+    return value if math.isfinite(value) else None
+
+
 def plain_ticks(axes: Axes, which: Literal["x", "y"], *, log: bool, over: float = 1.0) -> None:
     """Set a few ticks with plain numbers; on the log scale at powers if the axis spans a large factor (`over`)."""
     from matplotlib.ticker import FuncFormatter, Locator, LogLocator, MaxNLocator, NullLocator
