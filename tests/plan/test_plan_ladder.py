@@ -10,6 +10,7 @@ from space_fixtures import space
 from ablate.plan.build import build_plan
 from ablate.report.screens import check
 from ablate.store.serialise import Documents, plan_document
+from ablate.verdict.experiment import experiment_of
 from ablate.verdict.fairness_audit import unequal
 
 SIZES = (
@@ -87,6 +88,9 @@ def test_what_is_held_equal_is_so_at_each_size(tmp_path):
         spent = {v.id: v.cost.training_flops * steps_of(plan, v) for v in (before, after)}
         assert spent[after.id] == pytest.approx(spent[before.id], rel=0.1)
     twin = planned(tmp_path, sas)
+    for step, alone in zip(ladder_of(plan).steps, ladder_of(twin).steps, strict=True):
+        held, free = plan.variant(dict(step.variants)["pre_ln"]), twin.variant(dict(alone.variants)["pre_ln"])
+        assert held.id == free.id and held.parameters == free.parameters, "each baseline stays as its size has it"
     off = [
         twin.variant(dict(step.variants)["sas"]).parameters / twin.variant(dict(step.variants)["pre_ln"]).parameters
         for step in ladder_of(twin).steps
@@ -117,6 +121,15 @@ def test_its_trends_are_told_as_json_too(tmp_path):
 def test_a_plan_without_a_ladder_is_written_as_ever(tmp_path):
     assert "ladders" not in plan_document(planned(tmp_path, "{compare: [pre_ln, op]}"), Documents(source=""))
     assert "ladders" in plan_document(planned(tmp_path), Documents(source=""))
+
+
+def test_compute_is_counted_of_all_sequences_and_steps(tmp_path):
+    plan = planned(tmp_path, LADDER.replace("width: 32,", "width: 32, recipe.batch: 6,"))
+    known = {variant.id: variant.compute for variant in experiment_of(plan).variants}
+    for trial in plan.trials:
+        variant = plan.variant(trial.variant)
+        assert known[variant.id] == variant.cost.training_flops * trial.recipe.batch * trial.recipe.steps
+    assert {trial.recipe.batch for trial in plan.trials} == {4, 6}
 
 
 def test_the_audit_compares_with_the_baseline_of_the_same_size(tmp_path):

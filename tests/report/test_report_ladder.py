@@ -21,6 +21,7 @@ from ablate.report import json_form
 from ablate.report.figures import captions
 from ablate.report.page import ladder_plots
 from ablate.report.screens.result import result_screen
+from ablate.report.size_comparisons import shown_once
 from ablate.report.terminal_renderer import Screen
 from ablate.report.verdict_tables import to_markdown
 from ablate.store.query import query
@@ -153,6 +154,24 @@ def test_what_is_not_paired_is_not_taken_as_paired():
     paired = judge(experiment(), RULES, finals())
     wide, narrow = (one.ladders[0].sizes[0] for one in (apart, paired))
     assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
+
+
+@pytest.mark.fast
+def test_a_lost_run_takes_its_pair_with_it_only_where_seeds_are_paired():
+    ends = finals()
+    ends["new-small.3"] = {"status": "bug", "step": 0, "metrics": {}}
+    law = 20 * COMPUTE[0] ** -0.05
+    for unpaired, noise in (((), NOISE[:3]), (("recipe.batch",), NOISE)):
+        (one,) = judge(experiment(unpaired=unpaired), RULES, ends).ladders
+        assert one.sizes[0].baseline_loss == pytest.approx(law * math.exp(noise.mean()), rel=1e-12)
+
+
+@pytest.mark.fast
+def test_what_is_the_same_under_several_terms_is_shown_once():
+    summary = judge(experiment(), RULES, finals())
+    (one,) = summary.ladders
+    other = replace(one, terms="other", sizes=tuple(replace(size, after=f"{size.after}-matched") for size in one.sizes))
+    assert shown_once(replace(summary, ladders=(one, replace(one, terms="same"), other))) == [one, other]
 
 
 @pytest.mark.fast
