@@ -109,6 +109,7 @@ def test_a_rung_that_is_behind_is_not_trained_for(space, tmp_path, until):
     assert checkpoints.read(tmp_path, trial.id, saved) is not None
 
 
+@pytest.mark.full
 def test_a_rung_at_the_end_is_the_end(space, tmp_path):
     trial = ablate.plan_space(space, results=tmp_path).plan.trials[0]
     for until in (23, 24, 1000):

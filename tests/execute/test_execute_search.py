@@ -350,6 +350,7 @@ def met_by_tpe(*, refusals: bool) -> int:
     return sum(found.refused.values())
 
 
+@pytest.mark.full
 def test_tpe_learns_from_what_was_refused() -> None:
     """The twin that is not told proposes what is refused again and again."""
     assert 2 * met_by_tpe(refusals=True) < met_by_tpe(refusals=False)

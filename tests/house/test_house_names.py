@@ -64,7 +64,6 @@ def parsed() -> dict[str, ast.Module]:
     return {path.relative_to(PACKAGE).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in files}
 
 
-@pytest.mark.full
 def test_vague_names_are_few():
     left = sorted({(file, line, name) for file, tree in parsed().items() for line, name in vague(tree)})
     print(*(f"ablate/{file}:{line} {name}" for file, line, name in left), sep="\n")

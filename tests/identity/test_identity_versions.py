@@ -48,7 +48,7 @@ def test_every_change_of_code_that_computes_is_declared_or_proved(request, tmp_p
     write()
 
 
-@pytest.mark.sampled(15)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", names())
 def test_what_each_thing_computes_is_the_same_on_every_machine(name, request, tmp_path) -> None:
     """In float64, to 1e-9."""
@@ -101,6 +101,7 @@ def test_a_changed_helper_is_a_change_of_everything_that_uses_it() -> None:
     assert {"component e_spa", "component u_spa"} <= {change.name for change in found}
 
 
+@pytest.mark.full
 def test_a_renamed_local_and_a_better_text_are_no_change() -> None:
     """The twin: the same file, changed in what only its readers see."""
     renamed = edited("components/norms/rms_norm.py", "root", "norm_of_token")

@@ -33,6 +33,7 @@ def find(name: str, **sizes: int) -> block.ShownBlock:
     return block.find(name, transformer(), None, sizes)
 
 
+@pytest.mark.sampled(15)
 @pytest.mark.parametrize("name", [*many_blocks(), *transformer().blocks])
 def test_the_tree_reads_back(name: str) -> None:
     block = many_blocks().get(name) or transformer().block(name)

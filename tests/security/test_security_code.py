@@ -93,6 +93,7 @@ def found_in(path):
         yield "Connection.recv" if name.endswith(".recv") else aliases.get(first, first) + dot + rest
 
 
+@pytest.mark.full
 def test_what_runs_code_is_listed_with_its_reason():
     found = {
         (path.relative_to(ROOT).as_posix(), name)

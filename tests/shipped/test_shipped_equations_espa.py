@@ -250,6 +250,7 @@ BLOCKS = {
 }
 
 
+@pytest.mark.sampled(10)
 @pytest.mark.parametrize("name", BLOCKS)
 def test_output_is_the_papers(name):
     assert largest_error(GRAMMAR.block(name), BLOCKS[name], depth_of(name)) < TOLERANCE

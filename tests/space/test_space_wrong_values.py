@@ -49,7 +49,7 @@ SECTIONS = (
 )
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_wrong_value_is_answered_in_our_words_at_its_place(written, section, monkeypatch):
     monkeypatch.chdir(ERRORS)
