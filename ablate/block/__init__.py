@@ -5,6 +5,7 @@
     sizes.py         the sizes of a model, and the names that arithmetic may use
     architecture.py  a whole model as data
     catalogue.py     the declarations of the components; passed in
+    added.py         fields that came later, and the values at which they have no effect
     user_code.py           reports errors of a user's own component with its file
     cost.py          parameters and FLOPs, as numbers that add up
     config_values.py          from the values of a node to those of a component's Config

@@ -66,7 +66,9 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(Bounded):
-    """A fixed number or an expression in the sizes of the model, whose value is within bounds."""
+    """A fixed number or an expression in the sizes of the model, of a value within bounds; or none if `optional`."""
+
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class ComponentSpec(Declaration):
     `role`      its word in addresses; a `modifier` (norm, combinator) is named after the part it serves.
     `shorthand` the field that a bare value sets: `softcap: 30` is `softcap: {cap: 30}`.
     `stage`     the order of components that share a list but act at different places.
+    `added`     the fields that came after its first version, with the values at which they have no effect (`added.py`).
     """
 
     kind: ClassVar[Kind] = COMPONENT
@@ -152,6 +155,7 @@ class ComponentSpec(Declaration):
     transparent: Transparent | None = None
     same: Same | None = None
     stage: int = 0
+    added: Mapping[str, Any] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         return f"<Component {self.name}: for {', '.join(self.slots)}; fields {', '.join(self.fields) or 'none'}>"

@@ -148,6 +148,8 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
     match kind, value:
         case Number(), int() | float():
             return within(value, kind, f"{where} is {number_text(value)}")
+        case Arithmetic(optional=True), None:
+            return None
         case Arithmetic(), Expression():
             return surroundings.bounded(value, kind, where)
         case GainField(), Gain():

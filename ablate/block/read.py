@@ -6,6 +6,7 @@ from collections.abc import Callable
 from collections.abc import Mapping as Map
 from typing import TypeVar
 
+from ablate.block.added import value_before
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, FieldType, GainField, Part, Parts, Sequenced
 from ablate.block.expression import Block, Node, Sequence, Value
 from ablate.block.scalars import GAIN_KEYS, Invalid, fail, fail_unknown, read_scalar, shown
@@ -95,7 +96,8 @@ class Reader:
         spec = self._spec(name, slot)
         written = self._written(spec, body)
         known = self._located_defaults.get(spec.name, {})
-        missing = [field for field in spec.fields if field not in written and field not in known]
+        given = {*written, *known, *spec.added}
+        missing = [field for field in spec.fields if field not in given]
         if missing:
             self._note_missing(spec, missing, name)
         there = tuple(field for field in spec.fields if field not in missing)
@@ -115,7 +117,11 @@ class Reader:
         return None
 
     def _field(self, spec: ComponentSpec, field: str, written: Map[str, Located]) -> Value:
-        return self.value(written[field], spec.fields[field]) if field in written else self.default(spec.name, field)
+        if field in written:
+            return self.value(written[field], spec.fields[field])
+        if field in spec.added and field not in self._located_defaults.get(spec.name, {}):
+            return value_before(spec, field)
+        return self.default(spec.name, field)
 
     def _note_missing(self, spec: ComponentSpec, missing: list[str], name: Scalar) -> None:
         values = "a value" if len(missing) == 1 else "values"

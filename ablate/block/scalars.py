@@ -16,6 +16,8 @@ from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote
 
 GAIN_KEYS = ("init", "trainable", "per")
+EMPTY = (None, "none")
+"""How an optional field is left empty."""
 LARGEST_MULTIPLE = 1e6
 FRACTION = re.compile(r"([0-9]{1,7}) ?/ ?([0-9]{1,7})x")
 
@@ -36,6 +38,8 @@ def read_scalar(
     """
     if isinstance(kind, GainField):
         return _gain(located, kind, problems, extended)
+    if isinstance(kind, Arithmetic) and kind.optional and isinstance(located, Scalar) and located.value in EMPTY:
+        return None
     scalar = _scalar(located, kind, problems)
     match kind:
         case Number():

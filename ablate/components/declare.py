@@ -87,8 +87,9 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ablate.block.catalogue import (
@@ -182,9 +183,13 @@ def arithmetic(
     above: float | None = None,
     below: float | None = None,
     whole: bool = False,
+    optional: bool = False,
 ) -> Any:
-    """A fixed number or an expression in the model's sizes, of a value within bounds; the config holds its float."""
-    return _declared(Arithmetic(at_least, at_most, above, below, whole))
+    """A fixed number or an expression in the model's sizes, of a value within bounds; the config holds its float.
+
+    It may be `none` where `optional`; the config then holds None.
+    """
+    return _declared(Arithmetic(at_least, at_most, above, below, whole, optional))
 
 
 def scaling(*, per: tuple[str, ...] = ("scalar",)) -> Any:
@@ -236,11 +241,13 @@ def component(
     transparent: Transparent | None = None,
     same: Same | None = None,
     stage: int = 0,
+    added: Mapping[str, Any] = MappingProxyType({}),
     version: int = 1,
 ) -> Callable[[type[T]], type[T]]:
     """Declare a component; its file's docstring opens with the line that `ablate list components` shows.
 
-    `version` is that of its numbers: it rises whenever a change of its code changes them.
+    `version` is that of its numbers: it rises whenever a change of its code changes them. `added` are the fields that
+    came after version 1 was published, each with the value at which it has no effect: None for an empty slot.
 
     Raises DeclarationError with everything that is wrong with the class.
     """
@@ -250,7 +257,10 @@ def component(
         raise DeclarationError(name.__qualname__, (fault,))
 
     def declare(cls: type[T]) -> type[T]:
-        faults = (*_faults_of(name, slots, source, role, version), *_faults_in(cls, shorthand, transparent, same))
+        faults = (
+            *_faults_of(name, slots, source, role, version),
+            *_faults_in(cls, shorthand, transparent, same, added),
+        )
         if faults:
             raise DeclarationError(cls.__qualname__, faults)
         config = dataclass(frozen=True, kw_only=True)(cls)
@@ -270,6 +280,7 @@ def component(
             transparent=transparent,
             same=same,
             stage=stage,
+            added=added,
         )
         config.spec = spec  # type: ignore[attr-defined]
         return config
@@ -291,7 +302,7 @@ def _faults_of(
 
 
 def _faults_in(
-    cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None
+    cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None, added: Mapping[str, Any]
 ) -> Iterator[DeclarationFault]:
     """Yield what is wrong with a Config: fields without a field maker, and a missing cost."""
     inherited = getattr(cls, "__dataclass_fields__", {})
@@ -318,6 +329,7 @@ def _faults_in(
         named += [("transparent", word) for word in (*transparent.when, transparent.keep) if word is not None]
     if same is not None:
         named += [("same", word) for word in (*same.when, *same.fields.values())]
+    named += [("added", word) for word in added]
     for at, word in named:
         if word not in fields:
             way = f"the fields are: {', '.join(sorted(fields)) or 'none'}"

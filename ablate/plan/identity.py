@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ablate.block.added import without_added
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.fingerprint import canonical, digest
@@ -90,7 +91,8 @@ def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
     for layer in range(1, architecture.sizes.n_layers + 1):
-        resolved = canonical(normalise(resolve(block, architecture.sizes.scope(layer)), catalogue))
+        seen = normalise(resolve(block, architecture.sizes.scope(layer)), catalogue)
+        resolved = canonical(without_added(seen, catalogue))
         if layers and layers[-1][1] == resolved:
             layers[-1] = (layers[-1][0] + 1, resolved)
         else:
