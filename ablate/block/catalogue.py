@@ -66,9 +66,13 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(Bounded):
-    """A fixed number or an expression in the sizes of the model, of a value within bounds; or none if `optional`."""
+    """A fixed number or an expression in the sizes of the model, of a value within bounds; or none if `optional`.
+
+    `sets` names the size that its value replaces, for the component and what is inside it: `n_heads`.
+    """
 
     optional: bool = False
+    sets: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,10 @@ become numbers at the sizes of the model; gains, slots and sequences become *mak
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import floor
-from typing import Any, Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
 from ablate.block.address import Path
 from ablate.block.arithmetic import ArithmeticProblem, Expression, number_text
@@ -121,6 +121,23 @@ class Surroundings:
         return "outside the layers" if layer is None else f"in layer {layer} of {self.sizes.n_layers}"
 
 
+S = TypeVar("S", bound=Surroundings)
+
+
+def inside(node: Node, spec: ComponentSpec, surroundings: S) -> S:
+    """Return the surroundings that a component and what is inside it have: with the sizes that it sets for itself.
+
+    Sizes are set in the order in which they are declared, each seen by those after it. Raises InputError as `bounded`.
+    """
+    for field, kind in spec.fields.items():
+        value = node[field] if isinstance(kind, Arithmetic) and kind.sets else None
+        if isinstance(kind, Arithmetic) and isinstance(value, Expression):
+            size = int(surroundings.bounded(value, kind, f"{node.name}.{field}"))
+            sizes = replace(surroundings.sizes, **{kind.sets: size})  # type: ignore[arg-type]
+            surroundings = replace(surroundings, sizes=sizes)
+    return surroundings
+
+
 def within(value: float, kind: Bounded, message: str) -> float:
     """Return the value if it is within the bounds; otherwise raise an InputError that starts with `message`."""
     expected = kind.expected(value)
@@ -134,8 +151,8 @@ def field_values(
 ) -> dict[str, Any]:
     """Return a value for each field that `spec` declares, ready for its Config: `spec.config(**field_values(...))`.
 
-    `path` is the place of the node in the block. Raises InputError if arithmetic or a width has no value, or if a
-    number is out of its bounds.
+    `surroundings` are those inside the node, `path` is its place in the block. Raises InputError if arithmetic or a
+    width has no value, or if a number is out of its bounds.
     """
 
     def filled(field: str, kind: FieldType) -> Any:
@@ -150,6 +167,8 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return within(value, kind, f"{where} is {number_text(value)}")
         case Arithmetic(optional=True), None:
             return None
+        case Arithmetic(sets=size), Expression() if size:
+            return getattr(surroundings.sizes, size)
         case Arithmetic(), Expression():
             return surroundings.bounded(value, kind, where)
         case GainField(), Gain():

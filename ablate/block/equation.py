@@ -24,7 +24,7 @@ from typing import Any
 from ablate.block.address import Path
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
 from ablate.block.expression import Block, Gain, Node, Sequence
 from ablate.block.notation import Written, lowered, number, written
 from ablate.block.sizes import Sizes
@@ -185,15 +185,16 @@ class _Texts:
     def part(self, node: Node, path: Path) -> Maker:
         spec = self.catalogue[node.name]
         of = [""]  # set when the maker is called with the symbol of a weight, before its gains are written
+        here = inside(node, spec, self.surroundings)
         values: dict[str, Any] = {}
         for name, kind in spec.fields.items():
             # One field at a time, so that a maker knows which field it fills.
-            inner = replace(self, filling=name, path=path, of=of)
+            inner = replace(self, filling=name, path=path, of=of, surroundings=here)
             value = node[name]
             if isinstance(value, Gain):
                 values[name] = inner._gain(value)
             else:
-                values |= field_values(node, replace(spec, fields={name: kind}), self.surroundings, inner, path)
+                values |= field_values(node, replace(spec, fields={name: kind}), here, inner, path)
         with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
         return PartMaker(config, lambda *given: self._text_of(config, spec, path, of, given))

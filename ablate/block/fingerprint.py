@@ -57,7 +57,7 @@ def canonical(value: Any) -> Any:
 
 
 def _untold(model: Any) -> set[str]:
-    """Return the added fields of a pydantic model, `Field(json_schema_extra={"added": …})`, that are at their default."""
+    """Return the added fields of a pydantic model (`json_schema_extra={"added": True}`) that are at their default."""
     fields = type(model).model_fields.items()
     added = (name for name, info in fields if ADDED in (info.json_schema_extra or {}))
     return {name for name in added if getattr(model, name) == type(model).model_fields[name].get_default()}

@@ -18,8 +18,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from ablate.block.arithmetic import Expression, number_text
-from ablate.block.catalogue import Catalogue, Transparent
+from ablate.block.catalogue import Arithmetic, Catalogue, Transparent
+from ablate.block.config_values import Surroundings, inside
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+from ablate.block.sizes import Sizes
 
 
 def normalise(block: Block, catalogue: Catalogue) -> Block:
@@ -27,30 +29,44 @@ def normalise(block: Block, catalogue: Catalogue) -> Block:
     return _sequence(block, catalogue)
 
 
-def resolve(block: Block, scope: Mapping[str, float]) -> Block:
-    """Return the block as one layer sees it: arithmetic as numbers, multiples of the width as units.
+def resolve(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
+    """Return the block as the layer of `sizes` sees it: arithmetic as numbers, multiples of the width as units.
 
-    `scope` gives depth, layer, width, heads, head_width and context. Raises ArithmeticProblem if an expression has no
-    value.
+    Raises ArithmeticProblem if an expression has no value, InputError if a size that a component sets has none.
     """
 
-    def at(value: Value) -> Value:
+    def at(value: Value, here: Surroundings, scope: Mapping[str, float]) -> Value:
         match value:
             case Expression():
                 return Expression(number_text(value.at(scope)))
             case Gain():
                 return Gain(Expression(number_text(value.value.at(scope))), value.trainable, value.per)
             case Size(units=None):
-                return Size(units=units(value, int(scope["width"])))
+                return Size(units=units(value, here.sizes.d_model))
             case Node():
-                return Node(value.name, tuple((name, at(child)) for name, child in value.fields))
+                return node_at(value, here, scope)
             case Sequence():
-                return Sequence(tuple(at(child) for child in value))  # type: ignore[misc]
+                return Sequence(tuple(at(child, here, scope) for child in value))  # type: ignore[misc]
             case tuple():
-                return tuple(at(child) for child in value)  # type: ignore[return-value]
+                return tuple(at(child, here, scope) for child in value)  # type: ignore[return-value]
         return value
 
-    return at(block)  # type: ignore[return-value]
+    def node_at(node: Node, around: Surroundings, scope: Mapping[str, float]) -> Node:
+        spec = catalogue[node.name]
+        here = inside(node, spec, around)
+        scope = scope if here is around else scope_of(here)
+        own = {name: kind.sets for name, kind in spec.fields.items() if isinstance(kind, Arithmetic) and kind.sets}
+        fields = ((n, set_to(here, own[n], v) if n in own else at(v, here, scope)) for n, v in node.fields)
+        return Node(node.name, tuple(fields))
+
+    def set_to(here: Surroundings, size: str, value: Value) -> Value:
+        return None if value is None else Expression(number_text(getattr(here.sizes, size)))
+
+    def scope_of(here: Surroundings) -> Mapping[str, float]:
+        return here.sizes.scope(here.sizes.layer or 0)
+
+    seen_from = Surroundings(sizes)
+    return at(block, seen_from, scope_of(seen_from))  # type: ignore[return-value]
 
 
 def units(size: Size, width: int) -> int:

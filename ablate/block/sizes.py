@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from numbers import Integral
 
+from ablate.block.added import added
 from ablate.errors import InputError
 
 COUNTED = ("n_layers", "d_model", "n_heads", "seq_len", "vocab_size")
@@ -13,6 +14,9 @@ COUNTED = ("n_layers", "d_model", "n_heads", "seq_len", "vocab_size")
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sizes:
     """The sizes of a model: n_layers blocks of width d_model with n_heads heads, for seq_len tokens out of vocab_size.
+
+    `kv_heads` are the heads of keys and values, which queries share evenly (None: as many as heads), `head_width` is
+    the width of each (None: d_model / n_heads). A component may have heads of its own: see `own_size`.
 
     `layer` is the block that the sizes are seen from (from 1); None outside the blocks. `repetition` is how often two
     tokens of one sequence are the same, if it was measured on the text: the correlation of their embeddings.
@@ -28,6 +32,8 @@ class Sizes:
     causal: bool = True
     layer: int | None = None
     repetition: float | None = None
+    kv_heads: int | None = added(None)
+    head_width: int | None = added(None)
 
     def __post_init__(self) -> None:
         wrong = [f"{name} is {getattr(self, name)!r}" for name in COUNTED if not _counts(getattr(self, name))]
@@ -46,8 +52,18 @@ class Sizes:
 
     @property
     def d_head(self) -> int:
-        """The width of one head: d_model / n_heads."""
-        return self.d_model // self.n_heads
+        """The width of one head: its own, or d_model / n_heads."""
+        return self.head_width or self.d_model // self.n_heads
+
+    @property
+    def query_width(self) -> int:
+        """The width of all queries together."""
+        return self.n_heads * self.d_head
+
+    @property
+    def key_width(self) -> int:
+        """The width of all keys together, and of all values."""
+        return (self.kv_heads or self.n_heads) * self.d_head
 
     def scope(self, layer: int) -> dict[str, float]:
         """Return the names that arithmetic in layer `layer` (from 1) may use; unmeasured sizes are left out."""

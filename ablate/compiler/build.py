@@ -11,7 +11,7 @@ from torch import nn
 
 from ablate.block.address import Path, name_parts, sublayers
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Sequence
 from ablate.block.sizes import Sizes
@@ -61,14 +61,15 @@ class Builder:
         makes = issubclass(module, nn.Module)
         if not makes:  # it returns the module of one of its slots (`by_layer`), which then has its address
             self._slots |= {(*path, slot): address for slot in spec.fields}
-        config = module.Config(**field_values(node, spec, self.surroundings, self, path))
+        here = inside(node, spec, self.surroundings)
+        config = module.Config(**field_values(node, spec, here, replace(self, surroundings=here), path))
 
         def made(*widths: int) -> nn.Module:
             self._made[address] += makes
             ordinal = self._made[address]
             seed = stream_seed(address.seed, address.salt, f"{address.name} constructed {ordinal}")
             with reporting_errors(spec, "its module"), seeded(seed):
-                built: nn.Module = module(config, self.surroundings.sizes, *widths)
+                built: nn.Module = module(config, here.sizes, *widths)
             return built
 
         return PartMaker(config, made)

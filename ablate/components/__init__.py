@@ -12,6 +12,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
     biases/        what is added to the scores by distance
     combinators/   residuals, parallel branches, concatenation: what joins sequences of parts
     entropy/       what keeps attention logits small
+    gates/         factors on what attention gives, decided by its input
     inits/         how a weight is filled
     matrices/      what multiplies the values: softmax attention, or what is made of it
     mixers/        attention and MLP

@@ -32,6 +32,7 @@ The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes,
     position      d_head        (q, k) -> (q, k), each [B, H, T, K]
     bias          d_head        bias(q, k, scale) -> [1 or B, 1 or H, T, S], added to the scores
     matrix        d_head        (attend, q, k, v) -> [B, H, T, K]; may have a bias(q, k, scale) too
+    gate          d_out, heads  (x, y) -> y, each entry or each head of y [B, T, d_out] times a factor that x decides
     init                        fill(tensor, d_in, d_out, generator); no module, no parameters
 
 `sizes.layer` is the layer (from 1) of the component, None outside the blocks. A maker of a part has `.config`, the
@@ -143,6 +144,7 @@ __all__ = [
     "flag",
     "implements",
     "number",
+    "own_size",
     "part",
     "parts",
     "scaling",
@@ -192,6 +194,14 @@ def arithmetic(
     return _declared(Arithmetic(at_least, at_most, above, below, whole, optional))
 
 
+def own_size(of: str) -> Any:
+    """A size that the component may have for itself: `n_heads`, `kv_heads` or `head_width`; none is the model's.
+
+    The config holds an int or None. `sizes` of the component, and of all that is inside it, have the size already.
+    """
+    return _declared(Arithmetic(at_least=1, whole=True, optional=True, sets=of))
+
+
 def scaling(*, per: tuple[str, ...] = ("scalar",)) -> Any:
     """A gain. The config holds a maker with `.value` (its fixed number, None if trainable): `config.gain(width)`."""
     return _declared(GainField(per))
@@ -226,7 +236,7 @@ def _declared(kind: Any) -> Any:
     return dataclasses.field(metadata={"field": kind})
 
 
-FIELDS = "number, arithmetic, scaling, width, flag, word, part, parts, sequence, branches"
+FIELDS = "number, arithmetic, own_size, scaling, width, flag, word, part, parts, sequence, branches"
 """The makers of fields."""
 
 

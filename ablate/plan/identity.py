@@ -91,7 +91,7 @@ def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
     for layer in range(1, architecture.sizes.n_layers + 1):
-        seen = normalise(resolve(block, architecture.sizes.scope(layer)), catalogue)
+        seen = normalise(resolve(block, architecture.sizes.at(layer), catalogue), catalogue)
         resolved = canonical(without_added(seen, catalogue))
         if layers and layers[-1][1] == resolved:
             layers[-1] = (layers[-1][0] + 1, resolved)

@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from ablate.block.address import Path, address, name_parts
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
 from ablate.block.cost import Cost
 from ablate.block.expression import Block, Node, Sequence
 from ablate.block.sizes import Sizes
@@ -84,10 +84,11 @@ class _Costing:
 
     def part(self, node: Node, path: Path = ()) -> Maker:
         spec = self.catalogue[node.name]
-        values = field_values(node, spec, self.surroundings, self, path)
+        here = inside(node, spec, self.surroundings)
+        values = field_values(node, spec, here, replace(self, surroundings=here), path)
         with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
-        return PartMaker(config, partial(_declared, spec, config, self.surroundings.sizes))
+        return PartMaker(config, partial(_declared, spec, config, here.sizes))
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         return _GainCost(None if trainable else value, per)

@@ -21,7 +21,7 @@ FINGERPRINTS = {
     "[mlp: {hidden: 2.6667x}]": "1da4cd61e4ff",
     "[mlp: {hidden: 256}]": "d47c0dd1e815",
 }
-SCOPE = Sizes(n_layers=4, d_model=64, n_heads=4, seq_len=32, vocab_size=256).scope(2)
+SEEN_FROM = Sizes(n_layers=4, d_model=64, n_heads=4, seq_len=32, vocab_size=256).at(2)
 
 
 def fp(text: str) -> str:
@@ -139,11 +139,11 @@ def test_a_fingerprint_is_short_hex_and_stands_for_canonical_text() -> None:
 @pytest.mark.fast
 def test_resolving_gives_the_numbers_of_one_layer() -> None:
     block = sequence(residual(node("mlp", hidden=Size(multiple=2.5)), gain="layer/depth"))
-    (resolved,) = resolve(block, SCOPE)
+    (resolved,) = resolve(block, SEEN_FROM, CATALOGUE)
     assert fixed(resolved["gain"]) == 2 / 4
     assert resolved["branch"].parts[0]["hidden"] == Size(units=160)
     trained = sequence(residual("mlp", gain=gain("1/layer", trainable=True)))
-    assert resolve(trained, SCOPE).parts[0]["gain"] == gain(0.5, trainable=True)
+    assert resolve(trained, SEEN_FROM, CATALOGUE).parts[0]["gain"] == gain(0.5, trainable=True)
 
 
 @pytest.mark.fast

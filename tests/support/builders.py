@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from ablate.block.added import value_before
 from ablate.block.architecture import ARITHMETIC, Architecture
 from ablate.block.arithmetic import parse
 from ablate.block.catalogue import (
@@ -35,6 +36,7 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("attention", "scale"): "1/sqrt(head_width)",
     ("attention", "dropout"): 0.0,
     ("dropout", "p"): 0.0,
+    ("sigmoid_gate", "inputs"): Size(multiple=1.0),
     ("mlp", "activation"): "relu",
     ("mlp", "input_scale"): "1",
     ("mlp", "hidden"): Size(multiple=4.0),
@@ -77,6 +79,8 @@ def plain(spec: ComponentSpec, field: str) -> Any:
     """A value for a field that the test does not care about."""
     if (spec.name, field) in PLAIN:
         return PLAIN[spec.name, field]
+    if field in spec.added:
+        return value_before(spec, field)
     match spec.fields[field]:
         case Number(at_least=low, above=above, at_most=high, below=below):
             if field == "eps":

@@ -51,6 +51,8 @@ def hosts(component: Node, spec: ComponentSpec) -> Iterator[Block]:
                 yield sequence(node("attention", bias=component))
             case "matrix":
                 yield sequence(node("attention", matrix=component))
+            case "gate":
+                yield sequence(node("attention", gate=component))
             case _:
                 raise AssertionError(f"the contract does not know how to host slot {slot!r}")
 

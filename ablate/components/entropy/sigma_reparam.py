@@ -24,7 +24,8 @@ class Config:
 
         Of each, Wᵀ u needs no gradient, W v that of W only: of 12·D² FLOPs in training 6·D² are spared.
         """
-        return Cost(parameters=2, flops=2 * 4 * sizes.d_model**2, spared=2 * 6 * sizes.d_model**2)
+        numbers = sizes.d_model * (sizes.query_width + sizes.key_width)
+        return Cost(parameters=2, flops=4 * numbers, spared=6 * numbers)
 
     def equation(self, x: str) -> str:
         """(γ / σ(W)) x."""
@@ -52,8 +53,8 @@ class SigmaReparam(nn.Module):
         super().__init__()
         self.query_gamma = nn.Parameter(torch.ones(()))
         self.key_gamma = nn.Parameter(torch.ones(()))
-        self.query_sigma = SpectralNorm(sizes.d_model, sizes.d_model)
-        self.key_sigma = SpectralNorm(sizes.d_model, sizes.d_model)
+        self.query_sigma = SpectralNorm(sizes.d_model, sizes.query_width)
+        self.key_sigma = SpectralNorm(sizes.d_model, sizes.key_width)
         self.weights: tuple[Any, ...] = ()
 
     def on_weights(self, query: Any, key: Any) -> None:

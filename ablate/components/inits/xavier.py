@@ -40,10 +40,12 @@ class Xavier:
     def __init__(self, config: Config, sizes: Sizes):
         self.gain, self.uniform = config.gain, config.distribution == "uniform"
         self.heads = sizes.n_heads if config.per_head else 1
+        self.of_keys = (sizes.key_width, sizes.kv_heads) if config.per_head and sizes.kv_heads else None
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
         """Draw every entry, in place."""
-        std = self.gain * math.sqrt(2 / (d_in + d_out / self.heads))
+        heads = self.of_keys[1] if self.of_keys and d_out == self.of_keys[0] else self.heads
+        std = self.gain * math.sqrt(2 / (d_in + d_out / heads))
         if self.uniform:
             tensor.uniform_(-math.sqrt(3) * std, math.sqrt(3) * std, generator=generator)
         else:

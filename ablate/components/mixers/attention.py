@@ -4,9 +4,15 @@
     q, k = entropy(q, k), then position(q, k)      (QK-Norm before rotary positions: a rotation keeps its bound)
     s    = logits(scale * q kᵀ) + bias             (softcap and clamp, in the order listed)
     A    = dropout(softmax(s))                     over the keys seen: all, or the past where causal
-    y    = projection(concat_heads(matrix(A) v))   the matrix is A itself, or made of it: α I + β A - γ C
+    y    = concat_heads(matrix(A) v)               the matrix is A itself, or made of it: α I + β A - γ C
+    out  = projection(gate(x, output_norm(y)))
 
-    Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40.
+`heads`, `kv_heads` and `head_width` give it heads of its own. With fewer heads of keys and values than of queries, each
+is read by as many queries as there are queries to one of them: grouped queries, or multi-query attention with one.
+
+    Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40;
+    grouped queries: Ainslie et al. 2023, arXiv:2305.13245, one head of keys: Shazeer 2019, arXiv:1911.02150; the gate:
+    Qiu et al. 2025, arXiv:2505.06708, Eq. 5; the norm of the output: Wang et al. 2022, arXiv:2210.06423, Sec. 2.
 
 Dimension key: B batch, T time, D width of the model, H heads, K width of a head.
 """
@@ -29,17 +35,26 @@ from ablate.components.declare import (
     component,
     implements,
     number,
+    own_size,
     part,
     parts,
 )
 from ablate.errors import InputError
 
 
-@component("attention", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
+@component(
+    "attention",
+    slots=("part",),
+    source="Vaswani et al. 2017, arXiv:1706.03762",
+    added={"heads": None, "kv_heads": None, "head_width": None, "gate": None, "output_norm": None},
+    version=1,
+)
 class Config:
     """`scale` multiplies the scores: `1/sqrt(head_width)`, or `1/head_width`; an empty norm slot is no norm.
 
-    `dropout` is the share of the softmax's weights that is dropped in training.
+    `dropout` is the share of the softmax's weights that is dropped in training. `heads`, `kv_heads` and `head_width`
+    are the model's where they are none, with as many keys as queries. `gate` and `output_norm` act on all heads'
+    outputs together.
     """
 
     query: Maker = part("weight")
@@ -54,21 +69,28 @@ class Config:
     matrix: PartMaker = part("matrix")
     scale: float = arithmetic()
     dropout: float = number(at_least=0.0, below=1.0)
+    heads: int | None = own_size("n_heads")
+    kv_heads: int | None = own_size("kv_heads")
+    head_width: int | None = own_size("head_width")
+    gate: Maker | None = part("gate", optional=True)
+    output_norm: Maker | None = part("norm", optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of four weights, norms and two products of pairs; InputError for heads that do not fit."""
-        width = whole_heads(sizes)
-        norms = [norm for norm in (self.pre_qk, self.pre_v) if norm]
-        carried = [self.value(width, width), self.projection(width, width), self.matrix(sizes.d_head)]
-        costs = [*carried, *(norm(width) for norm in norms), *self.costs_of_matching(sizes, width)]
-        return sum(costs, self.cost_of_pairs(sizes))
+        fitting_heads(sizes)
+        width, out = sizes.d_model, sizes.query_width
+        carried = [self.value(width, sizes.key_width), self.projection(out, width), self.matrix(sizes.d_head)]
+        carried += [norm(width) for norm in (self.pre_qk, self.pre_v) if norm]
+        carried += [self.output_norm(out)] if self.output_norm else []
+        carried += [self.gate(out, sizes.n_heads)] if self.gate else []
+        return sum([*carried, *self.costs_of_matching(sizes)], self.cost_of_pairs(sizes))
 
-    def costs_of_matching(self, sizes: Sizes, width: int) -> Iterator[Cost]:
+    def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
         """Yield the costs of queries, keys and what acts on both: always computed, without a gradient if unused.
 
         C v reads no queries, and reads keys only for a bias of content.
         """
-        query, key = self.query(width, width), self.key(width, width)
+        query, key = self.query(sizes.d_model, sizes.query_width), self.key(sizes.d_model, sizes.key_width)
         both = [part for part in (*(regulation for _, regulation in self.entropy), self.position) if part]
         regulations = sum((part(sizes.d_head) for part in both), Cost())
         if self.attends:
@@ -86,7 +108,7 @@ class Config:
         """
         attends, centred = self.attends, self.centred and self.bias is not None
         bias = self.bias(sizes.d_head) if self.bias else Cost()
-        product = 2 * sizes.seq_len**2 * sizes.d_model
+        product = 2 * sizes.seq_len**2 * sizes.query_width
         flops = (attends + centred) * bias.flops + (2 * attends + centred) * product
         fixed = centred and not (bias.parameters or self.of_content)
         return Cost(bias.parameters, flops, (attends + centred) * bias.spared + fixed * product)
@@ -130,8 +152,17 @@ class Config:
             *([f"B_ij = {self.bias()}"] if self.bias else []),
             *([f"A ← Dropout(A),  p = {self.dropout:g}"] if self.dropout else []),
         ]
-        mixed = f"{grouped(self.matrix('A'))} V"
-        return (f"Attn(X) = {self.projection(f'Concat({mixed})', 'W^P')},  over H heads", *lines)
+        mixed = f"Concat({grouped(self.matrix('A'))} V)"
+        mixed = self.output_norm(mixed) if self.output_norm else mixed
+        mixed = self.gate("X", mixed) if self.gate else mixed
+        return (f"Attn(X) = {self.projection(grouped(mixed), 'W^P')},  over {self.heads_in_words}", *lines)
+
+    @property
+    def heads_in_words(self) -> str:
+        """How many heads there are, where it has its own: '8 heads of 2 keys and values'."""
+        of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
+        width = f", each {self.head_width} wide" if self.head_width else ""
+        return f"{self.heads or 'H'} heads{of_keys}{width}"
 
 
 ONE_LINE = 80
@@ -148,14 +179,18 @@ def scaled(scale: float) -> str:
     return "Q Kᵀ" if scale == 1 else f"{f'({text})' if '/' in text else grouped(text)} Q Kᵀ"
 
 
-def whole_heads(sizes: Sizes) -> int:
-    """Return the width of the model; InputError unless it divides into the heads."""
-    if sizes.d_model % sizes.n_heads:
+def fitting_heads(sizes: Sizes) -> None:
+    """Raise InputError unless the model's width divides into the heads, and queries into groups that share keys."""
+    if sizes.head_width is None and sizes.d_model % sizes.n_heads:
         raise InputError(
             f"attention: a width of {sizes.d_model} does not divide into {sizes.n_heads} heads\n"
             "  = choose a width that is a multiple of the number of heads"
         )
-    return sizes.d_model
+    if sizes.kv_heads and sizes.n_heads % sizes.kv_heads:
+        raise InputError(
+            f"attention: {sizes.n_heads} heads of queries do not divide evenly among {sizes.kv_heads} heads of keys\n"
+            "  = choose kv_heads that divides the number of heads"
+        )
 
 
 from jaxtyping import Float
@@ -170,13 +205,14 @@ class Attention(nn.Module):
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
-        width = whole_heads(sizes)
-        self.n_heads = sizes.n_heads
+        fitting_heads(sizes)
+        width, out = sizes.d_model, sizes.query_width
+        self.d_head, self.shared_by = sizes.d_head, out // sizes.key_width
         self.pre_qk = config.pre_qk(width) if config.pre_qk else None
         self.pre_v = config.pre_v(width) if config.pre_v else None
-        self.query = config.query(width, width)
-        self.key = config.key(width, width)
-        self.value = config.value(width, width)
+        self.query = config.query(width, out)
+        self.key = config.key(width, sizes.key_width)
+        self.value = config.value(width, sizes.key_width)
         self.entropy = nn.ModuleDict({name: regulation(sizes.d_head) for name, regulation in config.entropy})
         self.position = config.position(sizes.d_head) if config.position else None
         self.bias = config.bias(sizes.d_head) if config.bias else None
@@ -191,7 +227,9 @@ class Attention(nn.Module):
             biases=tuple(m.bias for m in (self.bias, self.matrix) if isinstance(m, GivesBias)),
             dropout=config.dropout,
         )
-        self.projection = config.projection(width, width)
+        self.output_norm = config.output_norm(out) if config.output_norm else None
+        self.gate = config.gate(out, sizes.n_heads) if config.gate else None
+        self.projection = config.projection(out, width)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
         """[B, T, D] -> [B, T, D]."""
@@ -203,9 +241,14 @@ class Attention(nn.Module):
                 q, k = regulation.on_queries_keys(q, k)
         if self.position is not None:
             q, k = self.position(q, k)
-        y: Tensor = self.projection(self.matrix(self.attend, q, k, v).transpose(1, 2).flatten(2))
-        return y
+        if self.shared_by > 1:
+            k, v = k.repeat_interleave(self.shared_by, dim=1), v.repeat_interleave(self.shared_by, dim=1)
+        y = self.matrix(self.attend, q, k, v).transpose(1, 2).flatten(2)
+        y = y if self.output_norm is None else self.output_norm(y)
+        y = y if self.gate is None else self.gate(x, y)
+        out: Tensor = self.projection(y)
+        return out
 
     def heads(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
         """Split the width into heads."""
-        return x.reshape(*x.shape[:2], self.n_heads, -1).transpose(1, 2)
+        return x.reshape(*x.shape[:2], -1, self.d_head).transpose(1, 2)

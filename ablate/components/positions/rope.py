@@ -1,13 +1,17 @@
 """RoPE: rotate queries and keys by angles that grow with position, so that their products depend only on distances.
 
     q'_t = R_t q_t,  k'_t = R_t k_t        (R_t q)·(R_s k) = q·R_{s-t} k
-    R_t turns the pair (x_{2i}, x_{2i+1}) by t * base^(-2i/K),        t = 0, 1, …,  i = 0, …, K/2 - 1
+    R_t turns the pair (x_{2i}, x_{2i+1}) by t * base^(-2i/R),        t = 0, 1, …,  i = 0, …, R/2 - 1
 
-    Su et al. 2021, arXiv:2104.09864, Eq. 15 and 34 (neighbouring channels form the pairs).
+R = share * K channels of a head are turned, the first of them; the others carry no position (a share of 1: all).
 
-The width of a head must be even. Angles are computed in float64: in float32 they lose digits as positions grow.
+    Su et al. 2021, arXiv:2104.09864, Eq. 15 and 34 (neighbouring channels form the pairs); a share of the channels:
+    Black et al. 2022, GPT-NeoX-20B, arXiv:2204.06745, Sec. 2.2 (a quarter).
 
-Dimension key: B batch, H heads, T time, K width of a head, P = K/2 pairs.
+The number of channels turned must be even. Angles are computed in float64: in float32 they lose digits as positions
+grow.
+
+Dimension key: B batch, H heads, T time, K width of a head, R channels turned, P = R/2 pairs.
 """
 
 from ablate.block.notation import number as written
@@ -15,19 +19,38 @@ from ablate.components.declare import Cost, Sizes, component, implements, number
 from ablate.errors import InputError
 
 
-@component("rope", slots=("position",), source="Su et al. 2021, arXiv:2104.09864", shorthand="base", version=1)
+@component(
+    "rope",
+    slots=("position",),
+    source="Su et al. 2021, arXiv:2104.09864",
+    shorthand="base",
+    added={"share": 1.0},
+    version=1,
+)
 class Config:
-    """`base` sets the slowest rotation; the paper's is 10000."""
+    """`base` sets the slowest rotation; the paper's is 10000. `share` is that of the channels which are turned."""
 
     base: float = number(above=0.0)
+    share: float = number(above=0.0, at_most=1.0)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost; InputError for an odd width."""
-        if width % 2:
+        """Return the zero cost; InputError unless whole pairs of channels are turned."""
+        self.turned(width)
+        return Cost()
+
+    def turned(self, width: int) -> int:
+        """Return how many channels of a head are turned; InputError unless these are whole pairs."""
+        if self.share == 1 and width % 2:
             raise InputError(
                 f"rope rotates pairs of channels, but a head has {width}\n  = choose an even width per head"
             )
-        return Cost()
+        turned = self.share * width
+        if turned % 2:
+            raise InputError(
+                f"rope.share is {written(self.share)}, which turns {written(turned)} of a head's {width} channels\n"
+                "  = choose a share that makes pairs of channels, such as 1/2 of a width that is a multiple of 4"
+            )
+        return int(turned)
 
     def equation(self, x: str) -> str:
         """RoPE(q)."""
@@ -35,7 +58,10 @@ class Config:
 
     def details(self) -> tuple[str, ...]:
         """Return the angle of each pair of channels."""
-        return (f"RoPE(x_t) = R_t x_t, which turns the channels (2i, 2i+1) by t·{written(self.base)}^(-2i/d_k)",)
+        turned = "d_k" if self.share == 1 else f"({written(self.share)}d_k)"
+        which = "" if self.share == 1 else f" of the first {written(self.share)}d_k"
+        angle = f"t·{written(self.base)}^(-2i/{turned})"
+        return (f"RoPE(x_t) = R_t x_t, which turns the channels (2i, 2i+1){which} by {angle}",)
 
 
 import torch
@@ -49,7 +75,7 @@ class RoPE(nn.Module):
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
-        config.cost(sizes, width)
+        self.turned = config.turned(width)
         self.base = config.base
 
     def forward(
@@ -58,9 +84,18 @@ class RoPE(nn.Module):
         """([B, H, T, K], [B, H, T, K]) -> the same shapes."""
         # Not a buffer, which .to(bfloat16) would round: a few small operations, shared by q and k.
         wide = torch.promote_types(q.dtype, torch.float32)
-        cosine, sine = (part.to(wide) for part in self.rotation(q.shape[-2], q.shape[-1], q.device))
+        cosine, sine = (part.to(wide) for part in self.rotation(q.shape[-2], self.turned, q.device))
         rotation = torch.complex(cosine, sine)
-        return turn(q.to(wide), rotation).to(q.dtype), turn(k.to(wide), rotation).to(k.dtype)
+        return self.partly(q, rotation, wide), self.partly(k, rotation, wide)
+
+    def partly(
+        self, x: Float[Tensor, "B H T K"], rotation: Complex[Tensor, "T P"], wide: torch.dtype
+    ) -> Float[Tensor, "B H T K"]:
+        """Turn the first channels, and keep the others."""
+        if self.turned == x.shape[-1]:
+            return turn(x.to(wide), rotation).to(x.dtype)
+        first, others = x[..., : self.turned], x[..., self.turned :]
+        return torch.cat((turn(first.to(wide), rotation).to(x.dtype), others), dim=-1)
 
     def rotation(self, n_positions: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
         """Return cosine and sine of every angle, each [T, P], in float64."""

@@ -1,0 +1,4 @@
+"""Gates of what attention gives: factors that the input decides. Slot `gate`.
+
+The folder is the list: a file that declares one is found.
+"""

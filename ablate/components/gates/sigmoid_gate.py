@@ -1,0 +1,69 @@
+"""Sigmoid gate: each entry, or each head, of a signal times a factor between 0 and `factor`, decided by the input.
+
+    y' = y ⊙ factor σ(x_{1..I} W)        per channel: W is [I, d_out]; per head: [I, heads], the same factor for a head
+
+After attention it makes the map from values to output nonlinear, lets a token take nothing, and removes attention
+sinks (arXiv:2505.06708, Sec. 4). The first `inputs` channels of the input are read; with W = 0 the factor starts at
+factor / 2: at a factor of 2 the gate starts open.
+
+    Qiu et al. 2025, Gated Attention for Large Language Models, arXiv:2505.06708, Eq. 5 and Table 1 (G1).
+
+Dimension key: B batch, T time, D width of the model, I channels read, O width of the signal (d_out), H heads.
+"""
+
+from ablate.components.declare import Cost, Maker, Sizes, component, implements, number, part, width, word
+from ablate.errors import InputError
+
+
+@component("sigmoid_gate", slots=("gate",), source="Qiu et al. 2025, arXiv:2505.06708", version=1)
+class Config:
+    """`weight` is W, `per` what shares a factor, `inputs` the channels of the input that are read."""
+
+    weight: Maker = part("weight")
+    per: str = word("channel", "head")
+    inputs: int = width()
+    factor: float = number(above=0.0)
+
+    def cost(self, sizes: Sizes, d_out: int, heads: int) -> Cost:
+        """Return the cost of W; InputError for more inputs than the model has channels."""
+        self.check_inputs(sizes)
+        cost: Cost = self.weight(self.inputs, d_out if self.per == "channel" else heads)
+        return cost
+
+    def check_inputs(self, sizes: Sizes) -> None:
+        """Raise InputError for more inputs than the model has channels."""
+        if self.inputs > sizes.d_model:
+            raise InputError(
+                f"sigmoid_gate.inputs is {self.inputs}, but the model is {sizes.d_model} wide\n"
+                "  = read at most that many channels, such as 1x"
+            )
+
+    def equation(self, x: str, y: str) -> str:
+        """y ⊙ σ(x W^G)."""
+        times = "" if self.factor == 1 else f"{self.factor:g} "
+        return f"({y} ⊙ {times}σ({self.weight(x, 'W^G')}))"
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class SigmoidGate(nn.Module):
+    """The gate."""
+
+    def __init__(self, config: Config, sizes: Sizes, d_out: int, heads: int):
+        super().__init__()
+        config.check_inputs(sizes)
+        self.inputs, self.factor = config.inputs, config.factor
+        self.per_head, self.heads = config.per == "head", heads
+        self.weight = config.weight(config.inputs, heads if self.per_head else d_out)
+
+    def forward(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T O"]) -> Float[Tensor, "B T O"]:
+        """([B, T, D], [B, T, O]) -> [B, T, O]."""
+        open_by: Tensor = self.factor * torch.sigmoid(self.weight(x[..., : self.inputs]))
+        if not self.per_head:
+            return y * open_by
+        by_head = y.reshape(*y.shape[:-1], self.heads, -1) * open_by[..., None]
+        return by_head.flatten(-2)
