@@ -37,7 +37,7 @@ The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes,
 
 `sizes.layer` is the layer (from 1) of the component, None outside the blocks. A maker of a part has `.config`, the
 declaration of what it makes. That of an activation gives, torch-free and in float64 arrays, its `curve(x)` -> (f, f',
-f''), and its `kinks` if it has any: the inputs at which f' jumps.
+f''), and its `kinks` and `bends` if it has any: the inputs at which f' jumps, and those at which f'' alone does.
 
 In its Config, a matrix that may omit attention declares whether it `attends`, one that needs C v (`attend.uniform`)
 that it is `centred`, and a bias that depends on queries and keys that it is `of_content`: by these attention counts its

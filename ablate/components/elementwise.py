@@ -25,4 +25,4 @@ class Elementwise(ABC):
 
     @abstractmethod
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """Return (f, f', f'') at the float64 array x; at a kink f' is the left derivative, and f'' omits the jump."""
+        """Return (f, f', f'') at the float64 array x; at a jump f' and f'' are those from the left."""

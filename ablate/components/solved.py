@@ -52,6 +52,13 @@ class BetweenMaps(ABC):
 
         return Shaped(self.activation.config, self.affine()).kinks
 
+    @property
+    def bends(self) -> tuple[float, ...]:
+        """The inputs at which f'' jumps where f' does not."""
+        from ablate.signal.kernel_maps import Shaped
+
+        return Shaped(self.activation.config, self.affine()).bends
+
 
 class LeakyReLUBeforeMap(ABC):
     """A leaky ReLU with a solved slope, and an affine map of its output."""

@@ -10,7 +10,8 @@ inputs to those of its outputs by
     Poole et al. 2016, arXiv:1606.05340; Martens et al. 2021, arXiv:2110.01765.
 
 An activation is given by its `curve`: x -> (φ, φ', φ''), float64 arrays. Jumps of φ' are listed in `kinks`; φ'' leaves
-them out, so that C''(1) is infinite whatever φ'' is.
+them out, so that C''(1) is infinite whatever φ'' is. Jumps of φ'' alone are listed in `bends`. Integrals are cut at
+both.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ AROUND = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 13.0, 17.0, 22.0, 28.0, 
 
 @runtime_checkable
 class Curved(Protocol):
-    """An activation with derivatives. If φ' jumps, it has `kinks: tuple[float, ...]` too."""
+    """An activation with derivatives. If φ' jumps, it has `kinks: tuple[float, ...]` too; if only φ'' does, `bends`."""
 
     def curve(self, x: Any) -> Derivatives:
         """Return (φ, φ', φ'') at the float64 array x, each of its shape."""
@@ -49,6 +50,16 @@ class Curved(Protocol):
 def kinks(activation: Curved) -> tuple[float, ...]:
     """Return the inputs at which φ' jumps."""
     return tuple(getattr(activation, "kinks", ()))
+
+
+def bends(activation: Curved) -> tuple[float, ...]:
+    """Return the inputs at which φ'' jumps and φ' does not."""
+    return tuple(getattr(activation, "bends", ()))
+
+
+def jumps(activation: Curved) -> tuple[float, ...]:
+    """Return the inputs at which φ' or φ'' jumps, sorted."""
+    return tuple(sorted({*kinks(activation), *bends(activation)}))
 
 
 def curved(activation: Any, name: str) -> Curved:
@@ -71,8 +82,12 @@ class Shaped:
     @property
     def kinks(self) -> tuple[float, ...]:
         """The inputs that the input map takes to the kinks of the activation."""
-        a = self.affine
-        return tuple(sorted((kink - a.input_shift) / a.input_scale for kink in kinks(self.activation)))
+        return self._before(kinks(self.activation))
+
+    @property
+    def bends(self) -> tuple[float, ...]:
+        """The inputs that the input map takes to the bends of the activation."""
+        return self._before(bends(self.activation))
 
     def curve(self, x: Any) -> Derivatives:
         """Return (φ̂, φ̂', φ̂'') by the chain rule."""
@@ -80,6 +95,10 @@ class Shaped:
         f, df, ddf = self.activation.curve(a.input_scale * x + a.input_shift)
         slope = a.output_scale * a.input_scale
         return a.output_scale * (f + a.output_shift), slope * df, slope * a.input_scale * ddf
+
+    def _before(self, inputs: Iterable[float]) -> tuple[float, ...]:
+        a = self.affine
+        return tuple(sorted((u - a.input_shift) / a.input_scale for u in inputs))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +142,7 @@ def correlation_map(activation: Curved, c: float, affine: Affine = UNCHANGED) ->
     spread = math.sqrt((1 - c) * (1 + c))
     mirrored = cuts if c == 0 else tuple(cut / c for cut in cuts)
     # As a function of u, the integral over y is φ̂(c u) blurred on the scale of `spread`: it is cut on that scale too.
-    blurred = [(k + sign * step * spread) / c for k in phi.kinks for step in AROUND for sign in (-1, 1) if c != 0]
+    blurred = [(k + sign * step * spread) / c for k in jumps(phi) for step in AROUND for sign in (-1, 1) if c != 0]
     u, outer = normal_nodes((*cuts, *mirrored, *blurred))
     f_u = phi.curve(u)[0]
     q = float(outer @ f_u**2)
@@ -158,7 +177,7 @@ _MAPS: dict[tuple[bytes, tuple[float, ...]], CorrelationMap] = {}
 
 def correlations_through(activation: Curved) -> CorrelationMap:
     """Return C of an activation, computed once per process, as layers share it."""
-    key = (activation.curve(np.linspace(-REACH, REACH, 257))[0].tobytes(), kinks(activation))
+    key = (activation.curve(np.linspace(-REACH, REACH, 257))[0].tobytes(), jumps(activation))
     if key not in _MAPS:
         places = np.cos(math.pi * (np.arange(MAP_NODES) + 0.5) / MAP_NODES)
         values = [correlation_map(activation, math.cos((place + 1) * math.pi / 4)) for place in places.tolist()]
@@ -202,4 +221,4 @@ def _gauss_legendre() -> tuple[Floats, Floats]:
 def _cuts(activation: Curved, affine: Affine) -> tuple[float, ...]:
     """Return the cuts of z between which φ̂ is smooth and varies little."""
     near = {sign * step for step in AROUND for sign in (-1, 1)}
-    return tuple((u - affine.input_shift) / affine.input_scale for u in sorted({*near, *kinks(activation)}))
+    return tuple((u - affine.input_shift) / affine.input_scale for u in sorted({*near, *jumps(activation)}))
