@@ -2,6 +2,7 @@
 
 import copy
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -20,8 +21,11 @@ from ablate.errors import InputError
 from ablate.plan.size import cost
 
 ROOT = math.sqrt(2 / math.pi)
+SELU_ALPHA, SELU_SCALE = 1.6732632423543772848, 1.0507009873554804934  # arXiv:1706.02515, Eq. 14
 FORMULAS = {
     "relu": lambda x: np.maximum(x, 0),
+    "relu_squared": lambda x: x * np.maximum(x, 0),
+    "selu": lambda x: SELU_SCALE * np.where(x > 0, x, SELU_ALPHA * (np.exp(x) - 1)),
     "gelu": lambda x: x / 2 * (1 + erf(x / math.sqrt(2))),
     "gelu_tanh": lambda x: x / 2 * (1 + np.tanh(ROOT * (x + 0.044715 * x**3))),
     "silu": lambda x: x / (1 + np.exp(-x)),
@@ -54,8 +58,11 @@ DEEP = {"skip": 0.0, "layers": 24.0}
 CURVES = {
     **{name: config(name) for name in FORMULAS},
     "leaky_relu": config("leaky_relu", slope=0.2),
+    "elu": config("elu", alpha=1.0),
+    "steep_elu": config("elu", alpha=1.7),
     "dks": config("dks", activation=config("gelu"), zeta=5.0, **DEEP),
     "dks_of_relu": config("dks", activation=config("relu"), zeta=5.0, **DEEP),
+    "dks_of_elu": config("dks", activation=config("elu", alpha=1.0), zeta=5.0, **DEEP),
     "dks_of_dks": config(
         "dks", activation=config("dks", activation=config("tanh"), zeta=1.5, **DEEP), zeta=5.0, skip=0.9, layers=24.0
     ),
@@ -64,6 +71,13 @@ CURVES = {
     "dks_leaky_relu": config("dks_leaky_relu", zeta=5.0, **DEEP),
     "rescaled": config("rescaled", activation=config("gelu")),
     "rescaled_relu": config("rescaled", activation=config("relu")),
+    "rescaled_relu_squared": config("rescaled", activation=config("relu_squared")),
+}
+JUMPS = {  # in which derivative, and where
+    name: (order, jump)
+    for name, each in CURVES.items()
+    for order, jumps in ((1, getattr(each, "kinks", ())), (2, getattr(each, "bends", ())))
+    for jump in jumps
 }
 
 
@@ -88,8 +102,8 @@ def test_curves_have_the_derivatives_of_their_function(name):
     assert f.shape == df.shape == ddf.shape == X.shape
     scale = np.abs(f).max()
     smooth = np.ones_like(X, bool)
-    for kink in getattr(CURVES[name], "kinks", ()):
-        smooth &= np.abs(X - kink) > 2.5 * h
+    if name in JUMPS:
+        smooth &= np.abs(X - JUMPS[name][1]) > 2.5 * h
     assert smooth.sum() > 470
     slope = (8 * (curve(X + h)[0] - curve(X - h)[0]) - (curve(X + 2 * h)[0] - curve(X - 2 * h)[0])) / (12 * h)
     bend = (8 * (curve(X + h)[1] - curve(X - h)[1]) - (curve(X + 2 * h)[1] - curve(X - 2 * h)[1])) / (12 * h)
@@ -98,16 +112,67 @@ def test_curves_have_the_derivatives_of_their_function(name):
     assert np.abs(ddf - slope).max() > 1e-3  # the comparison can fail
 
 
-@pytest.mark.parametrize("name", [name for name in CURVES if getattr(CURVES[name], "kinks", ())])
-def test_at_a_kink_the_slope_is_that_from_the_left(name):
-    (kink,) = CURVES[name].kinks
-    f, df, ddf = CURVES[name].curve(np.array([kink - 1e-7, kink, kink + 1e-7]))
-    assert df[0] == df[1] != df[2]
-    assert (ddf == 0).all()
-    assert abs(f[2] - f[0]) < 1e-5
+def test_the_activations_with_jumps_are_these():
+    """Each at one input, in the derivative told: 1 at a kink, 2 at a bend."""
+    kinked = {"relu", "leaky_relu", "steep_elu", "selu", "dks_of_relu", "tat_leaky_relu", "dks_leaky_relu"}
+    bent = {"relu_squared", "elu", "dks_of_elu", "rescaled_relu_squared"}
+    assert {name: order for name, (order, _) in JUMPS.items()} == {
+        **dict.fromkeys(kinked | {"rescaled_relu"}, 1),
+        **dict.fromkeys(bent, 2),
+    }
+    assert sum(len(getattr(each, kind, ())) for each in CURVES.values() for kind in ("kinks", "bends")) == len(JUMPS)
 
 
-@pytest.mark.parametrize(("name", "factor"), [("gelu", 1.5335), ("sigmoid", 1.8462), ("relu", 2**0.5)])
+@pytest.mark.parametrize("name", JUMPS)
+def test_at_a_jump_the_derivatives_are_those_from_the_left(name):
+    """Of f, f' and f'', those before the one that jumps are continuous; it and the next are those from the left."""
+    order, jump = JUMPS[name]
+    values = CURVES[name].curve(np.array([jump - 1e-7, jump, jump + 1e-7]))
+    for f in values:
+        assert abs(f[1] - f[0]) < 1e-5
+    for f in values[:order]:
+        assert abs(f[2] - f[1]) < 1e-5
+    assert abs(values[order][2] - values[order][1]) > 1e-2
+
+
+@pytest.mark.parametrize("name", JUMPS)
+def test_a_module_has_the_slope_of_its_curve_at_a_jump_and_on_both_sides(name):
+    order, jump = JUMPS[name]
+    x = jump + np.array([-800, -1e-3, 1e-3, 800])
+    x = x if order == 1 and jump != 0 else np.append(x, jump)  # by rounding, a shaped kink is met from either side
+    for dtype, within in ((torch.float64, 1e-12), (torch.bfloat16, 2e-2)):
+        given = torch.from_numpy(x).to(dtype).requires_grad_()
+        MODULES[name]().to(dtype)(given).sum().backward()
+        expected = CURVES[name].curve(given.detach().double().numpy())[1]
+        np.testing.assert_allclose(given.grad.double().numpy(), expected, rtol=within, atol=within)
+
+
+@pytest.mark.parametrize("name", ["elu", "steep_elu", "selu"])
+def test_near_0_exponentials_keep_their_digits_and_far_away_they_reach_their_limits(name):
+    """α (x + x²/2) to first orders, where exp(x) - 1 would lose half of the digits; overflows are errors here."""
+    alpha, scale = {"elu": (1.0, 1.0), "steep_elu": (1.7, 1.0), "selu": (SELU_ALPHA, SELU_SCALE)}[name]
+    x = np.array([-1e-8, -1e-12, -1e-300, 1e-12, -1e4, 1e4])
+    expected = scale * np.array([*(alpha * (x + x**2 / 2))[:3], 1e-12, -alpha, 1e4])
+    with np.errstate(over="raise", invalid="raise"):
+        f, df, ddf = CURVES[name].curve(x)
+    np.testing.assert_allclose(f, expected, rtol=1e-14)
+    np.testing.assert_allclose(MODULES[name]()(torch.from_numpy(x)).numpy(), expected, rtol=1e-14)
+    np.testing.assert_array_equal(df[-2:], [0, scale])
+    np.testing.assert_array_equal(ddf[-3:], 0)
+
+
+def test_selu_keeps_the_mean_and_the_variance_of_a_normal_input():
+    """By a fine sum, on either side of the kink."""
+    z = (np.arange(1_200_000) + 0.5) * 1e-5
+    density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi) * 1e-5
+    above, below = CURVES["selu"].curve(z)[0], CURVES["selu"].curve(-z)[0]
+    assert density @ (above + below) == pytest.approx(0, abs=1e-9)
+    assert density @ (above**2 + below**2) == pytest.approx(1, abs=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("name", "factor"), [("gelu", 1.5335), ("sigmoid", 1.8462), ("relu", 2**0.5), ("relu_squared", 1.5**-0.5)]
+)
 def test_rescaled_keeps_the_mean_square_of_a_normal_input(name, factor):
     """By the numbers that the blocks of ESPA have on the weights behind their activations, and by a fine sum."""
     z = np.linspace(-12, 12, 240_001)
@@ -119,17 +184,7 @@ def test_rescaled_keeps_the_mean_square_of_a_normal_input(name, factor):
 
 @pytest.mark.parametrize("name", CURVES)
 def test_modules_are_their_curves(name):
-    made = {
-        "leaky_relu": lambda: module("leaky_relu", slope=0.2),
-        "dks": lambda: module("dks", activation="gelu", zeta=5.0, **DEEP),
-        "dks_of_relu": lambda: module("dks", activation="relu", zeta=5.0, **DEEP),
-        "dks_of_dks": lambda: nested(),
-        "tat": lambda: module("tat", activation="silu", tau=0.3, **DEEP),
-        "tat_leaky_relu": lambda: module("tat_leaky_relu", eta=0.9, **DEEP),
-        "dks_leaky_relu": lambda: module("dks_leaky_relu", zeta=5.0, **DEEP),
-        "rescaled": lambda: module("rescaled", activation="gelu"),
-        "rescaled_relu": lambda: module("rescaled", activation="relu"),
-    }.get(name, lambda: module(name))()
+    made = MODULES[name]()
     expected = CURVES[name].curve(X)[0]
     np.testing.assert_allclose(made(torch.from_numpy(X)).numpy(), expected, rtol=1e-12, atol=1e-13)
     half = copy.deepcopy(made).to(torch.bfloat16)(torch.from_numpy(X).bfloat16())
@@ -137,11 +192,28 @@ def test_modules_are_their_curves(name):
     np.testing.assert_allclose(half.double().numpy(), expected, rtol=2e-2, atol=3e-2)
 
 
-def nested():
-    """The module of dks_of_dks, as a block builds it."""
-    inner = node("dks", activation="tanh", zeta=1.5)
-    block = sequence(node("mlp", activation=node("dks", activation=inner, zeta=5.0, skip="0.9")))
+def nested(inner, skip):
+    """The module of DKS of another component, as a block builds it."""
+    block = sequence(node("mlp", activation=node("dks", activation=inner, zeta=5.0, skip=skip)))
     return compile_block(block, SIZES, CATALOGUE, init=node("fan_in"), dtype=torch.float64).mlp.activation
+
+
+MODULES = {
+    **{name: partial(module, name) for name in FORMULAS},
+    "leaky_relu": lambda: module("leaky_relu", slope=0.2),
+    "elu": lambda: module("elu", alpha=1.0),
+    "steep_elu": lambda: module("elu", alpha=1.7),
+    "dks": lambda: module("dks", activation="gelu", zeta=5.0, **DEEP),
+    "dks_of_relu": lambda: module("dks", activation="relu", zeta=5.0, **DEEP),
+    "dks_of_elu": lambda: nested(node("elu", alpha=1.0), "0"),
+    "dks_of_dks": lambda: nested(node("dks", activation="tanh", zeta=1.5), "0.9"),
+    "tat": lambda: module("tat", activation="silu", tau=0.3, **DEEP),
+    "tat_leaky_relu": lambda: module("tat_leaky_relu", eta=0.9, **DEEP),
+    "dks_leaky_relu": lambda: module("dks_leaky_relu", zeta=5.0, **DEEP),
+    "rescaled": lambda: module("rescaled", activation="gelu"),
+    "rescaled_relu": lambda: module("rescaled", activation="relu"),
+    "rescaled_relu_squared": lambda: module("rescaled", activation="relu_squared"),
+}
 
 
 def test_maps_magnify_in_float32_what_bfloat16_would_lose():
@@ -161,6 +233,10 @@ def test_maps_magnify_in_float32_what_bfloat16_would_lose():
     ("name", "text"),
     [
         ("relu", "ReLU(x)"),
+        ("relu_squared", "ReLU(x)²"),
+        ("elu", "ELU(x; 1)"),
+        ("steep_elu", "ELU(x; 1.7)"),
+        ("selu", "SELU(x)"),
         ("leaky_relu", "LeakyReLU(x; 0.2)"),
         ("gelu", "GELU(x)"),
         ("gelu_tanh", "GELU_tanh(x)"),
@@ -174,6 +250,7 @@ def test_maps_magnify_in_float32_what_bfloat16_would_lose():
         ("dks_leaky_relu", "1.31 (LeakyReLU(x; 0.4961) - 0.201)"),
         ("rescaled", "1.534 GELU(x)"),
         ("rescaled_relu", "1.414 ReLU(x)"),
+        ("rescaled_relu_squared", "0.8165 ReLU(x)²"),
     ],
 )
 def test_equations(name, text):
@@ -190,6 +267,7 @@ def test_an_equation_of_an_expression_sets_it_in_parentheses():
         ("[mlp: {activation: {dks: {zeta: 1}}}]", "expected a number above 1, got 1"),
         ("[mlp: {activation: {tat: {tau: 0}}}]", "expected a number above 0, got 0"),
         ("[mlp: {activation: {tat_leaky_relu: 1}}]", "expected a number below 1, got 1"),
+        ("[mlp: {activation: {elu: 0}}]", "expected a number above 0, got 0"),
     ],
 )
 def test_targets_that_no_network_can_have_are_refused_where_they_are_read(text, said):
@@ -210,6 +288,9 @@ def test_targets_that_no_network_can_have_are_refused_where_they_are_read(text, 
         ),
         (node("tat", activation="relu"), "infinite for relu"),
         (node("tat", activation=node("dks", activation="relu")), "infinite for dks"),
+        (node("tat", activation="selu"), "infinite for selu"),
+        (node("dks", activation="relu_squared"), "DKS finds no maps around relu_squared"),
+        (node("tat", activation=node("elu", alpha=0.9)), "infinite for elu"),
         (node("dks", layers="depth/4"), "dks.layers is depth/4, which is 0.5 in layer 1 of 2"),
         (node("dks", skip="2"), "dks.skip is 2"),
     ],

@@ -87,11 +87,13 @@ def test_eps_is_inside_the_root():
     [
         ("relu", lambda x: np.where(x > 0, x, 0)),
         (node("leaky_relu", slope=0.2), lambda x: np.where(x > 0, x, 0.2 * x)),
+        ("relu_squared", lambda x: np.where(x > 0, x * x, 0)),
+        (node("elu", alpha=0.7), lambda x: np.where(x > 0, x, 0.7 * (np.exp(x) - 1))),
         ("gelu", lambda x: x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))),
         ("gelu_tanh", lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
         ("silu", lambda x: x / (1 + np.exp(-x))),
     ],
-    ids=["relu", "leaky_relu", "gelu", "gelu_tanh", "silu"],
+    ids=["relu", "leaky_relu", "relu_squared", "elu", "gelu", "gelu_tanh", "silu"],
 )
 def test_mlp_gated_or_not_with_every_activation(activation, function):
     biased = node("dense", bias=True)

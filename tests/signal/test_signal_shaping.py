@@ -109,6 +109,28 @@ def test_dks_of_relu_solves_the_input_scale_alone(layers, zeta, skip):
     assert abs(values["q_slope"] - 1) > 1e-2  # which is why it is no condition here
 
 
+@pytest.mark.parametrize(("alpha", "scale"), [(1.0, 1.0), (1.7, 1.0), (1.6732632423543772, 1.0507009873554805)])
+def test_dks_of_elu_and_selu(alpha, scale):
+    inner = CATALOGUE["elu"].config(alpha=alpha) if scale == 1 else CATALOGUE["selu"].config()
+    affine = shape_by_slope(inner, inner.spec.name, 5.0, ResidualStack(24))
+    elu = lambda z: scale * (z if z.real > 0 else alpha * (cmath.exp(z) - 1))  # noqa: E731
+    values = expectations(elu, affine, kink=0.0)
+    assert off(values, mean=0, q=1, q_slope=1) < 1e-6
+    assert abs(values["c_slope"] ** 24 - 5) < 1e-6
+
+
+def test_tat_of_elu_counts_the_curvature_on_both_sides_of_its_bend():
+    """There φ'' jumps and φ' does not: E[φ̂''²] is the integral over the left side, where φ'' = exp."""
+    inner = CATALOGUE["elu"].config(alpha=1.0)
+    affine = shape_by_curvature(inner, "elu", 0.3, ResidualStack(24))
+    a, b, s = affine.input_scale, affine.input_shift, affine.output_scale
+    values = expectations(lambda z: z if z.real > 0 else cmath.exp(z) - 1, affine, kink=0.0)
+    assert off(values, q=1, q_slope=1, c_slope=1) < 1e-6
+    # E[exp(2 (a z + b)); z < -b/a] = exp(2 b + 2 a²) P(z + 2 a < -b/a)
+    left = math.exp(2 * b + 2 * a * a) * math.erfc((b / a + 2 * a) / math.sqrt(2)) / 2
+    assert abs(24 * s**2 * a**4 * left - 0.3) < 1e-6
+
+
 @pytest.mark.parametrize(("slope", "layers"), [(0.2, 24), (0.01, 12), (-0.5, 24), (0.2, 6)])
 def test_dks_of_a_leaky_relu_with_a_given_slope(slope, layers):
     inner = CATALOGUE["leaky_relu"].config(slope=slope)

@@ -10,10 +10,10 @@ from builders import CATALOGUE
 from scipy.special import erf
 
 from ablate.signal.affine import UNCHANGED, Affine
-from ablate.signal.kernel_maps import Shaped, correlation_map, local_maps
+from ablate.signal.kernel_maps import Shaped, correlation_map, correlations_through, local_maps
 from ablate.signal.leaky_relu_shaping import leaky_correlation
 
-RELU, GELU, TANH = (CATALOGUE[name].config() for name in ("relu", "gelu", "tanh"))
+RELU, GELU, TANH, SQUARED = (CATALOGUE[name].config() for name in ("relu", "gelu", "tanh", "relu_squared"))
 CORRELATIONS = [-1.0, -0.999999, -0.7, -1e-9, 0.0, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9, 1.0]
 
 
@@ -81,6 +81,41 @@ def test_correlations_across_several_kinks_are_those_of_their_slopes(c):
     chance = both.cdf([2, 2], lower_limit=[-1, -1])
     slope = (correlation_map(TwoKinks(), c + step) - correlation_map(TwoKinks(), c - step)) / (2 * step)
     assert abs(slope * local_maps(TwoKinks()).q - chance) < 1e-6
+
+
+@pytest.mark.parametrize("c", CORRELATIONS)
+def test_correlations_after_squared_relu_are_their_closed_form(c):
+    """Cho & Saul 2009, n = 2; the same between maps that take the bend away from the ends of unit steps."""
+    angle = math.acos(c)
+    expected = (3 * math.sin(angle) * c + (math.pi - angle) * (1 + 2 * c * c)) / (3 * math.pi)
+    assert abs(correlation_map(SQUARED, c) - expected) < 1e-12
+    there = Shaped(SQUARED, Affine(0.7, 0.3, 0.0, 2.0))
+    back = Affine(1 / 0.7, -0.3 / 0.7)
+    assert abs(correlation_map(there, c, back) - expected) < 1e-12
+    if c >= 0:
+        assert abs(float(correlations_through(SQUARED)(c)) - expected) < 1e-9
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1.0, 0.7), (0.6, -0.5), (20.0, 3.0)])
+def test_a_bend_inside_a_step_costs_no_digits(scale, shift):
+    """Moments of (z + t)² where z > -t, t = shift/scale, in closed form."""
+    t = shift / scale
+    above, density = (1 + math.erf(t / math.sqrt(2))) / 2, math.exp(-(t**2) / 2) / math.sqrt(2 * math.pi)
+    first, second = t * above + density, (1 + t * t) * above + t * density
+    q = (t**4 + 6 * t**2 + 3) * above + (t**3 + 5 * t) * density
+    expected = second**2 / q, 4 * first**2 / q, 4 * second / q, 4 * above / q
+    shaped = Shaped(SQUARED, Affine(scale, shift))
+    assert shaped.bends == (-shift / scale,)
+    assert shaped.kinks == ()
+    for maps in (local_maps(shaped), local_maps(Shaped(shaped, UNCHANGED)), local_maps(SQUARED, shaped.affine)):
+        found = maps.c_at_0, maps.c_slope_at_0, maps.c_slope_at_1, maps.c_curvature_at_1
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("c", [0.3, 0.9, 0.999])
+def test_a_shaped_bend_has_the_correlations_of_the_same_maps_in_one(c):
+    affine = Affine(1.0, 0.7, -0.4, 1.3)
+    assert abs(correlation_map(Shaped(SQUARED, affine), c) - correlation_map(SQUARED, c, affine)) < 1e-12
 
 
 def test_a_correlation_is_within_one():
