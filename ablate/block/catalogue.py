@@ -88,6 +88,13 @@ class Width:
 
 
 @dataclass(frozen=True, slots=True)
+class SourceField:
+    """The address of a value that stands earlier in the model, or of as many as `layers.*` names where `several`."""
+
+    several: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """One component of a slot; `none` is allowed where `optional`."""
 
@@ -112,7 +119,9 @@ class Branches:
     """Several sequences of parts, side by side."""
 
 
-FieldType: TypeAlias = Number | Flag | Word | Arithmetic | GainField | Width | Part | Parts | Sequenced | Branches
+FieldType: TypeAlias = (
+    Number | Flag | Word | Arithmetic | GainField | Width | SourceField | Part | Parts | Sequenced | Branches
+)
 
 
 @dataclass(frozen=True, slots=True)

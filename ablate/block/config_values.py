@@ -25,9 +25,10 @@ from ablate.block.catalogue import (
     Part,
     Parts,
     Sequenced,
+    SourceField,
     Width,
 )
-from ablate.block.expression import Gain, Node, Sequence, Size
+from ablate.block.expression import Gain, Node, Sequence, Size, Source
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 
@@ -51,6 +52,21 @@ class PartMaker:
         return self.make(*widths)
 
 
+@dataclass(frozen=True, slots=True)
+class SourceMaker:
+    """The maker of what reads values that stand earlier: `count` of them, where a field takes several.
+
+    It is called with the width that the values must have, "tokens" for the numbers of the tokens.
+    """
+
+    count: int
+    make: Callable[..., Any]
+
+    def __call__(self, *width: int | str) -> Any:
+        """Make what reads them."""
+        return self.make(*width)
+
+
 @runtime_checkable
 class GainMaker(Protocol):
     """Makes a gain for a number of channels; `value` is its fixed number, None if it is trained."""
@@ -72,6 +88,9 @@ class Makers(Protocol):
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         """Return a maker for a gain that is fixed at, or starts at, `value`."""
+
+    def source(self, source: Source, path: Path) -> SourceMaker:
+        """Return a maker for the values that the field at `path` reads, to be called with the width they must have."""
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         """Return a maker for the sequence at `path` of the block, to be called without widths."""
@@ -175,6 +194,8 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return makers.gain(surroundings.number(value.value, where), trainable=value.trainable, per=value.per)
         case Width(), Size():
             return surroundings.width(value, where)
+        case SourceField(), Source():
+            return makers.source(value, path)
         case Part(), None:
             return None
         case Part(), Node():
@@ -185,6 +206,6 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return makers.sequence(value, path)
         case Branches(), tuple():
             return tuple(makers.sequence(branch, (*path, index)) for index, branch in enumerate(value))
-        case ((Arithmetic() | GainField() | Width() | Part() | Parts() | Sequenced() | Branches()), _):
+        case ((Arithmetic() | GainField() | Width() | SourceField() | Part() | Parts() | Sequenced() | Branches()), _):
             raise TypeError(f"{where} holds {value!r}, which is no {type(kind).__name__}")
     return value

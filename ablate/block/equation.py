@@ -24,8 +24,8 @@ from typing import Any
 from ablate.block.address import Path
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
-from ablate.block.expression import Block, Gain, Node, Sequence
+from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
+from ablate.block.expression import Block, Gain, Node, Sequence, Source
 from ablate.block.notation import Written, lowered, number, written
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
@@ -245,6 +245,10 @@ class _Texts:
             return f" = {number(first)}"
         number_now = number(first) if first == last else f"{number(first)} in layer 1, {number(last)} in the last"
         return f" = {written(expression)} = {number_now}"
+
+    def source(self, source: Source, path: Path) -> SourceMaker:
+        """Return a maker of the address in brackets, which names the value."""
+        return SourceMaker(1, lambda *_: f"⟨{source.text}⟩")
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         def applied(x: str) -> str:

@@ -57,6 +57,13 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The address of a value that stands earlier in the model: `layers.first.attention.value` (see `sources.py`)."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class Node:
     """One component and a value for each of its fields, in the order in which the component declares them."""
 
@@ -109,7 +116,7 @@ class Sequence:
         return f"<Block {outline(self)}>"
 
 
-Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size"
+Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size | Source"
 Value: TypeAlias = "Scalar | Node | Sequence | tuple[Node, ...] | tuple[Sequence, ...] | None"
 
 Block = Sequence

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source, Value
 
 Defaults = Mapping[str, Mapping[str, Value]]
 """For each component, the default values of fields that may be left out."""
@@ -70,6 +70,8 @@ def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defa
             return f"{fraction}x"
         case Size(multiple=float() | int() as multiple):
             return f"{number_text(multiple)}x"
+        case Source(text=text):
+            return _scalar(text)
         case Node():
             text = _entry(value, catalogue, defaults)
             return text if _is_word(text) else "{" + text + "}"

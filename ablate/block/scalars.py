@@ -10,14 +10,20 @@ from typing import NoReturn
 
 from ablate.block import arithmetic
 from ablate.block.arithmetic import ArithmeticProblem, Expression
-from ablate.block.catalogue import Arithmetic, Bounded, FieldType, Flag, GainField, Number, Width, Word
-from ablate.block.expression import Gain, Size, Value
+from ablate.block.catalogue import Arithmetic, Bounded, FieldType, Flag, GainField, Number, SourceField, Width, Word
+from ablate.block.expression import Gain, Size, Source, Value
+from ablate.block.sources import fault_of
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote
 
 GAIN_KEYS = ("init", "trainable", "per")
 EMPTY = (None, "none")
 """How an optional field is left empty."""
+SOURCES = (
+    "in a layer: layers.first.attention.value, layers.previous.out, layers.(depth+1-layer).out; in this: attention.key",
+    "before the layers: tokens, embedding, positions, entry_norm; the stream before the first: layers.first.in",
+)
+"""What the address of a value looks like."""
 LARGEST_MULTIPLE = 1e6
 FRACTION = re.compile(r"([0-9]{1,7}) ?/ ?([0-9]{1,7})x")
 
@@ -40,6 +46,8 @@ def read_scalar(
         return _gain(located, kind, problems, extended)
     if isinstance(kind, Arithmetic) and kind.optional and isinstance(located, Scalar) and located.value in EMPTY:
         return None
+    if isinstance(kind, SourceField):
+        return _source(located, kind, problems)
     scalar = _scalar(located, kind, problems)
     match kind:
         case Number():
@@ -102,6 +110,17 @@ def _described(kind: FieldType) -> str:
         case Width():
             return "a width"
     return "a number or an expression"
+
+
+def _source(located: Located, kind: SourceField, problems: Problems) -> Source:
+    """Read the address of a value, as it is or as `{from: address}`."""
+    inner = located.entries[0][1] if isinstance(located, Mapping) and [*located] == ["from"] else located
+    if not isinstance(inner, Scalar) or not isinstance(inner.value, str):
+        what = "nothing" if isinstance(inner, Scalar) and inner.value is None else "no address"
+        fail(problems, f"expected the address of a value that stands earlier, got {what}", inner, SOURCES)
+    if fault := fault_of(inner.value, several=kind.several):
+        fail(problems, fault, inner, SOURCES)
+    return Source(inner.value)
 
 
 def _number(scalar: Scalar, kind: Number, problems: Problems) -> float:

@@ -11,6 +11,7 @@ here: a mechanism of a block (that is a component), the name of one, or training
     initialise.py      every parameter from a random stream seeded by its address
     random_streams.py  seeds for code that names no generator
     data_dependent_init.py         initialisation from data, for components that declare it
+    values.py          values kept for the parts that read them
     scale.py           a gain as a module
     size.py            the size of a model, counted on the meta device
 """

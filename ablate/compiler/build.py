@@ -11,14 +11,17 @@ from torch import nn
 
 from ablate.block.address import Path, name_parts, sublayers
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
+from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
 from ablate.block.expression import Block as Expression
-from ablate.block.expression import Node, Sequence
+from ablate.block.expression import Node, Sequence, Source
 from ablate.block.sizes import Sizes
+from ablate.block.sources import is_several, places
 from ablate.block.user_code import reporting_errors
 from ablate.compiler.block import Block, Chain
+from ablate.compiler.initialise import in_its_place
 from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.compiler.scale import ScaleMaker
+from ablate.compiler.values import KeptValues, ValuesRead
 from ablate.components.registry import implementation
 from ablate.extension.loader import is_complete
 
@@ -50,6 +53,7 @@ class Builder:
     address: SlotAddress = SlotAddress()
     names: Mapping[Path, str] = field(default_factory=dict)
     parts: dict[Path, nn.Module] = field(default_factory=dict)
+    read: ValuesRead = field(default_factory=ValuesRead)
     _slots: dict[Path, SlotAddress] = field(default_factory=dict)
     _made: Counter[SlotAddress] = field(default_factory=Counter)
 
@@ -61,11 +65,13 @@ class Builder:
         makes = issubclass(module, nn.Module)
         if not makes:  # it returns the module of one of its slots (`by_layer`), which then has its address
             self._slots |= {(*path, slot): address for slot in spec.fields}
+        if own := in_its_place(module):
+            self._slots[*path, own] = address
         here = inside(node, spec, self.surroundings)
         config = module.Config(**field_values(node, spec, here, replace(self, surroundings=here), path))
 
         def made(*widths: int) -> nn.Module:
-            self._made[address] += makes
+            self._made[address] += makes and not own
             ordinal = self._made[address]
             seed = stream_seed(address.seed, address.salt, f"{address.name} constructed {ordinal}")
             with reporting_errors(spec, "its module"), seeded(seed):
@@ -84,6 +90,12 @@ class Builder:
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         """Return a maker of the Scale that is, or starts at, `value`."""
         return ScaleMaker(value, trainable, per)
+
+    def source(self, source: Source, path: Path) -> SourceMaker:
+        """Return a maker of what gives the values when it is called in a forward pass."""
+        sizes = self.surroundings.sizes
+        kept = [self.read.at(place) for place in places(source, sizes.scope(sizes.layer or 0))]
+        return SourceMaker(len(kept), lambda *_: KeptValues(kept) if is_several(source) else kept[0])
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         """Return a maker of the Chain of the parts at `path`, called without widths."""
@@ -107,10 +119,15 @@ def _implementation(spec: ComponentSpec) -> Any:
         return implementation(spec)
 
 
-def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress) -> Block:
-    """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits."""
+def build_block(
+    block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress, read: ValuesRead
+) -> Block:
+    """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits.
+
+    The places of the model that it reads are added to `read`.
+    """
     names = dict(name_parts(block, catalogue))
-    builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names)
+    builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names, read=read)
     chain = builder.sequence(block, ())()
     named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
     begins = {mixer: part for mixer, part in sublayers(block, catalogue) if mixer in named and part in named}

@@ -17,6 +17,7 @@ from ablate.block.sizes import Sizes
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.decoder import Decoder
 from ablate.compiler.initialise import Draw, Init, initialise
+from ablate.compiler.values import ValuesRead
 from ablate.errors import InputError
 
 VERSION: Final = 1
@@ -43,11 +44,14 @@ def compile_block(
     Parts are registered under their names (`attention`, `mlp_norm`). `init` fills the weights that name no init of
     their own. The parameters are those that `compile_model` gives the layer at the same `seed` and `salt`.
 
-    Raises InputError if the sizes do not fit the block: heads that do not divide the width, a gain without a value.
+    Raises InputError if the sizes do not fit the block: heads that do not divide the width, a gain without a value; and
+    if it reads a value from outside itself.
     """
     model = SlotAddress(seed, salt)
     with _building(device):
-        module = build_block(block, sizes, catalogue, layer, model)
+        read = ValuesRead()
+        module = build_block(block, sizes, catalogue, layer, model, read)
+        read.attach(module, {layer: module})
     draw = Draw(seed, salt, _scheme(init, sizes, catalogue, model), address(layer, "").rstrip("."))
     return _filled(_placed(module, device, dtype), draw)
 

@@ -22,6 +22,7 @@ from ablate.block.config_values import Surroundings
 from ablate.block.sizes import Sizes
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.embedding import Head, LearnedPositions, SinusoidalPositions, TiedHead, TokenEmbedding
+from ablate.compiler.values import ValuesRead
 from ablate.errors import InputError
 
 
@@ -42,15 +43,15 @@ class Decoder(nn.Module):
         )
         self.embedding_dropout = nn.Dropout(architecture.embedding_dropout) if architecture.embedding_dropout else None
         self.entry_norm = around.part(entry, ("entry_norm",))(sizes.d_model) if entry else None
-        self.layers = nn.ModuleDict(
-            {
-                str(n): build_block(architecture.block, sizes, catalogue, n, address)
-                for n in range(1, sizes.n_layers + 1)
-            }
-        )
+        read = ValuesRead()
+        blocks = {
+            n: build_block(architecture.block, sizes, catalogue, n, address, read) for n in range(1, sizes.n_layers + 1)
+        }
+        self.layers = nn.ModuleDict({str(n): block for n, block in blocks.items()})
         self.final_norm = around.part(final, ("final_norm",))(sizes.d_model) if final else None
         self.logit_scale = numbers["logit_scale"]
         self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size)
+        read.attach(self, blocks)
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """[B, T] -> [B, T, V]."""

@@ -14,6 +14,7 @@ filled by the same scheme.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -141,9 +142,28 @@ def initialise(model: nn.Module, draw: Draw) -> None:
 
     Raises InputError if a weight was computed from numbers of another that does not start from them.
     """
+    instead: dict[str, str] = {}
     for name, module in model.named_modules():
+        if own := in_its_place(module):
+            instead[f"{name}.{own}"] = _address(name, instead)
         if isinstance(module, Initialised):
-            here = draw.at(f"{draw.address}.{name}".strip("."))
+            here = draw.at(f"{draw.address}.{_address(name, instead)}".strip("."))
             with seeded(stream_seed(draw.seed, draw.salt, f"{here.address} initialised")):
                 module.initialise(here)
     draw.check()
+
+
+def in_its_place(module: object) -> str:
+    """Return the slot of a module, or of its class, that has its numbers: those it would have alone there; or nothing.
+
+    A weight to which a component adds another (`blend`) so starts as it would without the addition.
+    """
+    return str(getattr(module, "in_its_place", ""))
+
+
+def _address(name: str, instead: Mapping[str, str]) -> str:
+    """Return the address of a module in the model, without the words of slots that stand for what they are in."""
+    for end in range(len(name), 0, -1):
+        if (end == len(name) or name[end] == ".") and name[:end] in instead:
+            return instead[name[:end]] + name[end:]
+    return name

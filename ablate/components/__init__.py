@@ -11,6 +11,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
     activations/   nonlinearities of an MLP
     biases/        what is added to the scores by distance
     combinators/   residuals, parallel branches, concatenation: what joins sequences of parts
+    elsewhere/     what reads values that stand earlier in the model
     entropy/       what keeps attention logits small
     gates/         factors on what attention gives, decided by its input
     inits/         how a weight is filled

@@ -55,6 +55,9 @@ model's). The random numbers depend only on the seed and the parameter's address
 and a shape there share those numbers, whatever else differs between them. An init whose numbers follow from those of
 other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
 
+A module that adds to what one of its slots does names it, `in_its_place: ClassVar[str] = "own"`: that slot has the
+numbers that it would have alone in the slot of the module.
+
 What PyTorch's own layers draw themselves (`nn.Linear`, `nn.Embedding`, `torch.randn` in a constructor, `nn.init` in
 `initialise`) is just as reproducible, and keeps PyTorch's own scheme, not the model's `init`: each part is constructed
 on the CPU, on a random stream that begins at the seed of its address, in PyTorch's default dtype (float32), then
@@ -104,6 +107,7 @@ from ablate.block.catalogue import (
     Parts,
     Same,
     Sequenced,
+    SourceField,
     Transparent,
     Width,
     Word,
@@ -149,6 +153,7 @@ __all__ = [
     "parts",
     "scaling",
     "sequence",
+    "source",
     "width",
     "word",
 ]
@@ -222,6 +227,15 @@ def parts(slot: str) -> Any:
     return _declared(Parts(slot))
 
 
+def source(*, several: bool = False) -> Any:
+    """The address of a value that stands earlier in the model: `layers.first.attention.value`, `tokens`.
+
+    The config holds a maker, called with the width that the value must have ("tokens" for the tokens): a zero Cost, or
+    what gives the value when called in `forward`: a tensor, or, where `several`, a tuple of tensors.
+    """
+    return _declared(SourceField(several))
+
+
 def sequence() -> Any:
     """A sequence of parts; the config holds one maker, called without widths."""
     return _declared(Sequenced())
@@ -236,7 +250,7 @@ def _declared(kind: Any) -> Any:
     return dataclasses.field(metadata={"field": kind})
 
 
-FIELDS = "number, arithmetic, own_size, scaling, width, flag, word, part, parts, sequence, branches"
+FIELDS = "number, arithmetic, own_size, scaling, width, flag, word, source, part, parts, sequence, branches"
 """The makers of fields."""
 
 

@@ -14,6 +14,7 @@
     known.py        what a plan uses of earlier results
     size.py         parameters and FLOPs of a model in closed form
     identity.py     the identity of a trial: the hash of what decides its numbers
+    values_read.py  whether each value that a block reads stands before it
     versions.py     the versions of what a trial uses, which its identity holds
     syntax_hash.py  the hash of what a user's own file computes
     trial.py        Trial

@@ -13,11 +13,13 @@ from typing import Any
 from ablate.block.address import Path, address, name_parts
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
+from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
 from ablate.block.cost import Cost
-from ablate.block.expression import Block, Node, Sequence
+from ablate.block.expression import Block, Node, Sequence, Source
 from ablate.block.sizes import Sizes
+from ablate.block.sources import AROUND, TOKENS
 from ablate.block.user_code import reporting_errors
+from ablate.plan.values_read import ValuesStanding, Width, how_many, reads_values
 
 
 def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:
@@ -30,17 +32,26 @@ def part_costs(architecture: Architecture, catalogue: Catalogue) -> dict[str, Co
     return dict(_model_costs(architecture, catalogue))
 
 
-def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1) -> dict[str, Cost]:
-    """Return the cost of each part of a block by its address in layer `layer`, without parts that the layer omits."""
-    costing = _Costing(catalogue, Surroundings(sizes.at(layer)))
+def block_costs(
+    block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1, standing: ValuesStanding | None = None
+) -> dict[str, Cost]:
+    """Return the cost of each part of a block by its address in layer `layer`, without parts that the layer omits.
+
+    `standing` are the values before this layer, to which its own are added; InputError if it reads what is not there.
+    """
+    here = sizes.at(layer)
+    costing = _Costing(catalogue, Surroundings(here), standing or ValuesStanding())
     costing.sequence(block, ())()
+    if standing is not None:
+        standing.end_layer(block, here, catalogue)
     parts = costing.parts
     return {address(layer, name): parts[path] for path, name in name_parts(block, catalogue) if path in parts}
 
 
 def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
     sizes = architecture.sizes
-    around = _Costing(catalogue, Surroundings(sizes))
+    around = _Costing(catalogue, Surroundings(sizes), ValuesStanding())
+    standing = _before_the_layers(architecture) if reads_values(architecture.block) else None
     architecture.numbers()  # costs nothing, but refuses expressions without a value at these sizes
     around.part(architecture.init)()
     table = sizes.vocab_size * sizes.d_model
@@ -50,10 +61,21 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
     if architecture.entry_norm is not None:
         yield "entry_norm", around.part(architecture.entry_norm)(sizes.d_model)
     for layer in range(1, sizes.n_layers + 1):
-        yield from block_costs(architecture.block, sizes, catalogue, layer).items()
+        yield from block_costs(architecture.block, sizes, catalogue, layer, standing).items()
     if architecture.final_norm is not None:
         yield "final_norm", around.part(architecture.final_norm)(sizes.d_model)
     yield "head", Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
+
+
+def _before_the_layers(architecture: Architecture) -> ValuesStanding:
+    """Return the values that stand before the first layer."""
+    there = {"embedding": True, "positions": architecture.positions != "none"}
+    there["entry_norm"] = architecture.entry_norm is not None
+    standing = ValuesStanding()
+    standing.stands(TOKENS, TOKENS)
+    for name in (name for name in AROUND if there[name]):
+        standing.stands(name, architecture.sizes.d_model)
+    return standing
 
 
 def _declared(spec: ComponentSpec, config: Any, sizes: Sizes, *widths: int) -> Cost:
@@ -80,6 +102,7 @@ class _Costing:
 
     catalogue: Catalogue
     surroundings: Surroundings
+    values: ValuesStanding
     parts: dict[Path, Cost] = field(default_factory=dict)
 
     def part(self, node: Node, path: Path = ()) -> Maker:
@@ -88,10 +111,26 @@ class _Costing:
         values = field_values(node, spec, here, replace(self, surroundings=here), path)
         with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
-        return PartMaker(config, partial(_declared, spec, config, here.sizes))
+        declared = partial(_declared, spec, config, here.sizes)
+
+        def made(*widths: int) -> Cost:
+            if path and isinstance(path[-1], int):
+                self.values.gives(path, here.sizes.d_model)
+            elif "weight" in spec.slots:
+                self.values.gives(path, widths[-1])
+            return declared(*widths)
+
+        return PartMaker(config, made)
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         return _GainCost(None if trainable else value, per)
+
+    def source(self, source: Source, path: Path) -> SourceMaker:
+        def read(width: Width) -> Cost:
+            self.values.reads(path, source, width)
+            return Cost()
+
+        return SourceMaker(how_many(source, self.surroundings.sizes), read)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         def inside() -> Cost:

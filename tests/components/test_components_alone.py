@@ -31,6 +31,9 @@ SAID = {
     "report/screens/machine.py": {"attention"},  # a heading
     "store/pending_rows.py": {"attention"},  # a column, and the version in it: which backend computes attention
     "store/versions.py": {"attention"},
+    "space/vary.py": {"from"},  # a key: the lower end of a range
+    "space/number_range.py": {"from"},
+    "report/searched/ask_next.py": {"from"},
 }
 """Words that components have for names, too, where something else is meant."""
 

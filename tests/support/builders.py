@@ -22,10 +22,11 @@ from ablate.block.catalogue import (
     Part,
     Parts,
     Sequenced,
+    SourceField,
     Width,
     Word,
 )
-from ablate.block.expression import Block, Gain, Node, Sequence, Size
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
 
@@ -36,6 +37,7 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("attention", "scale"): "1/sqrt(head_width)",
     ("attention", "dropout"): 0.0,
     ("dropout", "p"): 0.0,
+    ("lookup", "of"): "tokens",
     ("sigmoid_gate", "inputs"): Size(multiple=1.0),
     ("mlp", "activation"): "relu",
     ("mlp", "input_scale"): "1",
@@ -94,6 +96,8 @@ def plain(spec: ComponentSpec, field: str) -> Any:
             return choices[0]
         case Arithmetic() | GainField():
             return 1
+        case SourceField(several=several):
+            return "layers.*.in" if several else "layers.first.in"
         case Width():
             return Size(multiple=2.0)
         case Part(optional=True):
@@ -114,6 +118,8 @@ def read(value: Any, kind: FieldType) -> Any:
     match kind, value:
         case Arithmetic(), int() | float() | str():
             return parse(value)
+        case SourceField(), str():
+            return Source(value)
         case GainField(), int() | float() | str():
             return gain(value)
         case Part(), str():

@@ -23,10 +23,11 @@ from ablate.block.catalogue import (
     Part,
     Parts,
     Sequenced,
+    SourceField,
     Width,
     Word,
 )
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source, Value
 from ablate.block.scalars import read_multiple
 
 examples = settings(max_examples=examples_of(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -42,6 +43,8 @@ TEXTS = (
     "1/2",
     "exp(-depth)",
 )
+SOURCES = ("layers.first.in", "layers.previous.out", "layers.(depth+1-layer).mlp", "layers.2.attention.value", "tokens")
+SEVERAL = ("layers.*.in", "layers.*.out", "layers.first.in")
 
 
 def expressions(kind: Arithmetic = Arithmetic()) -> st.SearchStrategy[Expression]:
@@ -73,8 +76,12 @@ def values(kind: FieldType, depth: int) -> st.SearchStrategy[Any]:
             return st.booleans()
         case Word(choices=choices):
             return st.sampled_from(choices)
+        case Arithmetic(optional=True):
+            return st.none() | expressions(kind)
         case Arithmetic():
             return expressions(kind)
+        case SourceField(several=several):
+            return st.sampled_from(SEVERAL if several else SOURCES).map(Source)
         case GainField():
             return gains(kind)
         case Width():

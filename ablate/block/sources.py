@@ -1,0 +1,113 @@
+"""Addresses of values that stand earlier in the model: what a field may read besides its input.
+
+    layers.first.attention.value     what the values of the first layer's attention are
+    layers.previous.mlp              what the MLP of the layer before gives
+    layers.2.out                     the stream behind block 2; `layers.first.in` is the stream before the first
+    layers.(depth+1-layer).out       the layer is arithmetic in `layer` and `depth`
+    layers.*.in                      the streams before all blocks up to this one, where a field takes several
+    attention.key                    of this layer: what stands before it in the block
+    tokens                           the numbers of the tokens, [B, T]
+    embedding, positions, entry_norm what these parts of the model give
+
+The names are those of parts and of the weights in their fields, as everywhere (`address.py`). A value is read as it is,
+with its gradient. What it stands before, and what it is inside of, a field cannot read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ablate.block.address import address
+from ablate.block.arithmetic import ArithmeticProblem, number_text
+from ablate.block.arithmetic import parse as parse_arithmetic
+from ablate.block.expression import Source
+
+TOKENS: Final = "tokens"
+AROUND: Final = ("embedding", "positions", "entry_norm")
+"""The parts before the blocks whose output can be read."""
+IN, OUT = "in", "out"
+EVERY: Final = "*"
+WHICH: Final = ("first", "previous", EVERY)
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+OF_LAYER = re.compile(r"layers\.(first|previous|\*|[0-9]+|\([^()]*(?:\([^()]*\)[^()]*)*\))\.(.+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A value of the model: of block `layer`, or of what stands before the blocks (None), under its name there."""
+
+    layer: int | None
+    name: str
+
+    @property
+    def address(self) -> str:
+        """The address in the model."""
+        return self.name if self.layer is None else address(self.layer, self.name)
+
+
+def fault_of(text: str, *, several: bool) -> str | None:
+    """Return what is wrong with an address as it is written, None if nothing is."""
+    if text in (TOKENS, *AROUND):
+        return None
+    if not text.startswith("layers."):
+        return None if NAME.fullmatch(text) else f"{text!r} is not the address of a value"
+    match = OF_LAYER.fullmatch(text)
+    if match is None or NAME.fullmatch(match[2]) is None:
+        return f"{text!r} is not the address of a value in a layer"
+    if match[1] == EVERY and not several:
+        return f"{text!r} is many values, but one is read here"
+    if match[1].startswith("("):
+        try:
+            parse_arithmetic(match[1][1:-1])
+        except ArithmeticProblem as problem:
+            return f"{text!r}: {problem}"
+    return None
+
+
+def places(source: Source, scope: Mapping[str, float]) -> tuple[Place, ...]:
+    """Return the values that a source names as the layer of `scope` sees it; several for `layers.*`.
+
+    `layers.*.in` are those up to and with this layer, `layers.*` of anything else those of the layers before.
+
+    Raises ArithmeticProblem for a layer that has no number.
+    """
+    match = OF_LAYER.fullmatch(source.text)
+    here = int(scope["layer"])
+    if match is None:
+        around = source.text in (TOKENS, *AROUND)
+        return (Place(None if around else here, source.text),)
+    which, name = match[1], match[2]
+    if which == EVERY:
+        return tuple(Place(layer, name) for layer in range(1, here + (name == IN)))
+    return (Place(_layer(which, scope), name),)
+
+
+def is_several(source: Source) -> bool:
+    """Return whether a source names as many values as there are layers: `layers.*.in`."""
+    return source.text.startswith(f"layers.{EVERY}.")
+
+
+def resolved(source: Source, scope: Mapping[str, float]) -> Source:
+    """Return the source with the layer as a number, of this layer without one; `layers.*` as it is."""
+    match = OF_LAYER.fullmatch(source.text)
+    if match is None or match[1] == EVERY:
+        return source
+    layer = _layer(match[1], scope)
+    own = layer == scope["layer"] and match[2] not in (IN, OUT)
+    return Source(match[2] if own else address(layer, match[2]))
+
+
+def _layer(which: str, scope: Mapping[str, float]) -> int:
+    if which == "first":
+        return 1
+    if which == "previous":
+        return int(scope["layer"]) - 1
+    if which.isdigit():
+        return int(which)
+    number = parse_arithmetic(which[1:-1]).at(scope)
+    if not number.is_integer():
+        raise ArithmeticProblem(f"layer {which} is {number_text(number)} in layer {int(scope['layer'])}, not whole")
+    return int(number)

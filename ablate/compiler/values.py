@@ -1,0 +1,94 @@
+"""Values kept for the parts that read them: from where they arise in a forward pass to where they are read.
+
+Only what some part reads is kept, and only until the pass ends. A module's value is taken by a hook on it, so that the
+module knows nothing of its readers; readers hold the same `KeptValue`, also in a copy of the model or a traced graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from ablate.block.sources import IN, OUT, TOKENS, Place
+from ablate.errors import InputError
+
+
+class KeptValue:
+    """The value at one place, while a forward pass runs."""
+
+    def __init__(self, address: str):
+        self.address = address
+        self.value: Tensor | None = None
+
+    def __call__(self) -> Tensor:
+        """Return the value; RuntimeError if it does not stand yet."""
+        if self.value is None:
+            raise RuntimeError(f"{self.address} is read before it stands")
+        return self.value
+
+    def keep_output(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
+        """Keep what a module gives."""
+        self.value = output
+
+    def keep_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
+        """Keep what a module is given."""
+        self.value = inputs[0]
+
+    def forget(self, *_: Any) -> None:
+        """Let the value go, when the pass has ended."""
+        self.value = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the value out of copies and pickles."""
+        return {"address": self.address, "value": None}
+
+
+class KeptValues(tuple[KeptValue, ...]):
+    """The values at several places, in order."""
+
+    def __call__(self) -> tuple[Tensor, ...]:
+        """Return them; RuntimeError if one does not stand yet."""
+        return tuple(kept() for kept in self)
+
+
+@dataclass
+class ValuesRead:
+    """The places in one model that are read."""
+
+    kept: dict[Place, KeptValue] = field(default_factory=dict)
+
+    def at(self, place: Place) -> KeptValue:
+        """Return what will hold the value at a place, for its reader."""
+        return self.kept.setdefault(place, KeptValue(place.address))
+
+    def attach(self, model: nn.Module, layers: Mapping[int, nn.Module]) -> None:
+        """Take the values from `model`, of which `layers` are the blocks by number, during each of its passes.
+
+        Raises InputError for a place that the model does not have: a block alone has no other layer.
+        """
+        for place, kept in self.kept.items():
+            block = model if place.layer is None else layers.get(place.layer)
+            module = None if block is None else _module_at(block, place.name)
+            if module is None:
+                raise InputError(
+                    f"{place.address} is read, but is not in this model\n"
+                    "  = a block that reads from elsewhere is compiled with its model: compile_model"
+                )
+            if place.name in (IN, TOKENS):
+                module.register_forward_pre_hook(kept.keep_input)
+            else:
+                module.register_forward_hook(kept.keep_output)
+            model.register_forward_hook(kept.forget, always_call=True)
+
+
+def _module_at(block: nn.Module, name: str) -> nn.Module | None:
+    """Return the module at which a value is taken; None if there is none of that name."""
+    if name in (IN, OUT):
+        return block
+    try:
+        return block.get_submodule("embedding" if name == TOKENS else name)
+    except AttributeError:
+        return None

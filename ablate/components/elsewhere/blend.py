@@ -1,0 +1,61 @@
+"""Blend: a weight's output and a second one's, each with its own gain.
+
+    y = own_gain * own(x) + gain * beside(x)
+
+With `beside: {from: layers.first.attention.value}` the values of each layer are mixed with those of the first, as a
+residual of values; with `beside: lookup` an embedding of the token itself is added to them (value embeddings). `own`
+has the random numbers that it would have alone in the slot.
+
+    Zhou et al. 2024, Value Residual Learning, arXiv:2410.17897, Eq. 5 and 6 (λ_1, λ_2); Jordan et al. 2024,
+    modded-nanogpt (trained gains, value embeddings).
+
+Dimension key: I width of the input (d_in), O width of the output (d_out).
+"""
+
+from ablate.block.notation import total, weighted
+from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, implements, part, scaling
+
+
+@component("blend", slots=("weight",), source="Zhou et al. 2024, arXiv:2410.17897", version=1)
+class Config:
+    """`own` is the weight itself, `beside` what is added; `own_gain` and `gain` multiply them."""
+
+    own: Maker = part("weight")
+    beside: Maker = part("weight")
+    own_gain: GainMaker = scaling(per=("scalar", "channel"))
+    gain: GainMaker = scaling(per=("scalar", "channel"))
+
+    def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
+        """Return the cost of both weights and of the gains that are trained."""
+        both = (self.own(d_in, d_out), self.beside(d_in, d_out))
+        return sum((*both, self.own_gain(d_out), self.gain(d_out)), Cost())
+
+    def equation(self, x: str, w: str) -> str:
+        """λ_1 x W + λ_2 f(x)."""
+        beside = self.beside(x, f"{w}'")
+        return f"({total(weighted(self.own_gain, self.own(x, w)), weighted(self.gain, beside))})"
+
+
+from typing import ClassVar
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Blend(nn.Module):
+    """The weighted sum of two weights' outputs."""
+
+    in_its_place: ClassVar[str] = "own"
+
+    def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
+        super().__init__()
+        self.own = config.own(d_in, d_out)
+        self.beside = config.beside(d_in, d_out)
+        self.own_gain = config.own_gain(d_out)
+        self.gain = config.gain(d_out)
+
+    def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
+        """[..., I] -> [..., O]."""
+        y: Tensor = self.own_gain(self.own(x)) + self.gain(self.beside(x))
+        return y

@@ -1,0 +1,59 @@
+"""Depth average: a trained weighted sum of streams of several depths.
+
+    y = Σ_s w_s h_s        over the values h_1 … h_n at `of`; w starts at 0, but for the last, which starts at 1
+
+With `of: layers.*.in` at the start of a block, the last is the stream itself, and the others are what entered the
+blocks before: the averages after each block of DenseFormer, each read by the next block. It starts as the identity.
+
+    Pagliardini et al. 2024, DenseFormer, arXiv:2402.02622, Eq. 2 (period and dilation 1).
+
+Dimension key: B batch, T time, D width of the model, N values.
+"""
+
+from ablate.block.config_values import SourceMaker
+from ablate.components.declare import Cost, Sizes, component, implements, source
+
+
+@component(
+    "depth_average",
+    slots=("part",),
+    modifier=True,
+    source="Pagliardini et al. 2024, arXiv:2402.02622",
+    shorthand="of",
+    version=1,
+)
+class Config:
+    """`of` is the address of the values."""
+
+    of: SourceMaker = source(several=True)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Return the cost of a number for each value."""
+        read: Cost = self.of(sizes.d_model)
+        return read + Cost(parameters=self.of.count)
+
+    def equation(self, x: str) -> str:
+        """Σ_s w_s h_s."""
+        return f"Σ_s w_s h_s over h = {self.of()}"
+
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class DepthAverage(nn.Module):
+    """The weighted sum."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.read = config.of(sizes.d_model)
+        start = torch.zeros(config.of.count)
+        start[-1] = 1
+        self.factor = nn.Parameter(start)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        values: Float[Tensor, "N B T D"] = torch.stack(self.read())
+        return (self.factor.to(x.dtype)[:, None, None, None] * values).sum(0)

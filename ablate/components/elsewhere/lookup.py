@@ -1,0 +1,79 @@
+"""Lookup: a vector for each token from a table of its own, whatever the signal is.
+
+    y_t = E[token_t] ⊙ gate(x_t)        E is [V, d_out]; without a gate the vector itself
+
+Added to the values of attention it is a value embedding: `value: {blend: {own: dense, beside: lookup}}`. Optimisers of
+matrices leave the table to AdamW, as they do with embeddings.
+
+    Jordan et al. 2024, modded-nanogpt; Karpathy 2025, nanochat (its gate reads a few channels of the input, for each
+    head); tables beside the embedding in every layer: Cheng et al. 2026, Engram, arXiv:2601.07372.
+
+Dimension key: B batch, T time, I width of the input (d_in), O width of the output (d_out), V size of the vocabulary.
+"""
+
+from ablate.components.declare import Cost, Maker, Sizes, component, implements, part, source
+from ablate.errors import InputError
+
+
+@component("lookup", slots=("weight",), source="Jordan et al. 2024", shorthand="of", version=1)
+class Config:
+    """`of` are the tokens, `init` fills the table (none: the model's own init), `gate` multiplies what is found."""
+
+    of: Maker = source()
+    init: Maker | None = part("init", optional=True)
+    gate: Maker | None = part("gate", optional=True)
+
+    def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
+        """Return the cost of the table and the gate; a lookup is no product. InputError for a gate of part heads."""
+        table = Cost(parameters=sizes.vocab_size * d_out)
+        inside: Cost = self.init() if self.init else Cost()
+        gate: Cost = self.gate(d_out, self.heads(sizes, d_out)) if self.gate else Cost()
+        read: Cost = self.of("tokens")
+        return table + inside + gate + read
+
+    def heads(self, sizes: Sizes, d_out: int) -> int:
+        """Return the number of heads in the output; InputError unless it is made of whole heads."""
+        if d_out % sizes.d_head:
+            raise InputError(
+                f"lookup has a gate, which counts heads, but {d_out} is no multiple of a head's {sizes.d_head}\n"
+                "  = leave out the gate there"
+            )
+        return d_out // sizes.d_head
+
+    def equation(self, x: str, w: str) -> str:
+        """E[tokens], gated or not."""
+        vectors = f"E[{self.of()}]"
+        return f"{self.gate(x, vectors)}" if self.gate else vectors
+
+
+from collections.abc import Callable
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from ablate.components.declare import Draw
+
+
+@implements(Config)
+class Lookup(nn.Module):
+    """The table."""
+
+    tables = ("weight",)
+
+    def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
+        super().__init__()
+        self.read: Callable[[], Tensor] = config.of("tokens")
+        self.init = config.init() if config.init else None
+        self.gate = config.gate(d_out, config.heads(sizes, d_out)) if config.gate else None
+        self.weight = nn.Parameter(torch.empty(sizes.vocab_size, d_out))
+
+    def initialise(self, draw: Draw) -> None:
+        """Fill the table."""
+        n_tokens, width = self.weight.shape
+        draw.weight("weight", self.weight, self.init, d_in=width, d_out=n_tokens)
+
+    def forward(self, x: Float[Tensor, "B T I"]) -> Float[Tensor, "B T O"]:
+        """[B, T, I] -> [B, T, O]."""
+        vectors = nn.functional.embedding(self.read(), self.weight).to(x.dtype)
+        return vectors if self.gate is None else self.gate(x, vectors)

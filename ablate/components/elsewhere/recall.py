@@ -1,0 +1,54 @@
+"""Recall: the stream and a value from earlier, each with its own gain.
+
+    y = skip * x + gain * (value at `of`)
+
+With `of: layers.first.in` it mixes what entered the first block into the stream again (x0 gains); with `of:
+layers.(depth+1-layer).out` in the second half of the layers it is a U-net's skip.
+
+    Jordan et al. 2024, modded-nanogpt (x0 lambdas, U-net skips); skips of all depths: Pagliardini et al. 2024,
+    arXiv:2402.02622.
+
+Dimension key: B batch, T time, D width of the model.
+"""
+
+from ablate.block.notation import total, weighted
+from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, implements, scaling, source
+
+
+@component("recall", slots=("part",), modifier=True, source="Jordan et al. 2024", shorthand="of", version=1)
+class Config:
+    """`of` is the address of the value, `skip` multiplies the input, `gain` the value."""
+
+    of: Maker = source()
+    skip: GainMaker = scaling(per=("scalar", "channel"))
+    gain: GainMaker = scaling(per=("scalar", "channel"))
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Return the cost of the gains that are trained."""
+        return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.of(sizes.d_model)), Cost())
+
+    def equation(self, x: str) -> str:
+        """α x + β ⟨address⟩."""
+        return total(weighted(self.skip, x), weighted(self.gain, f"{self.of()}"))
+
+
+from collections.abc import Callable
+
+from jaxtyping import Float
+from torch import Tensor, nn
+
+
+@implements(Config)
+class Recall(nn.Module):
+    """The sum of the stream and the value."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        super().__init__()
+        self.skip = config.skip(sizes.d_model)
+        self.gain = config.gain(sizes.d_model)
+        self.read: Callable[[], Tensor] = config.of(sizes.d_model)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        y: Tensor = self.skip(x) + self.gain(self.read())
+        return y
