@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from ablate.block.architecture import Architecture
 from ablate.block.cost import Cost
-from ablate.block.expression import Block
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block, walk
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal_form import normalise
 from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
@@ -18,6 +19,7 @@ from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
 from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, block_at, recipe_at
+from ablate.errors import InputError
 from ablate.source.problems import Problems
 from ablate.space.changed import with_changes
 from ablate.space.documents import Recipe
@@ -113,7 +115,8 @@ class Models:
         return digest([model, changed.recipe.model_dump(mode="json"), changed.data.model_dump(mode="json")], 64)
 
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
-        """Compute parameters and FLOPs; InputError where a component cannot be built at these sizes."""
+        """Compute parameters and FLOPs; InputError where a component cannot be built or trained at these sizes."""
+        check_hides_the_future(block, self.space.grammar.catalogue)
         return cost(self.architecture(block, setting), self.space.grammar.catalogue)
 
     def variant(
@@ -187,6 +190,16 @@ class Models:
                     id=trial_id_of(trial, models[variant.id], training),
                     conditions=conditions_of(trial, training),
                 )
+
+
+def check_hides_the_future(block: Block, catalogue: Catalogue) -> None:
+    """Raise InputError for a block with a part that shows a query later tokens: nothing to learn from predicting them."""
+    leaking = (node.name for node in walk(block) if getattr(catalogue[node.name].config, "leaks", False))
+    if (name := next(leaking, None)) is not None:
+        raise InputError(
+            f"{name} shows later tokens, but training predicts each next token: the model would see what it predicts\n"
+            "  = replace it, as by mask: causal; such blocks can be shown and counted: ablate show BLOCK --space FILE"
+        )
 
 
 def _expected(vocab_size: int) -> float:
