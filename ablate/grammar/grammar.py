@@ -280,6 +280,6 @@ def _parsed_defaults(defaults: Map[str, Map[str, Located]], reader: Reader) -> d
 
 
 def _with_added(parsed: Map[str, Map[str, Value]], catalogue: Catalogue) -> dict[str, dict[str, Value]]:
-    """Add the fields that came later, at the values of before, so that they are left out wherever a block is printed."""
+    """Add the fields that came later, at the values of before: they are left out wherever a block is printed."""
     added = {spec.name: {field: value_before(spec, field) for field in spec.added} for spec in catalogue if spec.added}
     return {name: {**added.get(name, {}), **parsed.get(name, {})} for name in {**parsed, **added}}

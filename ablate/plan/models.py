@@ -8,18 +8,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ablate.block.architecture import Architecture
-from ablate.block.cost import Cost
 from ablate.block.catalogue import Catalogue
+from ablate.block.cost import Cost
 from ablate.block.expression import Block, walk
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal_form import normalise
+from ablate.errors import InputError
 from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
 from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, block_at, recipe_at
-from ablate.errors import InputError
 from ablate.source.problems import Problems
 from ablate.space.changed import with_changes
 from ablate.space.documents import Recipe
@@ -193,7 +193,7 @@ class Models:
 
 
 def check_hides_the_future(block: Block, catalogue: Catalogue) -> None:
-    """Raise InputError for a block with a part that shows a query later tokens: nothing to learn from predicting them."""
+    """Raise InputError for a block that shows a query later tokens: it has nothing to learn from predicting them."""
     leaking = (node.name for node in walk(block) if getattr(catalogue[node.name].config, "leaks", False))
     if (name := next(leaking, None)) is not None:
         raise InputError(

@@ -42,7 +42,7 @@ class BlockChecks:
         assert model(x).dtype == x.dtype, f"{x.dtype} became {model(x).dtype}"
 
     def check_causal(self, block: Block, catalogue: Catalogue | None = None) -> None:
-        """Check that later tokens change no bit of earlier ones, unless a part of the block declares that it `leaks`."""
+        """Check that later tokens change no bit of earlier ones, unless a part declares that it `leaks`."""
         known = catalogue or declarations()
         if any(getattr(known[node.name].config, "leaks", False) for node in walk(block)):
             return

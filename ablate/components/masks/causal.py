@@ -3,6 +3,8 @@
     query i sees key j where j ≤ i
 
     Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3.
+
+In a causal model it is the model's own mask.
 """
 
 from typing import ClassVar

@@ -24,7 +24,7 @@ class Config:
 
     def equation(self) -> str:
         """Return when query i sees key j."""
-        return "always"
+        return "j is any key"
 
 
 from ablate.kernels.mask import Everything

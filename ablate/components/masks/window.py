@@ -2,7 +2,7 @@
 
     query i sees key j where i - W < j ≤ i        |i - j| < W if the model is not causal
 
-    Beltagy et al. 2020, arXiv:2004.05150, Sec. 3.1; in a causal model as in Jiang et al. 2023, arXiv:2310.06825, Sec. 2.
+    Beltagy et al. 2020, arXiv:2004.05150, Sec. 3.1; causal as in Jiang et al. 2023, arXiv:2310.06825, Sec. 2.
 
 Layers add up: after L of them a token depends on the L (W - 1) tokens before it.
 """

@@ -99,8 +99,8 @@ class Config:
             )
         if self.bias is not None and sizes.causal and getattr(self.mask.config, "leaks", False):
             raise InputError(
-                f"attention: in a causal model the bias {self.bias.config.spec.name} is that of earlier keys alone, but "
-                f"the mask {mask} shows later ones\n  = set bias: none, or another mask"
+                f"attention: in a causal model the bias {self.bias.config.spec.name} is that of earlier keys alone, "
+                f"but the mask {mask} shows later ones\n  = set bias: none, or another mask"
             )
 
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
@@ -225,6 +225,7 @@ class Attention(nn.Module):
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         fitting_heads(sizes)
+        config.check_mask(sizes)
         width, out = sizes.d_model, sizes.query_width
         self.d_head, self.shared_by = sizes.d_head, out // sizes.key_width
         self.pre_qk = config.pre_qk(width) if config.pre_qk else None
