@@ -13,6 +13,7 @@ from ablate.components.masks.window import WindowMask
 from ablate.kernels import Attend, attend, attend_lse, attention_entropy, choose
 from ablate.kernels.bias import masked, with_mask
 from ablate.kernels.choose import Needs, objection, order, reservation
+from ablate.kernels.flex import blocks
 from ablate.kernels.gate import BACKENDS, Gate, check, sites
 from ablate.kernels.mask import Everything, Mask, Past, named
 
@@ -237,6 +238,21 @@ def test_flex_takes_a_mask_that_varies_over_the_batch():
 
 
 @pytest.mark.fast
+def test_flex_skips_the_blocks_that_a_mask_hides_in_each_sequence():
+    q = torch.zeros(2, 1, 512, 8)
+    window = blocks(WindowMask(100), q, q, causal=True)
+    near = torch.eye(4) + torch.eye(4).roll(1, 0).tril(-1)  # of 4 blocks of 128: the query's own, and the one before
+    assert torch.equal(window.to_dense()[0, 0].float(), near)
+    assert window is blocks(WindowMask(100), q, q, causal=False)
+    of = torch.zeros(2, 512, dtype=torch.long)
+    of[1, 256:] = 1
+    halves = blocks(Documents(of), q, q, causal=True).to_dense()[:, 0].bool()
+    past = torch.ones(4, 4).tril().bool()
+    assert torch.equal(halves[0], past)
+    assert torch.equal(halves[1], past & (torch.arange(4)[:, None] // 2 == torch.arange(4) // 2))
+
+
+@pytest.mark.fast
 def test_causal_and_full_are_what_backends_know_by_name():
     (q, k, v), _ = Case(SHAPE, dtype=torch.float32).draw()
     assert named(Past(), causal=False) == (None, True)
@@ -306,6 +322,8 @@ def test_a_source_that_holds_the_mask_of_another_model_is_masked_all_the_same():
     core = Attend(causal=False, scale=0.3, biases=(said,), mask=Past())
     expected, _ = numpy_masked(q, k, v, seen_of("causal", 9, 9), scale=0.3, bias=distances(q, k, 0.3))
     close(core(q, k, v), expected, 1e-11)
+    zero, _ = numpy_masked(0 * q, k, v, seen_of("causal", 9, 9), scale=0.3, bias=distances(q, k, 0.3))
+    close(core.uniform(q, k, v), zero, 1e-11)
 
 
 @pytest.mark.fast
