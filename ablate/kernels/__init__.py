@@ -7,6 +7,7 @@
     eager.py              attention exactly as in its equation: the reference for all others
     sdpa.py               PyTorch's fused attention
     flex.py               FlexAttention, on CUDA
+    flex_masked.py        and under a mask, with padding, or with its log-sum-exp
     xformers.py           xformers' memory-efficient attention, on CUDA
     bias.py               what is added to the scores: biases, and the mask
     mask.py               which keys a query sees: a rule on places, and padding

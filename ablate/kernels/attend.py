@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from ablate.kernels.bias import BiasSource, holds_mask, kind_of, summed
 from ablate.kernels.choose import Needs, choose, objection
 from ablate.kernels.eager import LogitMap, attend_eager, attend_eager_lse
-from ablate.kernels.flex import attend_flex, attend_flex_lse
+from ablate.kernels.flex_masked import attend_flex_lse, attend_flex_masked
 from ablate.kernels.mask import Mask, Past, kind_of_mask, named
 from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
@@ -29,7 +29,7 @@ VERSION: Final = 1
 BACKENDS: dict[str, Callable[..., Tensor]] = {
     "xformers": attend_xformers,
     "sdpa": attend_sdpa,
-    "flex": attend_flex,
+    "flex": attend_flex_masked,
     "eager": attend_eager,
 }
 WITH_LSE: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {"flex": attend_flex_lse, "eager": attend_eager_lse}

@@ -13,7 +13,7 @@ from ablate.components.masks.window import WindowMask
 from ablate.kernels import Attend, attend, attend_lse, attention_entropy, choose
 from ablate.kernels.bias import masked, with_mask
 from ablate.kernels.choose import Needs, objection, order, reservation
-from ablate.kernels.flex import blocks
+from ablate.kernels.flex_masked import blocks
 from ablate.kernels.gate import BACKENDS, Gate, check, sites
 from ablate.kernels.mask import Everything, Mask, Past, named
 
