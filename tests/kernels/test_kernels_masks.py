@@ -13,7 +13,8 @@ from ablate.components.masks.window import WindowMask
 from ablate.kernels import Attend, attend, attend_lse, attention_entropy, choose
 from ablate.kernels.bias import masked, with_mask
 from ablate.kernels.choose import Needs, objection, order, reservation
-from ablate.kernels.flex_masked import blocks
+from ablate.kernels.flex import fused, score_mod
+from ablate.kernels.flex_masked import blocks, without_padding
 from ablate.kernels.gate import BACKENDS, Gate, check, sites
 from ablate.kernels.mask import Everything, Mask, Past, named
 
@@ -460,3 +461,50 @@ def test_a_window_beside_a_bias_of_heads_is_one_bias():
     with Held(4 * heads * n * n) as watch:
         core(q, k, v).sum().backward()
     assert (watch.most_large, watch.largest) == (1, 4 * heads * n * n)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["window", "prefix"])
+def test_flex_compiled_under_a_mask_with_padding(name):
+    drawn, bias = Case((2, 2, 300, 300, 16), bias="head", maps="softcap", dtype=torch.float32, seed=3).draw()
+    q, k, v = (x.detach() for x in drawn)
+    mask, padding = MASKS[name][0], padding_of(2, 300)
+    seen = mask.rows(0, 300, 300).numpy() & padding.numpy()[:, None, None]
+    expected, _ = numpy_masked(q, k, v, seen, scale=0.3, maps="softcap", bias=bias)
+    mod, seen_blocks = without_padding(score_mod(MAPS["softcap"], bias), padding), blocks(mask, q, k, causal=True)
+    with torch.no_grad():
+        close(fused()(q, k, v, score_mod=mod, block_mask=seen_blocks, scale=0.3), expected, 1e-5)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+class TestOnCUDA:
+    """The same, where FlexAttention has a backward pass."""
+
+    @pytest.mark.parametrize("kernel", ["flex", "sdpa"])
+    @pytest.mark.parametrize("padded", [False, True])
+    @pytest.mark.parametrize("bias", ["none", "head"])
+    @pytest.mark.parametrize("length", [130, 300])
+    @NAMES
+    def test_attention_and_its_gradients(self, name, length, bias, padded, kernel):
+        case = Case((2, 2, length, length, 32), bias=bias, dtype=torch.float32, seed=2)
+        qkv, added = case.draw("cuda")
+        padding = padding_of(2, length).cuda() if padded else None
+        options = {"causal": True, "scale": 0.3, "mask": MASKS[name][0], "padding": padding}
+        result = attend(*qkv, kernel=kernel, bias=added, **options)
+        wide = [x.detach().double().requires_grad_() for x in qkv]
+        exact = attend(*wide, kernel="eager", bias=None if added is None else added.double(), **options)
+        close(result, exact, 1e-4)
+        for actual, expected in zip(gradients(result, qkv), gradients(exact, wide), strict=True):
+            close(actual, expected, 1e-3)
+
+    @pytest.mark.parametrize("name", ["window", "prefix"])
+    def test_the_log_sum_exp_has_a_gradient(self, name):
+        qkv, _ = Case((2, 2, 300, 300, 32), dtype=torch.float32, seed=2).draw("cuda")
+        options = {"causal": True, "scale": 0.3, "mask": MASKS[name][0]}
+        _, lse = attend_lse(*qkv, kernel="flex", **options)
+        wide = [x.detach().double().requires_grad_() for x in qkv]
+        _, exact = attend_lse(*wide, kernel="eager", **options)
+        close(lse, exact, 1e-4)
+        for actual, expected in zip(gradients(lse, qkv[:2]), gradients(exact, wide[:2]), strict=True):
+            close(actual, expected, 1e-3)
