@@ -15,6 +15,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
     entropy/       what keeps attention logits small
     gates/         factors on what attention gives, decided by its input
     inits/         how a weight is filled
+    masks/         which keys a query sees
     matrices/      what multiplies the values: softmax attention, or what is made of it
     mixers/        attention and MLP
     norms/         normalisations over the last axis

@@ -32,6 +32,7 @@ The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes,
     position      d_head        (q, k) -> (q, k), each [B, H, T, K]
     bias          d_head        bias(q, k, scale) -> [1 or B, 1 or H, T, S], added to the scores
     matrix        d_head        (attend, q, k, v) -> [B, H, T, K]; may have a bias(q, k, scale) too
+    mask                        no module, no parameters; `mask`, a frozen rule of kernels/mask.py: who sees whom
     gate          d_out, heads  (x, y) -> y, each entry or each head of y [B, T, d_out] times a factor that x decides
     init                        fill(tensor, d_in, d_out, generator); no module, no parameters
 
@@ -41,7 +42,9 @@ f''), and its `kinks` and `bends` if it has any: the inputs at which f' jumps, a
 
 In its Config, a matrix that may omit attention declares whether it `attends`, one that needs C v (`attend.uniform`)
 that it is `centred`, and a bias that depends on queries and keys that it is `of_content`: by these attention counts its
-products and the gradients that are needed.
+products and the gradients that are needed. A matrix solved for the model's own mask declares that it is `of_own_mask`,
+and a mask that shows a query later keys in a causal model that it `leaks`: it can be shown, but not trained on next
+tokens.
 
 `cost` gives parameters and the FLOPs of one forward pass. Training takes three times as many FLOPs, minus those
 `spared`: one times a product for the gradient of a fixed factor, twice for a product on which no loss depends.
@@ -81,6 +84,7 @@ looked up or added, such as a bias for each head. Optimisers of matrices (Muon, 
     position                 equation(x)       of queries and keys
     bias                     equation()        the entry for query i and key j: "-m_h (i - j)"
     matrix                   equation(a)       "α I + β A - γ C", with `a` the softmax's symbol
+    mask                     equation()        when query i sees key j: "i - 64 < j ≤ i"
 
 `details()` gives the lines that define what the equation names, the function itself first: "RMSNorm(x) = x / √(…)". A
 gain called with a width gives its number or its letter, which is then defined below: `weighted(config.gain, term)` of

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from ablate.block.added import value_before
 from ablate.block.catalogue import Catalogue, Sequenced
 from ablate.block.expression import Block, Sequence, Value
 from ablate.block.printer import Defaults
@@ -166,7 +167,7 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
     if space is not None and not isinstance(space, Mapping):
         problems.add("space must be a mapping of defaults for spaces", space.span)
         space = None
-    parsed = _parsed_defaults(defaults, reader)
+    parsed = _with_added(_parsed_defaults(defaults, reader), catalogue)
     if template is None or not isinstance(name, Scalar):
         return None
     return Grammar(str(name.value), path, catalogue, defaults, parsed, template, blocks, presets, constraints, space)
@@ -276,3 +277,9 @@ def _parsed_defaults(defaults: Map[str, Map[str, Located]], reader: Reader) -> d
             except Invalid:
                 continue
     return parsed
+
+
+def _with_added(parsed: Map[str, Map[str, Value]], catalogue: Catalogue) -> dict[str, dict[str, Value]]:
+    """Add the fields that came later, at the values of before: they are left out wherever a block is printed."""
+    added = {spec.name: {field: value_before(spec, field) for field in spec.added} for spec in catalogue if spec.added}
+    return {name: {**added.get(name, {}), **parsed.get(name, {})} for name in {**parsed, **added}}

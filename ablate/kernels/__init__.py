@@ -7,8 +7,10 @@
     eager.py              attention exactly as in its equation: the reference for all others
     sdpa.py               PyTorch's fused attention
     flex.py               FlexAttention, on CUDA
+    flex_masked.py        and under a mask, with padding, or with its log-sum-exp
     xformers.py           xformers' memory-efficient attention, on CUDA
-    bias.py               what is added to the scores: biases and the causal mask
+    bias.py               what is added to the scores: biases, and the mask
+    mask.py               which keys a query sees: a rule on places, and padding
     scale.py              the scale of the scores in the form that fused backends need
     precision.py          the dtype in which attention is computed
     entropy.py            the entropy of attention, without the whole matrix
@@ -21,9 +23,22 @@
 Never here: knowledge of blocks, parameters, or a whole [B, H, T, T] where a backend does not need it.
 """
 
-from ablate.kernels.attend import Attend, attend
+from ablate.kernels.attend import Attend, attend, attend_lse
 from ablate.kernels.choose import BackendChoice, Needs, choose, order
 from ablate.kernels.entropy import attention_entropy
 from ablate.kernels.explain import asked_of, explain
+from ablate.kernels.mask import Mask
 
-__all__ = ["Attend", "BackendChoice", "Needs", "asked_of", "attend", "attention_entropy", "choose", "explain", "order"]
+__all__ = [
+    "Attend",
+    "BackendChoice",
+    "Mask",
+    "Needs",
+    "asked_of",
+    "attend",
+    "attend_lse",
+    "attention_entropy",
+    "choose",
+    "explain",
+    "order",
+]

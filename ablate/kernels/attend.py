@@ -10,16 +10,17 @@ from dataclasses import replace
 from typing import Any, Final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from ablate.kernels.bias import BiasSource, holds_mask, kind_of, summed
 from ablate.kernels.choose import Needs, choose, objection
-from ablate.kernels.eager import LogitMap, attend_eager
-from ablate.kernels.flex import attend_flex
+from ablate.kernels.eager import LogitMap, attend_eager, attend_eager_lse
+from ablate.kernels.flex_masked import attend_flex_lse, attend_flex_masked
+from ablate.kernels.mask import Mask, Past, kind_of_mask, named
 from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
-from ablate.kernels.uniform import mean_under_bias, running_mean
+from ablate.kernels.uniform import mean_under_bias, mean_under_mask, running_mean
 from ablate.kernels.xformers import attend_xformers, dispatch
 
 VERSION: Final = 1
@@ -28,9 +29,11 @@ VERSION: Final = 1
 BACKENDS: dict[str, Callable[..., Tensor]] = {
     "xformers": attend_xformers,
     "sdpa": attend_sdpa,
-    "flex": attend_flex,
+    "flex": attend_flex_masked,
     "eager": attend_eager,
 }
+WITH_LSE: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {"flex": attend_flex_lse, "eager": attend_eager_lse}
+"""Backends that can give the log-sum-exp of each query's scores too, with a gradient."""
 MASK_IN_BIAS = frozenset({"xformers", "sdpa"})
 """Backends that take either a mask or a bias, so that a bias must contain the mask."""
 
@@ -48,37 +51,76 @@ def attend(
     kernel: str | None = None,
     overwrite_bias: bool = False,
     holds_mask: bool = False,
+    mask: Mask | None = None,
+    padding: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """dropout(softmax(maps(scale · q kᵀ) + bias)) v, over past tokens only if causal.
+    """dropout(softmax(maps(scale · q kᵀ) + bias)) v, over past tokens only if causal, or over those that `mask` shows.
 
     `logits` map the scores, in this order, before bias and mask. `kernel` names the backend; if None, `choose` decides,
-    and for xformers also its dispatcher. `holds_mask`: the bias is already -inf where `causal` hides a key;
-    `overwrite_bias`: it may be set so in place.
+    and for xformers also its dispatcher. `holds_mask`: the bias is already -inf where mask or `causal` hides a key;
+    `overwrite_bias`: it may be set so in place. `padding` is True for keys that are tokens: the others are seen by no
+    query, and a query that sees no key gives 0.
     Raises ValueError for a kernel that does not exist or does not support the inputs.
     """
     device = q.device.type
-    needs = needs_of(q, k, v, causal=causal, logits=logits, bias=bias, dropout=dropout)
-    if kernel is not None and kernel not in BACKENDS:
-        raise ValueError(f"unknown kernel {kernel!r}: there are {', '.join(BACKENDS)}")
-    if kernel and (against := objection(kernel, needs, device)):
-        raise ValueError(f"kernel {kernel!r}: {against}")
-    name = kernel or choose(needs, device).name
+    mask, causal = named(mask, causal=causal)
+    hiding: dict[str, Any] = {"mask": mask, "padding": padding}
+    needs = needs_of(q, k, v, causal=causal, logits=logits, bias=bias, dropout=dropout, **hiding)
+    name = _backend(kernel, needs, device)
     if name == "xformers":
         dispatched = dispatch(q, k, v, causal=causal, scale=scale, bias=bias, dropout=dropout)
         if dispatched.refusal and kernel:
             raise ValueError(f"kernel {kernel!r}: {dispatched.refusal}")
         if dispatched.refusal:
             name = choose(needs, device, {"xformers": dispatched.refusal}).name
-    options: dict[str, Any] = {"causal": causal, "scale": scale, "bias": bias}
-    # Only backends that support maps or dropout get them: `choose` and `objection` have excluded the others.
-    if logits:
-        options["logits"] = logits
-    if dropout:
-        options = dict(options, dropout=dropout)
+    options = _options(causal=causal, scale=scale, bias=bias, logits=logits, dropout=dropout, **hiding)
     if name in MASK_IN_BIAS:
         options |= {"overwrite_bias": overwrite_bias, "holds_mask": holds_mask}
     with as_given(device):
         return BACKENDS[name](q, k, v, **options)
+
+
+def attend_lse(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H S K"],
+    v: Float[Tensor, "B H S K"],
+    *,
+    causal: bool,
+    scale: float,
+    logits: tuple[LogitMap, ...] = (),
+    bias: Float[Tensor, "#B #H T S"] | None = None,
+    dropout: float = 0.0,
+    kernel: str | None = None,
+    mask: Mask | None = None,
+    padding: Bool[Tensor, "B S"] | None = None,
+) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T"]]:
+    """Return what `attend` does, and log Σ_s exp(score_ts) over the keys that query t sees, both with a gradient.
+
+    The scores are those of the softmax: maps, bias and mask included. -∞ for a query that sees no key.
+    """
+    device = q.device.type
+    mask, causal = named(mask, causal=causal)
+    asked: dict[str, Any] = {"causal": causal, "logits": logits, "bias": bias, "dropout": dropout}
+    asked |= {"mask": mask, "padding": padding}
+    name = _backend(kernel, needs_of(q, k, v, **asked, lse=True), device)
+    with as_given(device):
+        return WITH_LSE[name](q, k, v, **_options(scale=scale, **asked))
+
+
+def _backend(kernel: str | None, needs: Needs, device: str) -> str:
+    """Return the name of the backend; ValueError for one that does not exist or cannot."""
+    if kernel is not None and kernel not in BACKENDS:
+        raise ValueError(f"unknown kernel {kernel!r}: there are {', '.join(BACKENDS)}")
+    if kernel and (against := objection(kernel, needs, device)):
+        raise ValueError(f"kernel {kernel!r}: {against}")
+    return kernel or choose(needs, device).name
+
+
+def _options(*, causal: bool, scale: float, bias: Tensor | None, **others: Any) -> dict[str, Any]:
+    """Return the options of a backend: only one that can gets the others, since `objection` excludes the rest."""
+    return {"causal": causal, "scale": scale, "bias": bias} | {
+        name: value for name, value in others.items() if isinstance(value, Tensor) or value
+    }
 
 
 def needs_of(
@@ -90,6 +132,9 @@ def needs_of(
     logits: tuple[LogitMap, ...],
     bias: Tensor | None,
     dropout: float,
+    mask: Mask | None = None,
+    padding: Tensor | None = None,
+    lse: bool = False,
 ) -> Needs:
     """Return what an attention with these inputs needs from a backend."""
     tracked = torch.is_grad_enabled()
@@ -103,13 +148,17 @@ def needs_of(
         gradient=bias_gradient or (tracked and (q.requires_grad or k.requires_grad or v.requires_grad)),
         bias_gradient=bias_gradient,
         d_head=q.shape[-1],
+        mask=kind_of_mask(mask),
+        padding=padding is not None,
+        lse=lse,
     )
 
 
 class Attend(nn.Module):
     """`attend` at an address, so that probes can hook queries, keys and values as they enter it. No parameters.
 
-    `biases` are sources of what is added to the scores; their parameters belong to the parts that they come from.
+    `biases` are sources of what is added to the scores; their parameters belong to the parts that they come from. A
+    `mask` says which keys a query sees, instead of `causal`, which then describes the model alone.
     `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `observer` is set,
     it receives q, k and v, and no attention is computed: each query gets the mean of the values that it sees.
     """
@@ -125,14 +174,17 @@ class Attend(nn.Module):
         logits: tuple[LogitMap, ...] = (),
         biases: tuple[BiasSource, ...] = (),
         dropout: float = 0.0,
+        mask: Mask | None = None,
     ):
         super().__init__()
         self.causal = causal
         self.scale = scale
         self.logits = logits
         self.biases = biases
-        self.holds_mask = holds_mask(biases)
+        # A bias that holds a mask holds that of a causal model.
+        self.holds_mask = holds_mask(biases) and (mask is None or (causal and isinstance(mask, Past)))
         self.dropout = dropout
+        self.mask = mask
 
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]
@@ -156,6 +208,7 @@ class Attend(nn.Module):
             kernel=self.kernel,
             overwrite_bias=True,
             holds_mask=self.holds_mask,
+            mask=self.mask,
         )
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "#B #H T S"] | None:
@@ -168,16 +221,25 @@ class Attend(nn.Module):
     ) -> Float[Tensor, "B H T K"]:
         """Return C V, attention at zero query-key product under the same mask and bias (arXiv:2311.01906, Eq. 7).
 
-        Without a bias it is a mean over the visible keys, with no [T, S]; with one, one product with softmax(bias).
+        Without a bias it is a mean over the visible keys, with no [T, S] unless there is a mask; with one, one product
+        with softmax(bias).
         """
+        if not self.biases and self.mask is not None:
+            with as_given(v.device.type):
+                return mean_under_mask(v, self.mask, n_queries=q.shape[-2])
         if not self.biases:
             return running_mean(v, n_queries=q.shape[-2], causal=self.causal)
         bias = self.bias(torch.zeros_like(q), k)
         assert bias is not None
         with as_given(v.device.type):
-            return mean_under_bias(v, bias, causal=self.causal, overwrite=True, holds_mask=self.holds_mask)
+            return mean_under_bias(
+                v, bias, causal=self.causal, overwrite=True, holds_mask=self.holds_mask, mask=self.mask
+            )
 
     def needs(self, q: Tensor, k: Tensor, v: Tensor) -> Needs:
         """Return what these inputs need from a backend in training."""
-        needs = needs_of(q, k, v, causal=self.causal, logits=self.logits, bias=self.bias(q, k), dropout=self.dropout)
+        mask, causal = named(self.mask, causal=self.causal)
+        needs = needs_of(
+            q, k, v, causal=causal, logits=self.logits, bias=self.bias(q, k), dropout=self.dropout, mask=mask
+        )
         return replace(needs, dtype=str(working_dtype(v)).removeprefix("torch."), gradient=True)

@@ -1,4 +1,4 @@
-"""What is added to the scores: the sum of several sources, the causal mask written into it, and its precision.
+"""What is added to the scores: the sum of several sources, the mask written into it, and its precision.
 
 Dimension key: B batch, H heads, T queries, S keys.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Literal, TypeAlias, TypeVar
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 BiasSource: TypeAlias = Callable[[Tensor, Tensor, float], Tensor]
@@ -57,14 +57,21 @@ def kind_of(bias: Float[Tensor, "#B #H T S"] | None) -> BiasKind:
 
 
 def masked(
-    bias: Float[Tensor, "#B #H T S"], *, overwrite: bool = False, done: bool = False
+    bias: Float[Tensor, "#B #H T S"],
+    *,
+    overwrite: bool = False,
+    done: bool = False,
+    seen: Bool[Tensor, "#B 1 T S"] | None = None,
 ) -> Float[Tensor, "#B #H T S"]:
     """Return the bias with -inf where a key lies after the query: unchanged if `done`, else in place if allowed.
 
-    A second [T, S] is made only where the first must be kept: it requires a gradient, or may not be overwritten.
+    A second [T, S] is made only where the first must be kept: it requires a gradient, or may not be overwritten. `seen`
+    hides other keys instead: those where it is False.
     """
     if done:
         return bias
+    if seen is not None:
+        return _masked_by(bias, seen, overwrite=overwrite)
     n_queries, n_keys = bias.shape[-2:]
     if bias.requires_grad:
         future = torch.ones(n_queries, n_keys, dtype=torch.bool, device=bias.device).triu(1)
@@ -75,6 +82,18 @@ def masked(
         block = result[..., first:last, first:last]
         block.masked_fill_(torch.ones(block.shape[-2:], dtype=torch.bool, device=bias.device).triu(1), -torch.inf)
         result[..., first:last, last:] = -torch.inf
+    return result
+
+
+def _masked_by(
+    bias: Float[Tensor, "#B #H T S"], seen: Bool[Tensor, "#B 1 T S"], *, overwrite: bool
+) -> Float[Tensor, "#B #H T S"]:
+    if bias.requires_grad or len(seen) > len(bias):  # the latter: one bias for all sequences, but not one mask
+        return bias.where(seen, -torch.inf)
+    result = bias if overwrite and is_own(bias) else bias.clone(memory_format=torch.contiguous_format)
+    for first in range(0, bias.shape[-2], ROWS):
+        rows = slice(first, first + ROWS)
+        result[..., rows, :].masked_fill_(~seen[..., rows, :], -torch.inf)
     return result
 
 

@@ -14,9 +14,13 @@ from types import MappingProxyType
 
 from ablate.kernels import flex
 from ablate.kernels.bias import BiasKind
+from ablate.kernels.mask import MaskKind
 
 PREFERRED = {"cuda": ("xformers", "sdpa", "flex", "eager"), "cpu": ("sdpa", "eager")}
 """Backends by device type, best first. On other devices, including meta, it is eager, which runs everywhere."""
+
+PREFERRED_MASKED = {**PREFERRED, "cuda": ("flex", "sdpa", "xformers", "eager")}
+"""The same under a mask other than the causal one: flex skips what it hides, where sdpa reads a [T, S]."""
 
 NONE_REFUSED: Mapping[str, str] = MappingProxyType({})
 
@@ -25,7 +29,8 @@ NONE_REFUSED: Mapping[str, str] = MappingProxyType({})
 class Needs:
     """What is required of a backend. `dtype` as `float32`, `bfloat16`, …; `d_head` None for a width that always fits.
 
-    `gradient`: a backward pass will follow; `bias_gradient`: it includes the bias.
+    `gradient`: a backward pass will follow; `bias_gradient`: it includes the bias. `mask` is what the mask varies over,
+    if there is one besides `causal`; `padding`: some keys of a sequence are hidden; `lse`: the log-sum-exps are needed.
     """
 
     causal: bool
@@ -36,6 +41,9 @@ class Needs:
     gradient: bool = True
     bias_gradient: bool = False
     d_head: int | None = None
+    mask: MaskKind = "none"
+    padding: bool = False
+    lse: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +66,7 @@ def choose(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REF
     >>> choose(Needs(causal=True, dtype="float32", logit_maps=True), "cpu").reason
     'sdpa takes no map on the logits; eager holds all scores'
     """
-    names = PREFERRED.get(device_type, ("eager",))
+    names = preferred(needs, device_type)
     cannot = {name: refused.get(name) or objection(name, needs, device_type) for name in names}
     best = order(needs, device_type, refused)[0]
     dear = {name: reservation(name, needs, device_type) for name in names}
@@ -74,9 +82,14 @@ def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFU
     >>> order(Needs(causal=True, dtype="bfloat16"), "cuda", {"xformers": "xformers is not installed"})[0]
     'sdpa'
     """
-    names = PREFERRED.get(device_type, ("eager",))
+    names = preferred(needs, device_type)
     able = [name for name in names if not (refused.get(name) or objection(name, needs, device_type))]
     return tuple(sorted(able, key=lambda name: bool(reservation(name, needs, device_type))))
+
+
+def preferred(needs: Needs, device_type: str) -> tuple[str, ...]:
+    """Return the backends for such needs on the device, best first, whether or not they can."""
+    return (PREFERRED if needs.mask == "none" else PREFERRED_MASKED).get(device_type, ("eager",))
 
 
 def objection(name: str, needs: Needs, device_type: str) -> str:
@@ -85,7 +98,9 @@ def objection(name: str, needs: Needs, device_type: str) -> str:
         return _objection_to_xformers(needs, device_type)
     if name == "flex":
         return _objection_to_flex(needs, device_type)
-    return "sdpa takes no map on the logits" if name == "sdpa" and needs.logit_maps else ""
+    if name == "sdpa" and needs.logit_maps:
+        return "sdpa takes no map on the logits"
+    return "sdpa gives no log-sum-exp with a gradient" if name == "sdpa" and needs.lse else ""
 
 
 def reservation(name: str, needs: Needs, device_type: str) -> str:
@@ -96,6 +111,8 @@ def reservation(name: str, needs: Needs, device_type: str) -> str:
         return "" if device_type == "cuda" else f"flex holds all scores on {device_type}"
     if needs.bias_gradient and (needs.bias != "batch" or device_type == "cpu"):
         return f"{name} computes the gradient of a bias for every batch and head"
+    if name == "sdpa" and needs.bias == "head" and (needs.padding or needs.mask == "batch"):
+        return "sdpa holds a bias of every head with what is hidden in every sequence"
     if name == "sdpa" and device_type == "cpu" and needs.dropout:
         return "sdpa holds all scores for dropout on cpu"
     if name == "sdpa" and device_type == "cuda" and needs.dtype == "float64":
@@ -106,6 +123,12 @@ def reservation(name: str, needs: Needs, device_type: str) -> str:
 def _objection_to_xformers(needs: Needs, device_type: str) -> str:
     if needs.logit_maps:
         return "xformers takes no map on the logits"
+    if needs.mask != "none":
+        return "xformers is given no mask but the causal one"
+    if needs.padding:
+        return "xformers is given no padding"
+    if needs.lse:
+        return "xformers gives no log-sum-exp with a gradient"
     if device_type != "cuda":
         return f"xformers has no operators on {device_type}"
     # The rest is decided by its dispatcher, on the training machine.

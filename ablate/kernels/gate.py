@@ -1,8 +1,8 @@
 """The gate before training: a backend is used only if it computes attention correctly on the device that will train.
 
 Each is compared with eager in float64, forward and backward, on random numbers: one row of a batch, the attention's own
-heads (as many as fit `ROOM`), width of a head, length, dtype, maps and bias, with the mask inside the bias if training
-has it there. A row x of the output, or of a gradient, passes if
+heads (as many as fit `ROOM`), width of a head, length, dtype, maps, mask and bias, with the mask inside the bias if
+training has it there. A row x of the output, or of a gradient, passes if
 
     |x - x*| <= c · ((u + a) · (|x*| + r) + (a + d) · n)        a = u₃₂ · √(K + S) · s
 
@@ -75,7 +75,8 @@ class AttentionSite:
         named = tuple(_name(function) for function in (*self.core.logits, *self.core.biases))
         shape = (self.heads, self.queries, self.keys)
         deterministic = torch.are_deterministic_algorithms_enabled()
-        return (self.needs, shape, str(self.device), self.core.scale, named, self.core.holds_mask, deterministic)
+        mask = self.core.mask if self.needs.mask == "shared" else self.needs.mask
+        return (self.needs, shape, str(self.device), self.core.scale, named, self.core.holds_mask, deterministic, mask)
 
 
 @dataclass
@@ -220,7 +221,7 @@ def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
     """Describe where the backend's numbers are off; empty if nowhere."""
     core, needs = site.core, site.needs
     options: dict[str, Any] = {"causal": needs.causal, "scale": core.scale, "logits": core.logits}
-    options |= {"bias": case.bias, "kernel": kernel}
+    options |= {"bias": case.bias, "kernel": kernel, "mask": core.mask}
     result = attend(case.q, case.k, case.v, **options, holds_mask=core.holds_mask)
     gradients = _gradients(result, case) if needs.gradient else {}
     exact = _reference(site, case, gradients)
@@ -258,8 +259,10 @@ def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[T
         for name in gradients:
             parts[name].requires_grad_()
         options: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "logits": site.core.logits}
+        mask = site.core.mask
+        seen = None if mask is None else mask.rows(rows.start, rows.stop, site.keys, site.device)
         weights = torch.softmax(
-            scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, **options), dim=-1
+            scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, seen=seen, **options), dim=-1
         )
         result = weights @ parts["v"]
         exact.append(result.detach())

@@ -20,8 +20,16 @@ def kept(make: Callable[[*Ts], Tensor]) -> Callable[[*Ts], Tensor]:
 
     Its arguments must be hashable and include all that the numbers depend on, such as device and dtype.
     """
+    return _keeping(make, TABLES)
 
-    @functools.lru_cache(maxsize=TABLES)
+
+def keeping(tables: int) -> Callable[[Callable[[*Ts], Tensor]], Callable[[*Ts], Tensor]]:
+    """Cache as `kept` does, but this many constants."""
+    return lambda make: _keeping(make, tables)
+
+
+def _keeping(make: Callable[[*Ts], Tensor], tables: int) -> Callable[[*Ts], Tensor]:
+    @functools.lru_cache(maxsize=tables)
     def once(*args: *Ts) -> Tensor:
         # A tensor made in inference mode could never be saved for a backward pass.
         with torch.inference_mode(False):

@@ -1,6 +1,7 @@
 """Attention at zero query-key product: the softmax of the bias and the mask alone.
 
     y = C v        C = softmax(bias), over past tokens only if causal; without a bias C_ts = 1/t for s <= t
+                   under a mask over those that query t sees; without a bias C_ts = 1/n_t, n_t their number
 
     He & Hofmann 2023, arXiv:2311.01906, Eq. 7.
 
@@ -17,6 +18,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from ablate.kernels.bias import is_own, masked
+from ablate.kernels.mask import Mask, seen_pairs
 
 
 def running_mean(v: Float[Tensor, "B H S K"], *, n_queries: int, causal: bool) -> Float[Tensor, "B H T K"]:
@@ -32,6 +34,16 @@ def running_mean(v: Float[Tensor, "B H S K"], *, n_queries: int, causal: bool) -
     return (sums / seen.to(wide.dtype)[:, None]).to(v.dtype)
 
 
+def mean_under_mask(v: Float[Tensor, "B H S K"], mask: Mask, *, n_queries: int) -> Float[Tensor, "B H T K"]:
+    """Return the mean of the values that each query sees, in float32 at least: one product, with a [T, S]."""
+    wide = torch.promote_types(v.dtype, torch.float32)
+    pairs = seen_pairs(mask, None, causal=False, n_queries=n_queries, n_keys=v.shape[-2], device=v.device)
+    assert pairs is not None
+    weights = pairs.keys.to(wide)
+    weights /= weights.sum(-1, keepdim=True)
+    return torch.einsum("bhts,bhsk->bhtk", weights, v.to(wide)).to(v.dtype)
+
+
 def mean_under_bias(
     v: Float[Tensor, "B H S K"],
     bias: Float[Tensor, "#B #H T S"],
@@ -39,13 +51,16 @@ def mean_under_bias(
     causal: bool,
     overwrite: bool = False,
     holds_mask: bool = False,
+    mask: Mask | None = None,
 ) -> Float[Tensor, "B H T K"]:
     """Return softmax(bias) v, in float32 at least: one product, with a matrix no larger than the bias.
 
-    With `overwrite` the weights are written over the bias, where that is possible.
+    With `overwrite` the weights are written over the bias, where that is possible. A `mask` replaces `causal`.
     """
     wide = torch.promote_types(v.dtype, torch.float32)
-    scores = masked(bias.to(wide), overwrite=overwrite, done=holds_mask or not causal)
+    pairs = seen_pairs(mask, None, causal=causal, n_queries=bias.shape[-2], n_keys=bias.shape[-1], device=v.device)
+    done = holds_mask or (mask is None and not causal)
+    scores = masked(bias.to(wide), overwrite=overwrite, done=done, seen=None if pairs is None else pairs.keys)
     mine = (overwrite or scores is not bias) and is_own(scores)
     weights = softmax_(scores) if mine else torch.softmax(scores, dim=-1)
     # Unlike matmul, einsum does not copy weights that batch and heads share.

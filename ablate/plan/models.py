@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
 from ablate.block.cost import Cost
-from ablate.block.expression import Block
+from ablate.block.expression import Block, walk
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal_form import normalise
+from ablate.errors import InputError
 from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting
@@ -113,7 +115,8 @@ class Models:
         return digest([model, changed.recipe.model_dump(mode="json"), changed.data.model_dump(mode="json")], 64)
 
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
-        """Compute parameters and FLOPs; InputError where a component cannot be built at these sizes."""
+        """Compute parameters and FLOPs; InputError where a component cannot be built or trained at these sizes."""
+        check_hides_the_future(block, self.space.grammar.catalogue)
         return cost(self.architecture(block, setting), self.space.grammar.catalogue)
 
     def variant(
@@ -187,6 +190,16 @@ class Models:
                     id=trial_id_of(trial, models[variant.id], training),
                     conditions=conditions_of(trial, training),
                 )
+
+
+def check_hides_the_future(block: Block, catalogue: Catalogue) -> None:
+    """Raise InputError for a block that shows a query later tokens: it has nothing to learn from predicting them."""
+    leaking = (node.name for node in walk(block) if getattr(catalogue[node.name].config, "leaks", False))
+    if (name := next(leaking, None)) is not None:
+        raise InputError(
+            f"{name} shows later tokens, but training predicts each next token: the model would see what it predicts\n"
+            "  = replace it, as by mask: causal; such blocks can be shown and counted: ablate show BLOCK --space FILE"
+        )
 
 
 def _expected(vocab_size: int) -> float:

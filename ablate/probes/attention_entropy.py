@@ -42,6 +42,6 @@ def mean_entropy(
         raise TypeError(f"attention entropy is read from an Attend, not a {type(core).__name__}")
     q, k = q.double(), k.double()
     entropy_BHT = attention_entropy(
-        q, k, causal=core.causal, scale=core.scale, logits=core.logits, bias=core.bias(q, k)
+        q, k, causal=core.causal, scale=core.scale, logits=core.logits, bias=core.bias(q, k), mask=core.mask
     )
     return {"attention_entropy": entropy_BHT.mean()}

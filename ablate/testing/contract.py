@@ -32,6 +32,7 @@ HOSTS = {
     "position": "[attention: {{position: {0}}}]",
     "bias": "[attention: {{bias: {0}}}]",
     "matrix": "[attention: {{matrix: {0}}}]",
+    "mask": "[attention: {{mask: {0}}}]",
     "gate": "[attention: {{gate: {0}}}]",
     "init": "[mlp: {{up: {{dense: {{init: {0}}}}}}}]",
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,6 +26,7 @@ from ablate.block.fingerprint import canonical, fingerprint
 from ablate.block.printer import print_block
 from ablate.block.read import Reader
 from ablate.components.registry import declarations
+from ablate.grammar.grammar import load_grammar
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 
@@ -129,3 +131,15 @@ def test_a_spec_lists_only_its_own_fields() -> None:
 def test_nodes_without_such_fields_stay_as_they_are(catalogue: Catalogue) -> None:
     norm = Node("layer_norm", (("eps", 1.0), ("scale", True), ("bias", True)))
     assert without_added(Sequence((norm,)), catalogue) == Sequence((norm,))
+
+
+def test_a_grammar_that_does_not_name_such_a_field_leaves_it_out_where_it_prints() -> None:
+    known = declarations()
+    path = Path(__file__).parents[1] / "errors" / "grammars" / "small.yaml"
+    assert "mask" not in path.read_text(encoding="utf-8")
+    grammar = load_grammar(path, known)
+    _, attention = grammar.blocks["pre_ln"].block.parts[0]["branch"]
+    assert attention["mask"] is None
+    assert print_block(Sequence((attention,)), known, grammar.defaults) == "[attention]"
+    with_mask = attention.replace({"mask": Node("window", (("size", 4.0),))})
+    assert print_block(Sequence((with_mask,)), known, grammar.defaults) == "[attention: {mask: {window: 4}}]"

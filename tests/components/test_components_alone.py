@@ -27,6 +27,10 @@ SAID = {
     "store/trial_status.py": {"identity"},
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
     "space/ways.py": {"dropout"},  # a key of other programs
+    "kernels/attend.py": {"causal", "dropout"},  # options of kernels
+    "kernels/entropy.py": {"causal"},
+    "kernels/gate.py": {"causal"},
+    "plan/build.py": {"causal"},  # a key of `model:`
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
     "report/screens/machine.py": {"attention"},  # a heading
     "store/pending_rows.py": {"attention"},  # a column, and the version in it: which backend computes attention

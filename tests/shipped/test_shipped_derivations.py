@@ -63,7 +63,24 @@ def test_every_component_is_reached_by_a_rule_or_a_named_block():
     assert {spec.name for spec in CATALOGUE} - reached <= OF_THE_USER
 
 
-OF_THE_USER = {"normal", "dropout", "dks_leaky_relu", "rescaled", "relu_squared", "elu", "selu", "sigmoid_gate"} | {
-    *("from", "recall", "blend", "lookup", "depth_average", "depth_attention"),
+OF_THE_USER = {
+    "blend",
+    "causal",
+    "depth_attention",
+    "depth_average",
+    "dks_leaky_relu",
+    "dropout",
+    "elu",
+    "from",
+    "full",
+    "lookup",
+    "normal",
+    "prefix",
+    "recall",
+    "relu_squared",
+    "rescaled",
+    "selu",
+    "sigmoid_gate",
+    "window",
 }
 """Components that no shipped block has: a space's `init`, or a user's own choice in `block:` and `blocks:`."""

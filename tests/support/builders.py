@@ -47,6 +47,8 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("u_spa", "skip"): 0,
     ("u_spa", "initial"): 0,
     ("u_spa", "power"): 1.0,
+    ("window", "size"): 4.0,
+    ("prefix", "length"): 9.0,
     ("t5", "buckets"): 8.0,
     ("t5", "max_distance"): 10.0,
     ("residual", "skip"): 1,

@@ -49,6 +49,8 @@ def hosts(component: Node, spec: ComponentSpec) -> Iterator[Block]:
                 yield sequence(node("attention", position=component))
             case "bias":
                 yield sequence(node("attention", bias=component))
+            case "mask":
+                yield sequence(node("attention", mask=component))
             case "matrix":
                 yield sequence(node("attention", matrix=component))
             case "gate":

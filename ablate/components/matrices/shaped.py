@@ -1,7 +1,8 @@
 """Shaped attention: attention minus its value at initialisation, plus a skip around the values.
 
     y = (α I + β A - γ C) v        A the softmax of the scores, C the same at zero query-key product
-    C_ij = 1/i for j <= i          causal and without a bias; with one, C is the softmax of the bias alone
+    C_ij = 1/i for j <= i          causal and without a bias; with one, C is the softmax of the bias alone; under a mask
+                                   both are over the keys that it shows
 
     Noci et al. 2023, arXiv:2306.17759; as in arXiv:2311.01906, Eq. 5, with gains for each head that start at 1.
 

@@ -16,7 +16,7 @@ Dimension key: T time.
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 from ablate.block.config_values import PartMaker
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
@@ -33,6 +33,8 @@ class Config:
     p. `mlp` is the activation of the MLP after each attention, whose kernel A then inverts; none: ignored, as in the
     paper. Its inputs must have mean square 1, and it must have no skip.
     """
+
+    of_own_mask: ClassVar[bool] = True
 
     correlation: float = number(at_least=0.0, below=1.0)
     skip: float = arithmetic(at_least=0.0, below=1.0)

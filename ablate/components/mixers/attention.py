@@ -3,7 +3,7 @@
     q, k = query(pre_qk(x)), key(pre_qk(x))        v = value(pre_v(x))        split into H heads
     q, k = entropy(q, k), then position(q, k)      (QK-Norm before rotary positions: a rotation keeps its bound)
     s    = logits(scale * q kᵀ) + bias             (softcap and clamp, in the order listed)
-    A    = dropout(softmax(s))                     over the keys seen: all, or the past where causal
+    A    = dropout(softmax(s))                     over the keys seen: all, the past where causal, or as the mask says
     y    = concat_heads(matrix(A) v)               the matrix is A itself, or made of it: α I + β A - γ C
     out  = projection(gate(x, output_norm(y)))
 
@@ -46,7 +46,7 @@ from ablate.errors import InputError
     "attention",
     slots=("part",),
     source="Vaswani et al. 2017, arXiv:1706.03762",
-    added={"heads": None, "kv_heads": None, "head_width": None, "gate": None, "output_norm": None},
+    added={"heads": None, "kv_heads": None, "head_width": None, "gate": None, "output_norm": None, "mask": None},
     version=1,
 )
 class Config:
@@ -54,7 +54,7 @@ class Config:
 
     `dropout` is the share of the softmax's weights that is dropped in training. `heads`, `kv_heads` and `head_width`
     are the model's where they are none, with as many keys as queries. `gate` and `output_norm` act on all heads'
-    outputs together.
+    outputs together. `mask` replaces the model's own.
     """
 
     query: Maker = part("weight")
@@ -74,16 +74,34 @@ class Config:
     head_width: int | None = own_size("head_width")
     gate: Maker | None = part("gate", optional=True)
     output_norm: Maker | None = part("norm", optional=True)
+    mask: PartMaker | None = part("mask", optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of four weights, norms and two products of pairs; InputError for heads that do not fit."""
         fitting_heads(sizes)
+        self.check_mask(sizes)
         width, out = sizes.d_model, sizes.query_width
         carried = [self.value(width, sizes.key_width), self.projection(out, width), self.matrix(sizes.d_head)]
         carried += [norm(width) for norm in (self.pre_qk, self.pre_v) if norm]
         carried += [self.output_norm(out)] if self.output_norm else []
         carried += [self.gate(out, sizes.n_heads)] if self.gate else []
         return sum([*carried, *self.costs_of_matching(sizes)], self.cost_of_pairs(sizes))
+
+    def check_mask(self, sizes: Sizes) -> None:
+        """Raise InputError for a mask that contradicts what the matrix or the bias is made for."""
+        if self.mask is None:
+            return
+        mask, matrix = self.mask.config.spec.name, self.matrix.config.spec.name
+        if getattr(self.matrix.config, "of_own_mask", False):
+            raise InputError(
+                f"attention: the matrix {matrix} is solved for the model's own mask, so that {mask} would change it\n"
+                "  = set mask: none, or another matrix"
+            )
+        if self.bias is not None and sizes.causal and getattr(self.mask.config, "leaks", False):
+            raise InputError(
+                f"attention: in a causal model the bias {self.bias.config.spec.name} is that of earlier keys alone, "
+                f"but the mask {mask} shows later ones\n  = set bias: none, or another mask"
+            )
 
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
         """Yield the costs of queries, keys and what acts on both: always computed, without a gradient if unused.
@@ -104,9 +122,9 @@ class Config:
     def cost_of_pairs(self, sizes: Sizes) -> Cost:
         """Return the cost of the bias, q kᵀ, and its softmax times v; for C v, the bias again, and its softmax times v.
 
-        C needs no gradient if all its numbers are fixed.
+        C needs no gradient if all its numbers are fixed. With neither a bias nor a mask it is a running mean.
         """
-        attends, centred = self.attends, self.centred and self.bias is not None
+        attends, centred = self.attends, self.centred and not (self.bias is None and self.mask is None)
         bias = self.bias(sizes.d_head) if self.bias else Cost()
         product = 2 * sizes.seq_len**2 * sizes.query_width
         flops = (attends + centred) * bias.flops + (2 * attends + centred) * product
@@ -142,13 +160,14 @@ class Config:
         on_scores = [regulation for regulation in regulations if regulation.config.spec.stage >= ON_LOGITS]
         query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
         added = " + B" if self.bias else ""
+        hiding = f"0 where {self.mask()}, else -∞" if self.mask else "-∞ where query i may not see key j, else 0"
         pairs = f"Q = {query},  K = {key}"
         lines = [
             *([f"{pairs},  V = {value}"] if len(pairs + value) < ONE_LINE else [pairs, f"V = {value}"]),
             *(f"Q ← {change('Q')},  K ← {change('K')}" for change in on_pairs),
             f"S = {scaled(self.scale)}",
             *(f"S ← {change('S')}" for change in on_scores),
-            f"A = softmax(S{added} + M),  M_ij = -∞ where query i may not see key j, else 0",
+            f"A = softmax(S{added} + M),  M_ij = {hiding}",
             *([f"B_ij = {self.bias()}"] if self.bias else []),
             *([f"A ← Dropout(A),  p = {self.dropout:g}"] if self.dropout else []),
         ]
@@ -206,6 +225,7 @@ class Attention(nn.Module):
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         fitting_heads(sizes)
+        config.check_mask(sizes)
         width, out = sizes.d_model, sizes.query_width
         self.d_head, self.shared_by = sizes.d_head, out // sizes.key_width
         self.pre_qk = config.pre_qk(width) if config.pre_qk else None
@@ -226,6 +246,7 @@ class Attention(nn.Module):
             logits=tuple(m.on_logits for m in self.entropy.values() if isinstance(m, RegulatesLogits)),
             biases=tuple(m.bias for m in (self.bias, self.matrix) if isinstance(m, GivesBias)),
             dropout=config.dropout,
+            mask=config.mask().mask if config.mask else None,
         )
         self.output_norm = config.output_norm(out) if config.output_norm else None
         self.gate = config.gate(out, sizes.n_heads) if config.gate else None

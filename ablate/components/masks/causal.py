@@ -1,0 +1,38 @@
+"""Causal: a query sees its own key and those before it, also in a model whose attention sees everything.
+
+    query i sees key j where j ≤ i
+
+    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3.
+
+In a causal model it is the model's own mask.
+"""
+
+from typing import ClassVar
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("causal", slots=("mask",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
+class Config:
+    """Nothing to choose."""
+
+    leaks: ClassVar[bool] = False
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Return the zero cost: nothing to train, no products."""
+        return Cost()
+
+    def equation(self) -> str:
+        """Return when query i sees key j."""
+        return "j ≤ i"
+
+
+from ablate.kernels.mask import Past
+
+
+@implements(Config)
+class Causal:
+    """The mask of every place."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.mask = Past()

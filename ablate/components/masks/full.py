@@ -1,0 +1,38 @@
+"""Full: a query sees every key, those after it too, also in a causal model.
+
+    query i sees every key j
+
+    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3: attention in the encoder.
+
+In training on next tokens the model would see what it predicts.
+"""
+
+from typing import ClassVar
+
+from ablate.components.declare import Cost, Sizes, component, implements
+
+
+@component("full", slots=("mask",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
+class Config:
+    """Nothing to choose."""
+
+    leaks: ClassVar[bool] = True
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Return the zero cost: nothing to train, no products."""
+        return Cost()
+
+    def equation(self) -> str:
+        """Return when query i sees key j."""
+        return "j is any key"
+
+
+from ablate.kernels.mask import Everything
+
+
+@implements(Config)
+class Full:
+    """The mask of every place."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.mask = Everything()
