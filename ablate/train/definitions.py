@@ -5,6 +5,7 @@ from __future__ import annotations
 from ablate.block.catalogue import Catalogue
 from ablate.probes.registry import definitions as probe_definitions
 from ablate.space.metrics import Definition
+from ablate.train.added import ADDED, AFTER
 
 TRAINING = (
     Definition(
@@ -28,6 +29,18 @@ TRAINING = (
         "rate of the step's update, before single parts' multiples; at `embedding` the embeddings' own, if any, and at "
         "`adamw` that of what Muon leaves to AdamW, where it has one",
         "see ablate/train/schedule.py",
+    ),
+    Definition(
+        ADDED,
+        "a loss that a part adds to the cross-entropy, already weighted, of the step's batch before its update, at the "
+        "address of the part and the name of the loss; what is minimised is the sum of train_loss and all of these",
+        "see ablate/train/added.py and the part's own file",
+    ),
+    Definition(
+        AFTER,
+        "a number that a part gives once the step's update is made, of that step, at the address of the part and the "
+        "name of the number",
+        "see ablate/train/added.py and the part's own file",
     ),
 )
 
