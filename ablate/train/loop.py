@@ -29,9 +29,9 @@ from ablate.probes.reading import Probe, Reading
 from ablate.probes.registry import select
 from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.watch import watching
-from ablate.train.added import ADDED, acting, after_step
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
+from ablate.train.contributions import ADDED_LOSS, acting, after_step, recorded
 from ablate.train.data_parallel import dropout_seed
 from ablate.train.divergence import Diverged, check_finite
 from ablate.train.evaluation import evaluate
@@ -184,15 +184,12 @@ class _Loop:
             loss = passes.backward(parts)
         norm = gradient_norm(model)
         numbers = {"train_loss": loss, "gradient_norm": norm.item()}
-        added = {f"{ADDED} {place}": value for place, value in passes.added.items()}
+        added = {f"{ADDED_LOSS} {place}": value for place, value in passes.added.items()}
         check_finite(model, parts, recipe.dtype, ranks, **numbers, **added)
         clip_gradients(model, recipe.clip, norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
-        readings += [
-            Reading(ADDED, place, torch.tensor(value, dtype=torch.float64)) for place, value in passes.added.items()
-        ]
-        readings += after_step(self.acting, ranks)
+        readings += [*recorded(passes.added), *after_step(self.acting, ranks)]
         self.progress.step = step + 1
         return numbers, rates, readings
 

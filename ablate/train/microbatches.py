@@ -8,8 +8,8 @@ forward pass itself changes (the vectors of power iterations) is reset before ea
 all parts see the same model, whose state has moved once after the step. Dropout draws for one part after the other, so
 its masks differ from those of a whole batch.
 
-Losses that parts of the model add (`added.py`) are weighted alike, so one that is linear in the tokens is that of the
-whole batch; any other is the mean of those of its parts.
+Losses that parts of the model add (`contributions.py`) are weighted alike, so one that is linear in the tokens is that
+of the whole batch; any other is the mean of those of its parts.
 
 Readings of probes from parameters and gradients are those of the whole batch. Readings from streams and attention, in
 the batches of an evaluation, are made for each part and averaged by sequences. That is exact for means over tokens or
@@ -38,7 +38,7 @@ from torch import Tensor, nn
 
 from ablate.components.declare import OffersLosses
 from ablate.probes.reading import Reading
-from ablate.train.added import collected, offering
+from ablate.train.contributions import collected, offering
 from ablate.train.data_parallel import ALONE, Ranks
 from ablate.train.loss import cross_entropy, device_of, forward
 

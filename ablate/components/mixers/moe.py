@@ -175,16 +175,15 @@ class MoE(nn.Module):
         # Copied and then permuted, rather than gathered: the gradient of a permutation needs no sum in any order.
         rows = tokens[:, None].expand(-1, self.active, -1).flatten(0, 1)
         order = chosen.flatten().argsort(stable=True)
-        y = torch.cat(
-            [expert(share) for expert, share in zip(self.experts, self._shares(rows[order], chosen), strict=True)]
-        )
-        return y[order.argsort()].unflatten(0, (-1, self.active))
+        shares = self._shares(rows[order], chosen)
+        y = torch.cat([expert(share) for expert, share in zip(self.experts, shares, strict=True)])
+        return y[order.argsort()].view(*chosen.shape, -1)
 
     def _shares(self, rows: Float[Tensor, "NK D"], chosen: Int[Tensor, "N K"]) -> tuple[Tensor, ...]:
         """Split rows that are sorted by expert into those of each."""
         if rows.is_meta:
             return rows.tensor_split(len(self.experts))
-        return rows.split(self._counts(chosen).tolist())
+        return torch.split(rows, self._counts(chosen).tolist())
 
     def _counts(self, chosen: Int[Tensor, "N K"]) -> Int[Tensor, "E"]:
         return chosen.flatten().bincount(minlength=len(self.experts))

@@ -1,4 +1,4 @@
-"""What parts of a model add to its training: losses beside the cross-entropy, and what they do after an update.
+"""What parts of a model contribute to its training: losses beside the cross-entropy, and what they do after an update.
 
     L = cross-entropy + Σ added        the sum is what is minimised; `train_loss` and `eval_loss` are the cross-entropy
 
@@ -9,7 +9,7 @@ trains as if this file did not exist.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from ablate.components.declare import ActsAfterStep, OffersLosses
 from ablate.probes.reading import Reading
 from ablate.train.data_parallel import Ranks
 
-ADDED, AFTER = "added_loss", "after_step"
+ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
 """The metrics of the rows."""
 
 
@@ -42,11 +42,17 @@ def collected(parts: Sequence[tuple[str, OffersLosses]]) -> Iterator[tuple[str, 
             yield placed(address, name), loss
 
 
+def recorded(added: Mapping[str, float]) -> Iterator[Reading]:
+    """Yield the losses of a step, by place, as they are recorded."""
+    for place, value in added.items():
+        yield Reading(ADDED_LOSS, place, torch.tensor(value, dtype=torch.float64))
+
+
 @torch.no_grad()
 def after_step(parts: Sequence[tuple[str, ActsAfterStep]], ranks: Ranks) -> list[Reading]:
     """Let every part act, and return what they give to be recorded."""
     return [
-        Reading(AFTER, placed(address, name), torch.as_tensor(number))
+        Reading(AFTER_STEP, placed(address, name), torch.as_tensor(number))
         for address, part in parts
         for name, number in part.after_step(ranks.total).items()
     ]
