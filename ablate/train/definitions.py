@@ -32,9 +32,10 @@ TRAINING = (
     ),
     Definition(
         ADDED_LOSS,
-        "a loss that a part adds to the cross-entropy, already weighted, of the step's batch before its update, at the "
-        "address of the part and the name of the loss; what is minimised is the sum of train_loss and all of these",
-        "see ablate/train/contributions.py and the part's own file",
+        "a loss that a part, or the recipe at `head`, adds to the cross-entropy, already weighted, of the step's batch "
+        "before its update, at the address of the part and the name of the loss; what is minimised is the sum of "
+        "train_loss and all of these",
+        "see ablate/train/contributions.py, ablate/train/loss.py and the part's own file",
     ),
     Definition(
         AFTER_STEP,

@@ -142,7 +142,7 @@ class _Loop:
         recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
         of_step = tuple(probe for probe in self.probes if probe.of_parameters)
         of_text = tuple(probe for probe in self.probes if not probe.of_parameters)
-        passes = Passes(self.model, recipe.dtype, self.cut)
+        passes = Passes(self.model, recipe.dtype, self.cut, recipe.loss)
         clock, first = Clock(), progress.step
         self.model.train()
         for step in range(first, recipe.steps):

@@ -38,9 +38,10 @@ from torch import Tensor, nn
 
 from ablate.components.declare import OffersLosses
 from ablate.probes.reading import Reading
+from ablate.space.documents import Loss
 from ablate.train.contributions import collected, offering
 from ablate.train.data_parallel import ALONE, Ranks
-from ablate.train.loss import cross_entropy, device_of, forward
+from ablate.train.loss import added_by_recipe, cross_entropy, device_of, forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +75,22 @@ def most_parts(batch: int, ranks: int = 1) -> int:
     return -(-batch // ranks)
 
 
+CROSS_ENTROPY = Loss()
+"""The loss without additions."""
+
+
 @dataclass
 class Passes:
     """The forward and backward passes of a step, over its parts.
 
-    `added` are the losses of the last step that parts of the model added to the cross-entropy, by place.
+    `added` are the losses of the last step that the recipe's `loss` and parts of the model added to the cross-entropy,
+    by place.
     """
 
     model: nn.Module
     dtype: str
     cut: BatchShares
+    loss: Loss = CROSS_ENTROPY
     added: dict[str, float] = field(init=False, default_factory=dict)
     _moving: list[Tensor] = field(init=False)
     _offering: tuple[tuple[str, OffersLosses], ...] = field(init=False)
@@ -100,9 +107,9 @@ class Passes:
         for place, part in enumerate(parts):
             if place > 0:
                 self._stand_again(before)
-            loss = cross_entropy(forward(self.model, part.tokens, self.dtype), part.targets)
+            loss, terms = self._forward(part)
             total += loss.detach().double() * part.weight
-            for name, other in collected(self._offering):
+            for name, other in terms:
                 loss = loss + other
                 added[name] = added.get(name, 0) + other.detach().double() * part.weight
             (loss * part.weight).backward()  # type: ignore[no-untyped-call]
@@ -113,6 +120,12 @@ class Passes:
         whole, *others = ranks.total(torch.stack([total, *added.values()])).tolist()
         self.added = dict(zip(added, others, strict=True))
         return float(whole)
+
+    def _forward(self, part: Microbatch) -> tuple[Tensor, list[tuple[str, Tensor]]]:
+        """Return the cross-entropy of a part, and what is added to it; no logits outlive this but in the graph."""
+        logits = forward(self.model, part.tokens, self.dtype)
+        loss = cross_entropy(logits, part.targets)
+        return loss, [*added_by_recipe(logits, loss, self.loss), *collected(self._offering)]
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:
         """Record every buffer that may change: the buffer, its version counter, and a copy of its values."""
