@@ -23,6 +23,19 @@ def added(default: Any) -> Any:
     return dataclasses.field(default=default, metadata={ADDED: True})
 
 
+def told(value: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that its identity has: all but added ones at their default."""
+    fields = dataclasses.fields(value)
+    return tuple(f.name for f in fields if ADDED not in f.metadata or getattr(value, f.name) != f.default)
+
+
+def untold(document: Any) -> set[str]:
+    """Return the added fields of a pydantic model, `Field(json_schema_extra={"added": …})`, at their default."""
+    fields = type(document).model_fields.items()
+    added = (name for name, info in fields if ADDED in (info.json_schema_extra or {}))
+    return {name for name in added if getattr(document, name) == type(document).model_fields[name].get_default()}
+
+
 def value_before(spec: ComponentSpec, field: str) -> Value:
     """Return the value of an added field at which the component is what it was before; KeyError for another field."""
     plain = spec.added[field]

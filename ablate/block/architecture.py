@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from ablate.block.added import added
 from ablate.block.arithmetic import Expression
 from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Gain, Node, Sequence, walk
@@ -25,7 +26,7 @@ class Architecture:
     """n_layers copies of `block` between an embedding and a head.
 
         x_0 = entry_norm(dropout(scale·E[tokens] + positions));  x_l = block_l(x_{l-1})
-        logits = logit_scale·final_norm(x_L)·Uᵀ
+        logits = logit_scale·final_norm(x_L)·Uᵀ;  with a softcap c, c·tanh(logits/c)
 
     `embedding_std` and `position_std` are standard deviations of normal initialisations; `embedding_scale` multiplies
     the embedding's output only (a tied head uses E unscaled), `embedding_dropout` is the share of x_0 that is dropped
@@ -48,6 +49,7 @@ class Architecture:
     entry_norm: Node | None
     final_norm: Node | None
     init: Node
+    logit_softcap: float | None = added(None)
 
     def number(self, field: str) -> float:
         """Return the value of one of its `ARITHMETIC` fields at its sizes; InputError if it has none above 0."""

@@ -8,7 +8,7 @@ import json
 from fractions import Fraction
 from typing import Any
 
-from ablate.block.added import ADDED, without_added
+from ablate.block.added import told, untold, without_added
 from ablate.block.arithmetic import Expression
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source
@@ -51,15 +51,7 @@ def canonical(value: Any) -> Any:
         case dict():
             return {str(key): canonical(child) for key, child in value.items()}
     if dataclasses.is_dataclass(value):
-        told = (f for f in dataclasses.fields(value) if ADDED not in f.metadata or getattr(value, f.name) != f.default)
-        return {f.name: canonical(getattr(value, f.name)) for f in told}
+        return {name: canonical(getattr(value, name)) for name in told(value)}
     if hasattr(value, "model_dump"):
-        return canonical(value.model_dump(mode="python", exclude=_untold(value)))
+        return canonical(value.model_dump(mode="python", exclude=untold(value)))
     raise TypeError(f"{type(value).__name__} has no canonical form")
-
-
-def _untold(model: Any) -> set[str]:
-    """Return the added fields of a pydantic model (`json_schema_extra={"added": True}`) that are at their default."""
-    fields = type(model).model_fields.items()
-    added = (name for name, info in fields if ADDED in (info.json_schema_extra or {}))
-    return {name for name in added if getattr(model, name) == type(model).model_fields[name].get_default()}

@@ -1,10 +1,11 @@
 """Decoder: blocks between an embedding and a head that predicts the next token.
 
     x_0 = entry_norm(dropout(positions(embedding(tokens))))        x_l = layers.l(x_{l-1})
-    logits = head(logit_scale * final_norm(x_L))
+    logits = head(logit_scale * final_norm(x_L))                   with a softcap c, c tanh(logits / c)
 
 `logit_scale` is 1/width in µP (Yang et al. 2022, arXiv:2203.03466) and 1/sqrt(0.3 width) in the released code of
-DeepScaleLM (Kedia et al. 2024, arXiv:2403.09635).
+DeepScaleLM (Kedia et al. 2024, arXiv:2403.09635). The softcap, 30 in Gemma 2 (Gemma Team 2024, arXiv:2408.00118,
+Sec. 2), is computed in float32 at least.
 
 `causal` of the sizes determines, for every block, whether attention sees only the past or everything.
 
@@ -13,6 +14,7 @@ Dimension key: B batch, T time, D width of the model, V size of the vocabulary.
 
 from __future__ import annotations
 
+import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
@@ -49,7 +51,7 @@ class Decoder(nn.Module):
         }
         self.layers = nn.ModuleDict({str(n): block for n, block in blocks.items()})
         self.final_norm = around.part(final, ("final_norm",))(sizes.d_model) if final else None
-        self.logit_scale = numbers["logit_scale"]
+        self.logit_scale, self.logit_softcap = numbers["logit_scale"], architecture.logit_softcap
         self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size)
         read.attach(self, blocks)
 
@@ -63,6 +65,9 @@ class Decoder(nn.Module):
         if self.logit_scale != 1:
             x = self.logit_scale * x
         logits: Tensor = self.head(x, self.embedding.weight) if isinstance(self.head, TiedHead) else self.head(x)
+        if self.logit_softcap is not None:
+            wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            logits = self.logit_softcap * torch.tanh(wide / self.logit_softcap)
         return logits
 
 

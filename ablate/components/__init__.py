@@ -4,6 +4,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
 
     declare.py     how a component declares itself
     protocols.py   what components, the compiler and the trainer expect of one another
+    kept.py        what a module keeps of a forward pass for a loss of its own
     registry.py    the catalogue: shipped components, those of other distributions, and a user's plugins
     solved.py      what activations solved from a whole network share
     elementwise.py         what activations without parameters declare alike

@@ -70,6 +70,12 @@ Masks of dropout, and other draws during training, come from the trial's own str
 
 A module whose parameters start from data is `Profiled`: it sees one forward pass over the trial's first batch.
 
+**Losses.** A module that adds to the loss that is minimised `OffersLosses`: `losses()` gives them by name, already
+weighted, each a mean over the tokens of the forward pass that just ran. It keeps what they need in a `Kept`, only while
+`self.training and torch.is_grad_enabled()`, and hands it out once. One whose state changes with each update (rather
+than with each pass) `ActsAfterStep`: `after_step(total)` changes its buffers, and gives numbers to be recorded. Both
+become rows, at the address of the part and the name.
+
 **Rates.** A module whose parameters have another learning rate has `rates`: their names mapped to multiples of the
 rate.
 
@@ -119,9 +125,12 @@ from ablate.block.catalogue import (
 from ablate.block.config_values import GainMaker, Maker
 from ablate.block.cost import Cost
 from ablate.block.sizes import Sizes
+from ablate.components.kept import Kept
 from ablate.components.protocols import (
+    ActsAfterStep,
     Draw,
     GivesBias,
+    OffersLosses,
     Profiled,
     RegulatesLogits,
     RegulatesQueriesKeys,
@@ -132,13 +141,16 @@ from ablate.extension.kinds import COMPONENT
 from ablate.source.problems import suggest
 
 __all__ = [
+    "ActsAfterStep",
     "Cost",
     "DeclarationError",
     "DeclarationFault",
     "Draw",
     "GainMaker",
     "GivesBias",
+    "Kept",
     "Maker",
+    "OffersLosses",
     "Profiled",
     "RegulatesLogits",
     "RegulatesQueriesKeys",

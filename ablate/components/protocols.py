@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -36,6 +36,38 @@ class Profiled(Protocol):
 
     def calibrate(self, earlier: Sequence[Any]) -> None:
         """Set the parameters, given the measurements of the earlier modules of this class, in order of the pass."""
+
+
+@runtime_checkable
+class OffersLosses(Protocol):
+    """A module that adds to the loss that is minimised: a balance of experts, a penalty of what it computed.
+
+    It keeps what it needs of a forward pass in a plain attribute (`Kept`), only while it trains and gradients are
+    tracked, and hands it out once. Evaluations and probes ask for no losses.
+    """
+
+    def losses(self) -> Mapping[str, Any]:
+        """Return the losses of the forward pass that just ran, by name: scalars, multiplied by their weights.
+
+        The same names after every pass, and nothing if there was none since the last call. A loss is a mean over the
+        tokens of the pass, since it is weighted by the share of sequences, as the cross-entropy is: of a batch in
+        microbatches or among ranks it is then the loss of the whole batch. A loss that is not linear in the tokens (a
+        product of two means) is the mean of those of the parts instead, which is another number.
+        """
+
+
+@runtime_checkable
+class ActsAfterStep(Protocol):
+    """A module that changes state of its own after every update of the optimiser."""
+
+    def after_step(self, total: Callable[[Any], Any]) -> Mapping[str, Any]:
+        """Change its state, without gradients, and return numbers to be recorded, by name: floats or scalar tensors.
+
+        It is called once a step on every rank, after the passes of all microbatches. What the ranks counted apart is
+        summed by `total`, which takes a tensor and returns its sum over all of them, the same bits on each; every rank
+        calls it equally often, in the same order. From such sums, parameters and constants follow the same changes on
+        all ranks. What must outlive the step is a buffer or a parameter, changed in place, so that a checkpoint has it.
+        """
 
 
 @runtime_checkable

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ablate.block.added import without_added
+from ablate.block.added import told, without_added
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.fingerprint import canonical, digest
@@ -72,7 +72,7 @@ def training_of(trial: Trial) -> str:
 
 
 def _around(architecture: Architecture) -> dict[str, Any]:
-    around = {f: getattr(architecture, f) for f in Architecture.__dataclass_fields__ if f != "block"}
+    around = {f: getattr(architecture, f) for f in told(architecture) if f != "block"}
     return around | architecture.numbers()
 
 

@@ -7,6 +7,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from ablate.block.added import untold
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.cost import Cost
@@ -112,7 +113,8 @@ class Models:
         changed = self.at(setting.changes)
         if (changed.recipe, changed.data) == (self.space.recipe, self.space.data):
             return model
-        return digest([model, changed.recipe.model_dump(mode="json"), changed.data.model_dump(mode="json")], 64)
+        recipe = changed.recipe.model_dump(mode="json", exclude=untold(changed.recipe))
+        return digest([model, recipe, changed.data.model_dump(mode="json")], 64)
 
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
         """Compute parameters and FLOPs; InputError where a component cannot be built or trained at these sizes."""

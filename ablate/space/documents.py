@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticKnownError
 
+from ablate.block.added import ADDED
 from ablate.block.arithmetic import Expression, parse
 from ablate.space.choice import Choice, CorpusChoice
 
@@ -88,8 +89,20 @@ class Schedule(Document):
     from_zero: bool
 
 
+class Loss(Document):
+    """What is minimised beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and
+    `z` weighs the mean square of the logits' log normaliser.
+    """
+
+    label_smoothing: Decay = 0.0
+    z: NotNegative = 0.0
+
+
 class Recipe(Document):
-    """How a model is trained. `clip` bounds the global gradient norm (null: no clipping)."""
+    """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
+
+    `loss` came later: a recipe that minimises the cross-entropy alone is the same with and without it.
+    """
 
     steps: Count
     batch: Count
@@ -97,6 +110,7 @@ class Recipe(Document):
     optimizer: Annotated[Choice, Field(description="one optimiser, such as {adamw: {lr: 1e-3}}")]
     schedule: Schedule
     dtype: Literal["float32", "float64", "bfloat16"]
+    loss: Loss = Field(default=Loss(), json_schema_extra={ADDED: True})
 
 
 class Bpe(Document):
@@ -166,10 +180,15 @@ class Embedding(Document):
     dropout: Decay
 
 
+def _cap(value: object) -> object:
+    """Read `none` as no cap."""
+    return None if value == "none" else value
+
+
 class Model(Document):
     """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
 
-    `logit_scale` multiplies the logits.
+    `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not).
     """
 
     kind: Literal["decoder"]
@@ -182,6 +201,7 @@ class Model(Document):
     embedding: Embedding
     head: Literal["tied", "untied"]
     logit_scale: Arithmetic
+    logit_softcap: Annotated[Positive | None, BeforeValidator(_cap)] = None
 
 
 class Judged(Document):

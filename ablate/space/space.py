@@ -154,6 +154,7 @@ class Space:
             position_std=learned.std if learned else None,
             position_rows=(learned.rows or model.context) if learned else None,
             logit_scale=model.logit_scale,
+            logit_softcap=model.logit_softcap,
             tied=model.head == "tied",
             entry_norm=self.around.entry_norm,
             final_norm=self.around.final_norm,

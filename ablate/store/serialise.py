@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ablate.block.added import untold
 from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
 from ablate.plan.identity import SCHEME
@@ -58,9 +59,10 @@ def trial_document(trial: Trial) -> dict[str, Any]:
             "entry_norm": _node(architecture.entry_norm),
             "final_norm": _node(architecture.final_norm),
             "init": _node(architecture.init),
+            **_given(logit_softcap=architecture.logit_softcap),
         },
         "data": trial.data.model_dump(mode="json"),
-        "recipe": trial.recipe.model_dump(mode="json"),
+        "recipe": trial.recipe.model_dump(mode="json", exclude=untold(trial.recipe)),
         "measure": trial.measure.model_dump(mode="json"),
     }
 

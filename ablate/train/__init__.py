@@ -5,6 +5,7 @@
     loop.py         one trial, from a built model to its outcome
     events.py       what training yields
     loss.py         mean token cross-entropy, and the precision it is computed in
+    contributions.py       losses that parts of a model add, and what they do after an update
     optimizer.py    the parameters with their kinds, rates and decays, and the rate of each step
     optimizers/     the optimisers, one per file
     schedule.py     the learning rate as a share of its peak: warm-up, hold, and then a schedule

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ablate.block.catalogue import Catalogue
 from ablate.probes.registry import definitions as probe_definitions
 from ablate.space.metrics import Definition
+from ablate.train.contributions import ADDED_LOSS, AFTER_STEP
 
 TRAINING = (
     Definition(
@@ -28,6 +29,19 @@ TRAINING = (
         "rate of the step's update, before single parts' multiples; at `embedding` the embeddings' own, if any, and at "
         "`adamw` that of what Muon leaves to AdamW, where it has one",
         "see ablate/train/schedule.py",
+    ),
+    Definition(
+        ADDED_LOSS,
+        "a loss that a part, or the recipe at `head`, adds to the cross-entropy, already weighted, of the step's batch "
+        "before its update, at the address of the part and the name of the loss; what is minimised is the sum of "
+        "train_loss and all of these",
+        "see ablate/train/contributions.py, ablate/train/loss.py and the part's own file",
+    ),
+    Definition(
+        AFTER_STEP,
+        "a number that a part gives once the step's update is made, of that step, at the address of the part and the "
+        "name of the number",
+        "see ablate/train/contributions.py and the part's own file",
     ),
 )
 

@@ -20,6 +20,7 @@ from torch import Tensor, nn, optim
 
 from ablate.block.catalogue import Catalogue
 from ablate.compiler.random_streams import TrainingStreams
+from ablate.components.declare import ActsAfterStep
 from ablate.components.registry import declarations
 from ablate.data.batches import Windows
 from ablate.errors import RefusedError
@@ -30,6 +31,7 @@ from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.watch import watching
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
+from ablate.train.contributions import ADDED_LOSS, acting, after_step, recorded
 from ablate.train.data_parallel import dropout_seed
 from ablate.train.divergence import Diverged, check_finite
 from ablate.train.evaluation import evaluate
@@ -103,7 +105,7 @@ def train(
     schedule, probes = rate_schedule(trial.recipe, known), select(trial.measure.probes, known)
     progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else TrialProgress()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
-    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes)
+    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes, acting(model))
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
         return
@@ -127,6 +129,7 @@ class _Loop:
     streams: TrainingStreams
     cut: BatchShares
     probes: tuple[Probe, ...]
+    acting: tuple[tuple[str, ActsAfterStep], ...]
 
     def run(
         self,
@@ -139,7 +142,7 @@ class _Loop:
         recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
         of_step = tuple(probe for probe in self.probes if probe.of_parameters)
         of_text = tuple(probe for probe in self.probes if not probe.of_parameters)
-        passes = Passes(self.model, recipe.dtype, self.cut)
+        passes = Passes(self.model, recipe.dtype, self.cut, recipe.loss)
         clock, first = Clock(), progress.step
         self.model.train()
         for step in range(first, recipe.steps):
@@ -172,7 +175,7 @@ class _Loop:
     def _step(
         self, step: int, tokens_BT: Tensor, targets_BT: Tensor, passes: Passes, probes: tuple[Probe, ...]
     ) -> tuple[dict[str, float], dict[str, float], list[Reading]]:
-        """Make one update; return loss and gradient norm before it, its rates, and the readings of the probes."""
+        """Make one update; return loss and gradient norm before it, its rates, and what probes and parts read."""
         model, recipe, ranks = self.model, self.trial.recipe, self.cut.ranks
         parts = self.cut.of(tokens_BT, targets_BT, device_of(model))
         ranks.draw_apart(self.trial.seed, step)
@@ -181,10 +184,12 @@ class _Loop:
             loss = passes.backward(parts)
         norm = gradient_norm(model)
         numbers = {"train_loss": loss, "gradient_norm": norm.item()}
-        check_finite(model, parts, recipe.dtype, ranks, **numbers)
+        added = {f"{ADDED_LOSS} {place}": value for place, value in passes.added.items()}
+        check_finite(model, parts, recipe.dtype, ranks, **numbers, **added)
         clip_gradients(model, recipe.clip, norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        readings += [*recorded(passes.added), *after_step(self.acting, ranks)]
         self.progress.step = step + 1
         return numbers, rates, readings
 

@@ -1,18 +1,30 @@
-"""The loss, mean token cross-entropy in nats, and the precision it is computed in.
+"""The loss, mean token cross-entropy in nats, what a recipe adds to it, and the precision it is computed in.
 
     L = - mean_bt log softmax(logits_bt)[target_bt]
+
+    minimised: L + label_smoothing * (U - L) + z * mean_bt Z_bt²        and what parts add (`contributions.py`)
+
+    U = - mean_btv log softmax(logits_bt)[v]        Z_bt = log Σ_v exp(logits_btv)
+
+so that with label smoothing ε the target has a probability of 1 - ε + ε/V, and every other token ε/V. Both terms are
+linear in the tokens, and recorded apart; `train_loss` and `eval_loss` are L.
+
+    Szegedy et al. 2016, arXiv:1512.00567, Sec. 7; z: Chowdhery et al. 2022, arXiv:2204.02311, Sec. 5, with z = 1e-4
 
 Dimension key: B batch, T time, V vocabulary.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+
+from ablate.space.documents import Loss
 
 
 def forward(model: nn.Module, tokens_BT: Int[Tensor, "B T"], dtype: str) -> Float[Tensor, "B T V"]:
@@ -28,6 +40,19 @@ def cross_entropy(
     """Compute the token cross-entropy in nats, in float32 at least."""
     logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
     return functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction=reduction)
+
+
+def added_by_recipe(logits_BTV: Float[Tensor, "B T V"], loss: Tensor, terms: Loss) -> Iterator[tuple[str, Tensor]]:
+    """Yield what a recipe adds to the cross-entropy `loss`, by place; nothing if its weights are 0."""
+    if not (terms.label_smoothing or terms.z):
+        return
+    logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
+    normaliser_BT = logits_BTV.logsumexp(-1)
+    if terms.label_smoothing:
+        uniform = (normaliser_BT - logits_BTV.mean(-1)).mean()
+        yield "head.label_smoothing", terms.label_smoothing * (uniform - loss)
+    if terms.z:
+        yield "head.z", terms.z * normaliser_BT.square().mean()
 
 
 def parameter_type(dtype: str) -> torch.dtype:

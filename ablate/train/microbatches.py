@@ -8,6 +8,9 @@ forward pass itself changes (the vectors of power iterations) is reset before ea
 all parts see the same model, whose state has moved once after the step. Dropout draws for one part after the other, so
 its masks differ from those of a whole batch.
 
+Losses that parts of the model add (`contributions.py`) are weighted alike, so one that is linear in the tokens is that
+of the whole batch; any other is the mean of those of its parts.
+
 Readings of probes from parameters and gradients are those of the whole batch. Readings from streams and attention, in
 the batches of an evaluation, are made for each part and averaged by sequences. That is exact for means over tokens or
 over sequences (`max_median_ratio`, `attention_entropy`, as released too; `token_cosine`), and approximate for the rest,
@@ -33,9 +36,12 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from ablate.components.declare import OffersLosses
 from ablate.probes.reading import Reading
+from ablate.space.documents import Loss
+from ablate.train.contributions import collected, offering
 from ablate.train.data_parallel import ALONE, Ranks
-from ablate.train.loss import cross_entropy, device_of, forward
+from ablate.train.loss import added_by_recipe, cross_entropy, device_of, forward
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,31 +75,57 @@ def most_parts(batch: int, ranks: int = 1) -> int:
     return -(-batch // ranks)
 
 
+CROSS_ENTROPY = Loss()
+"""The loss without additions."""
+
+
 @dataclass
 class Passes:
-    """The forward and backward passes of a step, over its parts."""
+    """The forward and backward passes of a step, over its parts.
+
+    `added` are the losses of the last step that the recipe's `loss` and parts of the model added to the cross-entropy,
+    by place.
+    """
 
     model: nn.Module
     dtype: str
     cut: BatchShares
+    loss: Loss = CROSS_ENTROPY
+    added: dict[str, float] = field(init=False, default_factory=dict)
     _moving: list[Tensor] = field(init=False)
+    _offering: tuple[tuple[str, OffersLosses], ...] = field(init=False)
 
     def __post_init__(self) -> None:
         self._moving = list(self.model.buffers())
+        self._offering = offering(self.model)
 
     def backward(self, parts: Sequence[Microbatch]) -> float:
-        """Return the loss of the whole batch, and leave its gradient in the parameters."""
+        """Return the cross-entropy of the whole batch; leave the gradient of it and of `added` in the parameters."""
         total = torch.zeros((), dtype=torch.float64, device=device_of(self.model))
+        self.added, added = {}, dict[str, Tensor]()
         before = self._stand() if len(parts) > 1 else []
         for place, part in enumerate(parts):
             if place > 0:
                 self._stand_again(before)
-            loss = cross_entropy(forward(self.model, part.tokens, self.dtype), part.targets)
-            (loss * part.weight).backward()  # type: ignore[no-untyped-call]
+            loss, terms = self._forward(part)
             total += loss.detach().double() * part.weight
+            for name, other in terms:
+                loss = loss + other
+                added[name] = added.get(name, 0) + other.detach().double() * part.weight
+            (loss * part.weight).backward()  # type: ignore[no-untyped-call]
         ranks = self.cut.ranks
         ranks.add_gradients(p.grad for p in self.model.parameters() if p.grad is not None)
-        return float(ranks.total(total).item())
+        if not added:
+            return float(ranks.total(total).item())
+        whole, *others = ranks.total(torch.stack([total, *added.values()])).tolist()
+        self.added = dict(zip(added, others, strict=True))
+        return float(whole)
+
+    def _forward(self, part: Microbatch) -> tuple[Tensor, list[tuple[str, Tensor]]]:
+        """Return the cross-entropy of a part, and what is added to it; no logits outlive this but in the graph."""
+        logits = forward(self.model, part.tokens, self.dtype)
+        loss = cross_entropy(logits, part.targets)
+        return loss, [*added_by_recipe(logits, loss, self.loss), *collected(self._offering)]
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:
         """Record every buffer that may change: the buffer, its version counter, and a copy of its values."""

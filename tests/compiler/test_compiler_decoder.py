@@ -201,3 +201,21 @@ def test_layers_count_from_one():
 def test_what_does_not_exist_is_refused(around, message):
     with pytest.raises(InputError, match=message):
         decoder(**around)
+
+
+@pytest.mark.fast
+def test_a_softcap_bounds_the_logits_after_their_scale():
+    plain, model = (decoder(embedding_scale=50.0, logit_scale=3, logit_softcap=cap) for cap in (None, 1.5))
+    w = arrays(model)
+    logits = 3 * 50 * w["embedding.weight"][tokens()] @ w["head.weight"].T
+    close(plain(tokens()), logits)
+    close(model(tokens()), 1.5 * np.tanh(logits / 1.5))
+    assert np.abs(logits).max() > 2  # it does bound some
+    assert cost(architecture(IDENTITY, logit_softcap=1.5), CATALOGUE) == cost(architecture(IDENTITY), CATALOGUE)
+
+
+@pytest.mark.fast
+def test_a_softcap_is_computed_in_float32_under_autocast():
+    model = compile_model(architecture(IDENTITY, init=default_init(), logit_softcap=1.5), CATALOGUE)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model(tokens()).dtype == torch.float32

@@ -132,6 +132,27 @@ def test_it_is_the_trial_of_one_process(world, dtype, how):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("how", [{"ranks": 2}, {"ranks": 3, "parts": 2}])
+def test_experts_are_balanced_by_the_load_of_all_ranks(world, how):
+    """The bias is the same to the bit; losses of the router that are linear in the tokens are those of one process."""
+    experts = "moe: {experts: 4, active: 2, balance: 0, bias_rate: 0.01}"
+    block = f"blocks={{experts: [residual: [layer_norm, attention], residual: [layer_norm, {experts}]]}}"
+    settings = ("recipe.dtype=float64", block, "design={compare: [pre_ln, experts]}")
+    alone = world("experts", *settings)
+    shared = replace(world("experts-" + "-".join(how), *settings), **how)
+    expected, actual = carried_out(alone), carried_out(shared)
+    assert actual[-1].kind == expected[-1].kind == "finished"
+    of_parts = [
+        {k: v for k, v in rows(each).items() if k[0] in ("added_loss", "after_step")} for each in (actual, expected)
+    ]
+    assert of_parts[0] and of_parts[0] == pytest.approx(of_parts[1], rel=1e-9)
+    ours, theirs = parameters(shared, actual), parameters(alone, expected)
+    biases = [name for name in theirs if name.endswith("mlp.bias")]
+    assert len(biases) == 2 and all(theirs[name].any() for name in biases)
+    assert all((ours[name] == theirs[name]).all() for name in biases)
+
+
+@pytest.mark.full
 def test_without_the_sum_over_ranks_it_is_another(world, tmp_path, monkeypatch):  # the test above can fail
     alone = world("alone", "recipe.dtype=float64")
     monkeypatch.setattr(Ranks, "add_gradients", lambda self, gradients: None)

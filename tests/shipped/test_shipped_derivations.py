@@ -74,6 +74,7 @@ OF_THE_USER = {
     "from",
     "full",
     "lookup",
+    "moe",
     "normal",
     "prefix",
     "recall",

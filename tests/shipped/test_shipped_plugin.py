@@ -104,6 +104,34 @@ def test_the_example_of_plain_layers_holds_the_contract_and_takes_attentions_pla
     assert [variant.name for variant in checked.variants] == ["pre_ln", "pool"] and not checked.notes
 
 
+def test_the_example_of_losses_holds_the_contract_and_is_recorded(tmp_path: Path) -> None:
+    plugin = tmp_path / "quiet.py"
+    plugin.write_text(code("python")[3], encoding="utf-8")
+
+    class Quiet(ComponentContract):
+        plugins = (plugin,)
+        component = "quiet: {weight: 0.5, target: 0.5, rate: 0.1}"
+        grammar = GRAMMAR
+
+    Quiet().check_all()
+    written = write_world(tmp_path, steps=5, seeds=1)
+    text = written.read_text(encoding="utf-8").replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, quiet]}")
+    loud = "quiet: {weight: 0.5, target: 0, rate: 0.1}"
+    block = f"blocks: {{quiet: [residual: [layer_norm, attention], {loud}, residual: [layer_norm, mlp]]}}\n"
+    written.write_text(f"{text}{block}", encoding="utf-8")
+    space = ablate.load_space(written, plugins=[plugin])
+    results = tmp_path / "results"
+    how = {"executor": "inline", "plugins": [plugin], "console": Console(quiet=True), "mirror": False}
+    assert not ablate.run(space, results=results, **how).failed
+    statement = "SELECT metric, address, step, value FROM metrics WHERE metric IN ('added_loss', 'after_step')"
+    found = ablate.query(f"{statement} ORDER BY ALL", results=results)
+    rows = {(row.metric, row.address, row.step): row.value for row in found.itertuples()}
+    named = {address.rpartition(".")[2] for _, address, _ in rows}
+    assert named == {"size", "weight"}
+    weights = [value for (metric, address, _), value in rows.items() if metric == "after_step" and ".1." in address]
+    assert weights == pytest.approx([0.5 * 1.1 ** (step + 1) for step in (0, 4)], rel=1e-6)
+
+
 PACKAGE = {
     "bringer/__init__.py": "raise RuntimeError('nobody may import me')\n",
     "bringer/dyt.py": None,
