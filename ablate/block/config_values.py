@@ -12,7 +12,6 @@ from fractions import Fraction
 from math import floor
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from ablate.block.address import Path
 from ablate.block.arithmetic import ArithmeticProblem, Expression, number_text
 from ablate.block.catalogue import (
     Arithmetic,
@@ -27,7 +26,7 @@ from ablate.block.catalogue import (
     Sequenced,
     Width,
 )
-from ablate.block.expression import Gain, Node, Sequence, Size
+from ablate.block.expression import Gain, Node, Path, Sequence, Size
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 
@@ -154,6 +153,9 @@ def field_values(
     `surroundings` are those inside the node, `path` is its place in the block. Raises InputError if arithmetic or a
     width has no value, or if a number is out of its bounds.
     """
+
+    if spec.chooses is not None:
+        raise InputError(f"{spec.name} is used outside the layers\n  = give a single component there")
 
     def filled(field: str, kind: FieldType) -> Any:
         return _filled(node[field], kind, f"{node.name}.{field}", surroundings, makers, (*path, field))

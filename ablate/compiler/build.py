@@ -9,11 +9,12 @@ from typing import Any
 
 from torch import nn
 
-from ablate.block.address import Path, name_parts, sublayers
+from ablate.block.address import name_parts, sublayers
 from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
 from ablate.block.expression import Block as Expression
-from ablate.block.expression import Node, Sequence
+from ablate.block.expression import Node, Path, Sequence
+from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
 from ablate.compiler.block import Block, Chain
@@ -109,8 +110,10 @@ def _implementation(spec: ComponentSpec) -> Any:
 
 def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress) -> Block:
     """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits."""
+    seen = sizes.at(layer)
+    block = at_layer(block, catalogue, seen.scope(layer))
     names = dict(name_parts(block, catalogue))
-    builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names)
+    builder = Builder(catalogue, Surroundings(seen), model.at("layers", layer), names)
     chain = builder.sequence(block, ())()
     named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
     begins = {mixer: part for mixer, part in sublayers(block, catalogue) if mixer in named and part in named}

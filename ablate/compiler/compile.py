@@ -13,6 +13,7 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Node
+from ablate.block.pattern_check import check_patterns
 from ablate.block.sizes import Sizes
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.decoder import Decoder
@@ -66,10 +67,12 @@ def compile_model(
     `seed` determines every parameter through its address, including those that `nn.Linear` draws itself; `salt` changes
     them all, and is the difference between the two arms of an A/A comparison. On the meta device nothing is filled.
 
-    Raises InputError as `compile_block` does, and for an unknown kind of model or of positions.
+    Raises InputError as `compile_block` does, for an unknown kind of model or of positions, and for a pattern over
+    layers of which an alternative stands in no layer.
     """
     if architecture.kind not in KINDS:
         raise InputError(f"unknown kind of model {architecture.kind!r}\n  = the kinds are: {', '.join(KINDS)}")
+    check_patterns(architecture.block, architecture.sizes, catalogue)
     address = SlotAddress(seed, salt)
     with _building(device):
         model = KINDS[architecture.kind](architecture, catalogue, address)

@@ -36,6 +36,7 @@ from torch import nn
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import walk
+from ablate.block.layers import at_layer
 from ablate.compiler import compile_model
 from ablate.components.declare import Profiled
 from ablate.execute.task import Task
@@ -66,7 +67,8 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     costs = part_costs(architecture, catalogue)
     parameters = sum(cost.parameters for cost in costs.values())
     in_layers = sum(cost.parameters for address, cost in costs.items() if address.startswith("layers."))
-    blocks = sizes.n_layers * sum("init" not in catalogue[node.name].slots for node in walk(architecture.block))
+    layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in range(1, sizes.n_layers + 1))
+    blocks = sum("init" not in catalogue[node.name].slots for block in layers for node in walk(block))
     model = compile_model(architecture, catalogue, device="meta")
     scores = _score_holders(model, architecture, dtype, device_type) * sizes.n_heads * sizes.seq_len
     width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ablate.block.address import Path, address, name_parts
+from ablate.block.address import address, name_parts
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
 from ablate.block.cost import Cost
-from ablate.block.expression import Block, Node, Sequence
+from ablate.block.expression import Block, Node, Path, Sequence
+from ablate.block.layers import at_layer
+from ablate.block.pattern_check import check_patterns
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
 
@@ -32,7 +34,9 @@ def part_costs(architecture: Architecture, catalogue: Catalogue) -> dict[str, Co
 
 def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1) -> dict[str, Cost]:
     """Return the cost of each part of a block by its address in layer `layer`, without parts that the layer omits."""
-    costing = _Costing(catalogue, Surroundings(sizes.at(layer)))
+    seen = sizes.at(layer)
+    block = at_layer(block, catalogue, seen.scope(layer))
+    costing = _Costing(catalogue, Surroundings(seen))
     costing.sequence(block, ())()
     parts = costing.parts
     return {address(layer, name): parts[path] for path, name in name_parts(block, catalogue) if path in parts}
@@ -41,6 +45,7 @@ def block_costs(block: Block, sizes: Sizes, catalogue: Catalogue, layer: int = 1
 def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
     sizes = architecture.sizes
     around = _Costing(catalogue, Surroundings(sizes))
+    check_patterns(architecture.block, sizes, catalogue)
     architecture.numbers()  # costs nothing, but refuses expressions without a value at these sizes
     around.part(architecture.init)()
     table = sizes.vocab_size * sizes.d_model

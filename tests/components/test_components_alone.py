@@ -25,6 +25,7 @@ SAID = {
     "space/metrics.py": {"attention"},
     "store/serialise.py": {"identity"},  # of a trial: the scheme that it is of
     "store/trial_status.py": {"identity"},
+    "store/repair/report.py": {"where"},  # a key: the place of a file
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
     "space/ways.py": {"dropout"},  # a key of other programs
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels

@@ -63,5 +63,8 @@ def test_every_component_is_reached_by_a_rule_or_a_named_block():
     assert {spec.name for spec in CATALOGUE} - reached <= OF_THE_USER
 
 
-OF_THE_USER = {"normal", "dropout", "dks_leaky_relu", "rescaled", "relu_squared", "elu", "selu", "sigmoid_gate"}
+OF_THE_USER = {"normal", "dropout", "dks_leaky_relu", "rescaled", "relu_squared", "elu", "selu", "sigmoid_gate"} | {
+    "cycle",
+    "where",
+}
 """Components that no shipped block has: a space's `init`, or a user's own choice in `block:` and `blocks:`."""
