@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ablate.block.address import name_parts
-from ablate.block.catalogue import Catalogue
+from ablate.block.catalogue import Catalogue, InSlot, Several
 from ablate.block.expression import Block, Node, Path
 from ablate.block.layers import alternatives, has_patterns, paths_chosen
 from ablate.block.printer import print_value
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
-from ablate.source.problems import shorten
 
 
 def check_patterns(block: Block, sizes: Sizes, catalogue: Catalogue) -> None:
@@ -39,13 +38,16 @@ def _unused(
     path: Path, node: Node, ways: dict[int, Path], block: Block, sizes: Sizes, catalogue: Catalogue
 ) -> Iterator[str]:
     """Yield a line for each alternative of a pattern that none of its layers uses."""
-    where = f"{_address(path, block, catalogue)} is {shorten(print_value(node, catalogue).strip('{}'))}"
+    spec = catalogue[node.name]
+    own = [name for name, kind in spec.fields.items() if not isinstance(kind, InSlot | Several)]
+    said = "".join(f" ({name}: {print_value(node[name])})" for name in own)
     stands = "" if len(ways) == sizes.n_layers else f" in which it stands ({', '.join(map(str, ways))})"
-    for way, _ in alternatives(node, catalogue[node.name]):
+    for way, _ in alternatives(node, spec):
         if way not in ways.values():
             field, *index = way
-            said = f"item {int(index[0]) + 1}" if index else f"`{field}`"
-            yield f"{where}, but of the model's {sizes.n_layers} layers none{stands} has its {said}"
+            alternative = f"item {int(index[0]) + 1}" if index else f"`{field}`"
+            where = _address(path, block, catalogue)
+            yield f"{where}: of the model's {sizes.n_layers} layers none{stands} has {alternative} of {node.name}{said}"
 
 
 def _address(path: Path, block: Block, catalogue: Catalogue) -> str:
