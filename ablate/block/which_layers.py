@@ -62,6 +62,8 @@ def parse(text: str) -> WhichLayers:
 def _read(text: str, start: int, end: int) -> str:
     """Return the canonical text of one comparison, which stands from `start` to `end` of a text."""
     found = list(_OPERATOR.finditer(text, start, end))
+    if not text[start:end].strip():
+        raise ArithmeticProblem("a comparison is missing", max(0, start - 1), max(1, start))
     if not found:
         raise ArithmeticProblem("this compares nothing", *_trimmed(text, start, end))
     starts, ends = [start, *(match.end() for match in found)], [*(match.start() for match in found), end]

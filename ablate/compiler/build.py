@@ -108,12 +108,17 @@ def _implementation(spec: ComponentSpec) -> Any:
         return implementation(spec)
 
 
-def build_block(block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress) -> Block:
-    """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits."""
+def build_block(
+    block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress, source: int | None = None
+) -> Block:
+    """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits.
+
+    What it draws is that of layer `source`, if it is to have the parameters of that one.
+    """
     seen = sizes.at(layer)
     block = at_layer(block, catalogue, seen.scope(layer))
     names = dict(name_parts(block, catalogue))
-    builder = Builder(catalogue, Surroundings(seen), model.at("layers", layer), names)
+    builder = Builder(catalogue, Surroundings(seen), model.at("layers", source or layer), names)
     chain = builder.sequence(block, ())()
     named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
     begins = {mixer: part for mixer, part in sublayers(block, catalogue) if mixer in named and part in named}

@@ -44,8 +44,8 @@ class Decoder(nn.Module):
         self.entry_norm = around.part(entry, ("entry_norm",))(sizes.d_model) if entry else None
         self.layers = nn.ModuleDict(
             {
-                str(n): build_block(architecture.block, sizes, catalogue, n, address)
-                for n in range(1, sizes.n_layers + 1)
+                str(n): build_block(architecture.block, sizes, catalogue, n, address, source)
+                for n, source in enumerate(architecture.sources(), start=1)
             }
         )
         self.final_norm = around.part(final, ("final_norm",))(sizes.d_model) if final else None

@@ -14,6 +14,7 @@ filled by the same scheme.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
@@ -136,14 +137,21 @@ class Draw:
             parameter.copy_(numbers)
 
 
-def initialise(model: nn.Module, draw: Draw) -> None:
+def initialise(model: nn.Module, draw: Draw, sources: Mapping[str, str] | None = None) -> None:
     """Fill every parameter of `model`, whose own address is that of `draw`.
 
-    Raises InputError if a weight was computed from numbers of another that does not start from them.
+    `sources` are the addresses of modules that start from the numbers of other ones, and those of the others. Raises
+    InputError if a weight was computed from numbers of another that does not start from them.
     """
     for name, module in model.named_modules():
         if isinstance(module, Initialised):
-            here = draw.at(f"{draw.address}.{name}".strip("."))
+            here = draw.at(_source(f"{draw.address}.{name}".strip("."), sources or {}))
             with seeded(stream_seed(draw.seed, draw.salt, f"{here.address} initialised")):
                 module.initialise(here)
     draw.check()
+
+
+def _source(address: str, sources: Mapping[str, str]) -> str:
+    """Return the address whose numbers a module starts from: its own, unless it is inside one with a source."""
+    inside = (module for module in sources if address.startswith(f"{module}."))
+    return next((f"{sources[module]}{address.removeprefix(module)}" for module in inside), address)

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -66,7 +67,8 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     sizes = architecture.sizes
     costs = part_costs(architecture, catalogue)
     parameters = sum(cost.parameters for cost in costs.values())
-    in_layers = sum(cost.parameters for address, cost in costs.items() if address.startswith("layers."))
+    apart = part_costs(replace(architecture, share=None), catalogue)  # what is shared is computed in every layer
+    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith("layers."))
     layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in range(1, sizes.n_layers + 1))
     blocks = sum("init" not in catalogue[node.name].slots for block in layers for node in walk(block))
     model = compile_model(architecture, catalogue, device="meta")

@@ -18,8 +18,10 @@ from ablate.block.cost import Cost
 from ablate.block.expression import Block, Node, Path, Sequence
 from ablate.block.layers import at_layer
 from ablate.block.pattern_check import check_patterns
+from ablate.block.sharing import WAY_OUT, check_sharing
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
+from ablate.errors import InputError
 
 
 def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:
@@ -46,6 +48,7 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
     sizes = architecture.sizes
     around = _Costing(catalogue, Surroundings(sizes))
     check_patterns(architecture.block, sizes, catalogue)
+    check_sharing(architecture, catalogue)
     architecture.numbers()  # costs nothing, but refuses expressions without a value at these sizes
     around.part(architecture.init)()
     table = sizes.vocab_size * sizes.d_model
@@ -54,11 +57,28 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
         yield "positions", Cost(parameters=architecture.rows() * sizes.d_model)
     if architecture.entry_norm is not None:
         yield "entry_norm", around.part(architecture.entry_norm)(sizes.d_model)
-    for layer in range(1, sizes.n_layers + 1):
-        yield from block_costs(architecture.block, sizes, catalogue, layer).items()
+    for layer, source in enumerate(architecture.sources(), start=1):
+        costs = block_costs(architecture.block, sizes, catalogue, layer)
+        yield from (costs if layer == source else _shared(costs, layer, source, architecture, catalogue)).items()
     if architecture.final_norm is not None:
         yield "final_norm", around.part(architecture.final_norm)(sizes.d_model)
     yield "head", Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
+
+
+def _shared(
+    costs: dict[str, Cost], layer: int, source: int, architecture: Architecture, catalogue: Catalogue
+) -> dict[str, Cost]:
+    """Return the costs of a layer without its parameters, which are those of its source; InputError if they differ."""
+    others = block_costs(architecture.block, architecture.sizes, catalogue, source)
+    there = {name.partition(f"{source}.")[2]: each.parameters for name, each in others.items()}
+    for name, each in costs.items():
+        part = name.partition(f"{layer}.")[2]
+        if there.get(part) != each.parameters:
+            raise InputError(
+                f"model.share is {architecture.share}, but {part} has other parameters in layer {layer} than in layer "
+                f"{source}, whose it would use\n  = {WAY_OUT}"
+            )
+    return {name: replace(each, parameters=0) for name, each in costs.items()}
 
 
 def _declared(spec: ComponentSpec, config: Any, sizes: Sizes, *widths: int) -> Cost:

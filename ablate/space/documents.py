@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticKnownError
 
+from ablate.block.added import ADDED
 from ablate.block.arithmetic import Expression, parse
 from ablate.space.choice import Choice, CorpusChoice
 
@@ -166,10 +167,22 @@ class Embedding(Document):
     dropout: Decay
 
 
+class SharedInTurn(Document):
+    """Layers l and l + `cycle` share their parameters: A B A B."""
+
+    cycle: Annotated[int, Field(ge=1, le=1_000)]
+
+
+class SharedInARow(Document):
+    """`repeat` layers in a row share their parameters: A A A B B B."""
+
+    repeat: Annotated[int, Field(ge=2, le=1_000)]
+
+
 class Model(Document):
     """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
 
-    `logit_scale` multiplies the logits.
+    `logit_scale` multiplies the logits. `share` says which layers have the same parameters.
     """
 
     kind: Literal["decoder"]
@@ -182,6 +195,10 @@ class Model(Document):
     embedding: Embedding
     head: Literal["tied", "untied"]
     logit_scale: Arithmetic
+    share: Annotated[
+        Literal["none"] | SharedInTurn | SharedInARow,
+        Field(description="none, {cycle: 2} or {repeat: 3}", json_schema_extra={ADDED: True}),
+    ] = "none"
 
 
 class Judged(Document):

@@ -10,7 +10,8 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel
 
 from ablate.block.catalogue import Part
-from ablate.block.expression import Block, Node
+from ablate.block.expression import Block, Node, Sequence
+from ablate.block.layers import has_patterns
 from ablate.block.read import Invalid
 from ablate.extension.configured import Configured
 from ablate.grammar.grammar import Grammar
@@ -195,6 +196,10 @@ class Sections:
             except Invalid:
                 continue
             assert part is None or isinstance(part, Node)
+            if part is not None and has_patterns(Sequence((part,)), reader.catalogue):
+                message, notes = f"{name} is outside the layers, where no pattern applies", ("give a single component",)
+                self.problems.add(message, value.span, notes=notes)
+                continue
             parts[name] = part
         if len(parts) < len(COMPONENTS) or parts["init"] is None:
             return None

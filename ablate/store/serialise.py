@@ -58,6 +58,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
             "entry_norm": _node(architecture.entry_norm),
             "final_norm": _node(architecture.final_norm),
             "init": _node(architecture.init),
+            **({} if architecture.share is None else {"share": str(architecture.share)}),
         },
         "data": trial.data.model_dump(mode="json"),
         "recipe": trial.recipe.model_dump(mode="json"),
