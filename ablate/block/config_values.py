@@ -137,6 +137,12 @@ def inside(node: Node, spec: ComponentSpec, surroundings: S) -> S:
     return surroundings
 
 
+def refuse_pattern(spec: ComponentSpec) -> None:
+    """Raise InputError for a pattern over layers: in a layer, its alternative stands in its place (`layers.py`)."""
+    if spec.chooses is not None:
+        raise InputError(f"{spec.name} is used outside the layers\n  = give a single component there")
+
+
 def within(value: float, kind: Bounded, message: str) -> float:
     """Return the value if it is within the bounds; otherwise raise an InputError that starts with `message`."""
     expected = kind.expected(value)
@@ -154,8 +160,7 @@ def field_values(
     width has no value, or if a number is out of its bounds.
     """
 
-    if spec.chooses is not None:
-        raise InputError(f"{spec.name} is used outside the layers\n  = give a single component there")
+    refuse_pattern(spec)
 
     def filled(field: str, kind: FieldType) -> Any:
         return _filled(node[field], kind, f"{node.name}.{field}", surroundings, makers, (*path, field))

@@ -11,7 +11,7 @@ from torch import nn
 
 from ablate.block.address import name_parts, sublayers
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, field_values, inside, refuse_pattern
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Path, Sequence
 from ablate.block.layers import at_layer
@@ -57,6 +57,7 @@ class Builder:
     def part(self, node: Node, path: Path) -> Maker:
         """Return a maker of the component `node`, called with the widths of its slot."""
         spec = self.catalogue[node.name]
+        refuse_pattern(spec)
         module = _implementation(spec)
         address = self._address(path)
         makes = issubclass(module, nn.Module)

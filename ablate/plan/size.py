@@ -70,14 +70,13 @@ def _shared(
 ) -> dict[str, Cost]:
     """Return the costs of a layer without its parameters, which are those of its source; InputError if they differ."""
     others = block_costs(architecture.block, architecture.sizes, catalogue, source)
-    there = {name.partition(f"{source}.")[2]: each.parameters for name, each in others.items()}
-    for name, each in costs.items():
-        part = name.partition(f"{layer}.")[2]
-        if there.get(part) != each.parameters:
-            raise InputError(
-                f"model.share is {architecture.share}, but {part} has other parameters in layer {layer} than in layer "
-                f"{source}, whose it would use\n  = {WAY_OUT}"
-            )
+    here = {name.removeprefix(address(layer, "")): each.parameters for name, each in costs.items()}
+    there = {name.removeprefix(address(source, "")): each.parameters for name, each in others.items()}
+    if different := [part for part in {**there, **here} if there.get(part) != here.get(part)]:
+        raise InputError(
+            f"model.share is {architecture.share}, but {', '.join(different)} has other parameters in layer {layer} "
+            f"than in layer {source}, whose it would use\n  = {WAY_OUT}"
+        )
     return {name: replace(each, parameters=0) for name, each in costs.items()}
 
 
