@@ -45,16 +45,16 @@ def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ..
     with several names, such as an MLP behind one that only some layers have, is there once for each.
     """
     if not has_patterns(block, catalogue):
-        return _names_of(block, catalogue)
+        return names_of(block, catalogue)
     named = {
         (variant.origins[path], name): None
         for variant in variants(block, catalogue)
-        for path, name in _names_of(variant.block, catalogue)
+        for path, name in names_of(variant.block, catalogue)
     }
     return tuple(named)
 
 
-def _names_of(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
+def names_of(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
     """Return the path and name of each part of a block without patterns."""
     parts = {path: catalogue[node.name] for path, node in parts_of(block, catalogue)}
     principals: dict[Path, str] = {}

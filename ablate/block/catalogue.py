@@ -227,10 +227,15 @@ STABILISING_SLOT = "entropy"
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All components, by name, and the things of every other kind (`of_kind`)."""
+    """All components, by name, and the things of every other kind (`of_kind`); `patterns` are those over layers."""
 
     components: Mapping[str, ComponentSpec] = field(default_factory=dict)
     others: Mapping[str, Mapping[str, Declaration]] = field(default_factory=dict)
+    patterns: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        named = frozenset(spec.name for spec in self if spec.chooses is not None)
+        object.__setattr__(self, "patterns", named)
 
     def __repr__(self) -> str:
         slots = {slot for spec in self for slot in spec.slots}

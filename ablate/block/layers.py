@@ -23,9 +23,23 @@ Choice: TypeAlias = Callable[[Node, ComponentSpec, Path, int], tuple[Path, int]]
 """Chooses an alternative of the pattern at a path: from its turn to the way to it, and the turn inside it."""
 
 
+HOLDERS = (Node, Sequence, tuple)
+"""The values of a field in which a component may stand."""
+
+
 def has_patterns(block: Block, catalogue: Catalogue) -> bool:
     """Return whether a block contains a pattern over layers."""
-    return any(catalogue[node.name].chooses is not None for node in walk(block))
+    patterns = catalogue.patterns
+    pending: list[Value] = [block]
+    while pending:  # a loop over what can hold a component, since every block that is looked at passes here
+        value = pending.pop()
+        if isinstance(value, Node):
+            if value.name in patterns:
+                return True
+            pending += [child for _, child in value.fields if child.__class__ in HOLDERS]
+        else:
+            pending += value.parts if isinstance(value, Sequence) else value  # type: ignore[arg-type]
+    return False
 
 
 def at_layer(block: Block, catalogue: Catalogue, scope: Mapping[str, float]) -> Block:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeGuard
 
-from ablate.block.address import name_parts
+from ablate.block.address import name_parts, names_of
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Gain, Node, Path, Sequence, Series, Value
 from ablate.block.layers import has_patterns, variants
@@ -47,7 +47,7 @@ def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node],
     With patterns over layers, these are the parts of each variant of the block, without the patterns.
     """
     if not has_patterns(block, catalogue):
-        return tuple((name, node_at(block, path)) for path, name in name_parts(block, catalogue))
+        return tuple((name, node_at(block, path)) for path, name in names_of(block, catalogue))
     plain = (variant.block for variant in variants(block, catalogue))
     return tuple(dict.fromkeys(part for each in plain for part in parts_by_name(each, catalogue)))
 

@@ -165,12 +165,13 @@ class Sections:
     def _spelt(self, located: Mapping) -> Mapping:
         """Note unknown keys of `model`, and read each as the one most likely meant, so that it is not missing too."""
         known = (*Model.model_fields, *COMPONENTS)
+        required = [word for word in known if word in COMPONENTS or Model.model_fields[word].is_required()]
         entries: list[tuple[Scalar, Located]] = []
         for key, value in located.entries:
             if key.value in known:
                 entries.append((key, value))
                 continue
-            free = [word for word in known if word not in located]
+            free = [word for word in required if word not in located]
             meant = note_unknown_key(self.problems, key, "model", known, free, "model accepts", HINTS)
             if meant is not None:
                 entries.append((Scalar(meant, key.text, key.span), value))
