@@ -40,14 +40,15 @@ def _unused(
     """Yield a line for each alternative of a pattern that none of its layers uses."""
     spec = catalogue[node.name]
     own = [name for name, kind in spec.fields.items() if not isinstance(kind, InSlot | Several)]
-    said = "".join(f" ({name}: {print_value(node[name])})" for name in own)
+    settings = "".join(f" ({name}: {print_value(node[name])})" for name in own)
     stands = "" if len(ways) == sizes.n_layers else f" in which it stands ({', '.join(map(str, ways))})"
     for way, _ in alternatives(node, spec):
         if way not in ways.values():
             field, *index = way
             alternative = f"item {int(index[0]) + 1}" if index else f"`{field}`"
             where = _address(path, block, catalogue)
-            yield f"{where}: of the model's {sizes.n_layers} layers none{stands} has {alternative} of {node.name}{said}"
+            none = f"of the model's {sizes.n_layers} layers none{stands} has"
+            yield f"{where}: {none} {alternative} of {node.name}{settings}"
 
 
 def _address(path: Path, block: Block, catalogue: Catalogue) -> str:

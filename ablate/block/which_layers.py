@@ -61,16 +61,16 @@ def parse(text: str) -> WhichLayers:
 
 def _read(text: str, start: int, end: int) -> str:
     """Return the canonical text of one comparison, which stands from `start` to `end` of a text."""
-    found = list(_OPERATOR.finditer(text, start, end))
+    signs = list(_OPERATOR.finditer(text, start, end))
     if not text[start:end].strip():
         raise ArithmeticProblem("a comparison is missing", max(0, start - 1), max(1, start))
-    if not found:
+    if not signs:
         raise ArithmeticProblem("this compares nothing", *_trimmed(text, start, end))
-    starts, ends = [start, *(match.end() for match in found)], [*(match.start() for match in found), end]
+    starts, ends = [start, *(match.end() for match in signs)], [*(match.start() for match in signs), end]
     sides = [_side(text, *place) for place in zip(starts, ends, strict=True)]
     if not any("layer" in side.names() for side in sides):
         raise ArithmeticProblem("this is the same in every layer: compare `layer`", *_trimmed(text, start, end))
-    return sides[0].text + "".join(match[0] + side.text for match, side in zip(found, sides[1:], strict=True))
+    return sides[0].text + "".join(match[0] + side.text for match, side in zip(signs, sides[1:], strict=True))
 
 
 def _side(text: str, start: int, end: int) -> Expression:
