@@ -3,8 +3,12 @@
     expression.py    Node, Sequence, Gain, Size: the data itself
     arithmetic.py    `1/sqrt(2*depth)`: read, printed and evaluated, without `eval`
     sizes.py         the sizes of a model, and the names that arithmetic may use
+    which_layers.py  which layers of a model: `first`, every fourth, a comparison
     architecture.py  a whole model as data
     catalogue.py     the declarations of the components; passed in
+    layers.py        patterns over layers: the block as it is in one of them
+    sharing.py       which layers share parameters, and whether they can
+    pattern_check.py patterns of which an alternative is never used at a depth
     added.py         fields that came later, and the values at which they have no effect
     user_code.py           reports errors of a user's own component with its file
     cost.py          parameters and FLOPs, as numbers that add up

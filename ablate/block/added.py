@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Arithmetic, Catalogue, ComponentSpec, GainField, Number, Parts
-from ablate.block.expression import Gain, Node, Sequence, Value
+from ablate.block.expression import Gain, Node, Sequence, Series, Value
 
 ADDED: Final = "added"
 """Marks the fields of a dataclass or a pydantic model that its identity leaves out at their default."""
@@ -66,6 +66,8 @@ def _without(value: Value, catalogue: Catalogue) -> Value:
             return Node(name, tuple((field, _without(child, catalogue)) for field, child in there))
         case Sequence():
             return Sequence(tuple(_without(child, catalogue) for child in value))  # type: ignore[misc]
+        case Series():
+            return Series(tuple(_without(child, catalogue) for child in value))
         case tuple():
             return tuple(_without(child, catalogue) for child in value)  # type: ignore[return-value]
     return value

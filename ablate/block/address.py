@@ -22,12 +22,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping
-from typing import TypeAlias
 
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
-from ablate.block.expression import Block, Node, Sequence
-
-Path: TypeAlias = tuple[int | str, ...]
+from ablate.block.expression import Block, Node, Path, Sequence
+from ablate.block.layers import alternatives, has_patterns, variants
 
 
 def address(layer: int, name: str) -> str:
@@ -43,7 +41,21 @@ def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ..
     """Return the path and name of each part of `block`, in reading order, parents before the parts inside them.
 
     Only places in sequences are named here; what fills a slot of a part is addressed by its field (`attention.query`).
+    An alternative of a pattern over layers is named as in a layer where it stands, so two may have one name; a part
+    with several names, such as an MLP behind one that only some layers have, is there once for each.
     """
+    if not has_patterns(block, catalogue):
+        return names_of(block, catalogue)
+    named = {
+        (variant.origins[path], name): None
+        for variant in variants(block, catalogue)
+        for path, name in names_of(variant.block, catalogue)
+    }
+    return tuple(named)
+
+
+def names_of(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
+    """Return the path and name of each part of a block without patterns."""
     parts = {path: catalogue[node.name] for path, node in parts_of(block, catalogue)}
     principals: dict[Path, str] = {}
     for path, spec in parts.items():
@@ -59,7 +71,7 @@ def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ..
 
 
 def sublayers(block: Block, catalogue: Catalogue) -> tuple[tuple[str, str], ...]:
-    """Return the name of each principal of `block`, with that of the part that its sub-layer starts with.
+    """Return the name of each principal of a layer's block, with that of the part that its sub-layer starts with.
 
     The input of that part is the residual stream before the sub-layer. It is the part around the principal (a residual,
     a parallel, …) if only modifiers stand before the principal in it; otherwise the first of the modifiers directly
@@ -91,7 +103,9 @@ def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iter
 
 
 def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[tuple[Path, Sequence]]:
-    """Yield the sequences that `node` holds in its own fields, with their paths."""
+    """Yield the sequences that `node` holds in its own fields, with their paths; those of a pattern too."""
+    if spec.chooses is not None:
+        yield from (((*path, *way), each) for way, each in alternatives(node, spec) if isinstance(each, Sequence))
     for field, kind in spec.fields.items():
         value = node[field]
         if isinstance(kind, Sequenced) and isinstance(value, Sequence):

@@ -17,7 +17,7 @@ from typing import TypeAlias
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Catalogue, GainField
-from ablate.block.expression import Gain, Node, Sequence, Value, walk
+from ablate.block.expression import Gain, Node, Sequence, Series, Value, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,14 @@ class SharedItems:
     sequence: bool
 
 
-Aligned: TypeAlias = "Value | EditSite | SharedNode | SharedItems"
+@dataclass(frozen=True, slots=True)
+class SharedSeries:
+    """The alternatives of a pattern over layers, as many on both sides, aligned one by one; none of them is a site."""
+
+    values: tuple[Aligned, ...]
+
+
+Aligned: TypeAlias = "Value | EditSite | SharedNode | SharedItems | SharedSeries"
 Costed: TypeAlias = tuple[float, "Aligned"]
 INFEASIBLE = float("inf")
 WRAPPING = 1.0
@@ -65,6 +72,8 @@ def choose(tree: Aligned, take_after: Callable[[EditSite], bool]) -> Value:
             return tree.after if take_after(tree) else tree.before
         case SharedNode(name=name, fields=fields):
             return Node(name, tuple((field, choose(child, take_after)) for field, child in fields))
+        case SharedSeries(values=values):
+            return Series(tuple(choose(child, take_after) for child in values))
         case SharedItems(items=items, sequence=sequence):
             chosen: list[Node] = []
             for item in items:
@@ -82,7 +91,7 @@ def sites(tree: Aligned) -> tuple[EditSite, ...]:
             return (tree,)
         case SharedNode(fields=fields):
             return tuple(site for _, child in fields for site in sites(child))
-        case SharedItems(items=items):
+        case SharedItems(items=items) | SharedSeries(values=items):
             return tuple(site for child in items for site in sites(child))
     return ()
 
@@ -102,6 +111,8 @@ def _value(before: Value, after: Value, owner: str, field: str, catalogue: Catal
         if cost < INFEASIBLE:
             return cost, SharedItems(items, sequence=True)
         return _replaced(before, after, owner, field)
+    if isinstance(before, Series) and isinstance(after, Series):
+        return _series(before, after, owner, field, catalogue)
     if isinstance(before, tuple) and isinstance(after, tuple):
         return _tuple(before, after, owner, field, catalogue)
     return max(1, _size(before), _size(after)), EditSite(before, after, owner, field)
@@ -118,6 +129,16 @@ def _node(before: Node, after: Node, catalogue: Catalogue) -> Costed:
         total += cost
         fields.append((name, child))
     return total, SharedNode(before.name, tuple(fields))
+
+
+def _series(before: Series, after: Series, owner: str, field: str, catalogue: Catalogue) -> Costed:
+    """Align what changes inside alternatives; one that is replaced as a whole makes the whole series one site."""
+    if len(before) != len(after):
+        return _replaced(before, after, owner, field)
+    pairs = [_value(old, new, owner, field, catalogue) for old, new in zip(before, after, strict=True)]
+    if any(isinstance(child, EditSite) for _, child in pairs):
+        return _replaced(before, after, owner, field)
+    return sum(cost for cost, _ in pairs), SharedSeries(tuple(child for _, child in pairs))
 
 
 def _tuple(before: tuple, after: tuple, owner: str, field: str, catalogue: Catalogue) -> Costed:  # type: ignore[type-arg]

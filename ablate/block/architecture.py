@@ -21,6 +21,28 @@ ARITHMETIC: Mapping[str, str] = {
 """The fields of an architecture that are arithmetic in its sizes, and where a space sets them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Share:
+    """Layers that use the parameters of others (`sharing.py`); exactly one of the two is set.
+
+    >>> [[share.source(layer) for layer in range(1, 6)] for share in (Share(cycle=2), Share(repeat=2))]
+    [[1, 2, 1, 2, 1], [1, 1, 3, 3, 5]]
+    """
+
+    cycle: int | None = None
+    repeat: int | None = None
+
+    def source(self, layer: int) -> int:
+        """Return the layer whose parameters a layer uses, which may be itself."""
+        if self.cycle is not None:
+            return (layer - 1) % self.cycle + 1
+        return layer - (layer - 1) % (self.repeat or 1)
+
+    def __str__(self) -> str:
+        """Return it as a space writes it."""
+        return f"{{repeat: {self.repeat}}}" if self.cycle is None else f"{{cycle: {self.cycle}}}"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Architecture:
     """n_layers copies of `block` between an embedding and a head.
@@ -32,7 +54,7 @@ class Architecture:
     the embedding's output only (a tied head uses E unscaled), `embedding_dropout` is the share of x_0 that is dropped
     in training. U = E where `tied`. `positions` are the model's: none, learned or sinusoidal; `position_std` and
     `position_rows`, how many of them there are, are None unless they are learned. `init` is the scheme of every weight
-    that does not name its own, the untied head included.
+    that does not name its own, the untied head included. `share` lets layers use the parameters of others.
     """
 
     kind: str
@@ -50,6 +72,12 @@ class Architecture:
     final_norm: Node | None
     init: Node
     logit_softcap: float | None = added(None)
+    share: Share | None = added(None)  # noqa: RUF009  an immutable field
+
+    def sources(self) -> tuple[int, ...]:
+        """Return, for each layer, the one whose parameters it uses: its own number, unless layers are shared."""
+        layers = range(1, self.sizes.n_layers + 1)
+        return tuple(layer if self.share is None else self.share.source(layer) for layer in layers)
 
     def number(self, field: str) -> float:
         """Return the value of one of its `ARITHMETIC` fields at its sizes; InputError if it has none above 0."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar, cast
 
 from ablate.block.arithmetic import number_text
+from ablate.block.expression import Node
 from ablate.extension.declaration import Declaration
 from ablate.extension.kinds import COMPONENT, Kind
 
@@ -119,9 +120,49 @@ class Branches:
     """Several sequences of parts, side by side."""
 
 
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """Which layers: `first`, `last`, `{every: 4}`, or a comparison in `layer` and `depth`."""
+
+
+@dataclass(frozen=True, slots=True)
+class InSlot:
+    """What the component stands in for: a value of the slot in which it stands itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Several:
+    """Two or more values of one kind, in order: of the slot in which the component stands, unless `of` is known."""
+
+    of: FieldType = field(default_factory=lambda: InSlot())
+
+
 FieldType: TypeAlias = (
-    Number | Flag | Word | Arithmetic | GainField | Width | SourceField | Part | Parts | Sequenced | Branches
+    Number
+    | Flag
+    | Word
+    | Arithmetic
+    | GainField
+    | Width
+    | SourceField
+    | Part
+    | Parts
+    | Sequenced
+    | Branches
+    | Layers
+    | InSlot
+    | Several
 )
+
+
+def in_slot(kind: FieldType, slot: FieldType) -> FieldType:
+    """Return the kind of a field of a component that stands in a slot: a pattern holds values of that slot."""
+    match kind:
+        case InSlot():
+            return slot
+        case Several(of=InSlot()):
+            return Several(slot)
+    return kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +188,12 @@ class Same:
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
+Chooses: TypeAlias = Callable[[Node, Mapping[str, float]], tuple[int | str, ...]]
+
+EVERY_SLOT = "every"
+"""The slot of a pattern: it fits them all."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ComponentSpec(Declaration):
     """One component as every torch-free room sees it.
@@ -156,6 +203,8 @@ class ComponentSpec(Declaration):
     `shorthand` the field that a bare value sets: `softcap: 30` is `softcap: {cap: 30}`.
     `stage`     the order of components that share a list but act at different places.
     `added`     the fields that came after its first version, with the values at which they have no effect (`added.py`).
+    `chooses`   makes it a pattern over layers, which fits every slot (`layers.py`): from its node and the scope of a
+                layer to the way to the alternative that stands there in that layer: `("items", 1)`, `("use",)`.
     """
 
     kind: ClassVar[Kind] = COMPONENT
@@ -169,6 +218,12 @@ class ComponentSpec(Declaration):
     same: Same | None = None
     stage: int = 0
     added: Mapping[str, Any] = field(default_factory=dict)
+    chooses: Chooses | None = None
+
+    @property
+    def needs_below(self) -> bool:
+        """Whether it has a module; a pattern has none."""
+        return self.chooses is None
 
     def __repr__(self) -> str:
         return f"<Component {self.name}: for {', '.join(self.slots)}; fields {', '.join(self.fields) or 'none'}>"
@@ -180,10 +235,15 @@ STABILISING_SLOT = "entropy"
 
 @dataclass(frozen=True, slots=True)
 class Catalogue:
-    """All components, by name, and the things of every other kind (`of_kind`)."""
+    """All components, by name, and the things of every other kind (`of_kind`); `patterns` are those over layers."""
 
     components: Mapping[str, ComponentSpec] = field(default_factory=dict)
     others: Mapping[str, Mapping[str, Declaration]] = field(default_factory=dict)
+    patterns: frozenset[str] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        named = frozenset(spec.name for spec in self if spec.chooses is not None)
+        object.__setattr__(self, "patterns", named)
 
     def __repr__(self) -> str:
         slots = {slot for spec in self for slot in spec.slots}

@@ -12,7 +12,6 @@ from fractions import Fraction
 from math import floor
 from typing import Any, Protocol, TypeAlias, TypeVar, runtime_checkable
 
-from ablate.block.address import Path
 from ablate.block.arithmetic import ArithmeticProblem, Expression, number_text
 from ablate.block.catalogue import (
     Arithmetic,
@@ -28,7 +27,7 @@ from ablate.block.catalogue import (
     SourceField,
     Width,
 )
-from ablate.block.expression import Gain, Node, Sequence, Size, Source
+from ablate.block.expression import Gain, Node, Path, Sequence, Size, Source
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 
@@ -157,6 +156,12 @@ def inside(node: Node, spec: ComponentSpec, surroundings: S) -> S:
     return surroundings
 
 
+def refuse_pattern(spec: ComponentSpec) -> None:
+    """Raise InputError for a pattern over layers: in a layer, its alternative stands in its place (`layers.py`)."""
+    if spec.chooses is not None:
+        raise InputError(f"{spec.name} is used outside the layers\n  = give a single component there")
+
+
 def within(value: float, kind: Bounded, message: str) -> float:
     """Return the value if it is within the bounds; otherwise raise an InputError that starts with `message`."""
     expected = kind.expected(value)
@@ -173,6 +178,8 @@ def field_values(
     `surroundings` are those inside the node, `path` is its place in the block. Raises InputError if arithmetic or a
     width has no value, or if a number is out of its bounds.
     """
+
+    refuse_pattern(spec)
 
     def filled(field: str, kind: FieldType) -> Any:
         return _filled(node[field], kind, f"{node.name}.{field}", surroundings, makers, (*path, field))

@@ -125,6 +125,8 @@ class _Draw:
 
     def _node(self, node: Node) -> Drawing:
         spec = self.catalogue[node.name]
+        if spec.chooses is not None:
+            return _box(self._lines(node), "")
         branches = [self._sequence(branch) for _, branch in sequences_of(node, spec)]
         if not branches:
             return _box(self._lines(node), "" if spec.modifier else spec.role)

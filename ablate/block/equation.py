@@ -18,14 +18,15 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Hashable
 from collections.abc import Mapping as Map
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ablate.block.address import Path
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
 from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
-from ablate.block.expression import Block, Gain, Node, Sequence, Source
+from ablate.block.expression import Block, Gain, Node, Path, Sequence, Source
+from ablate.block.layers import at_layer
 from ablate.block.notation import Written, lowered, number, written
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
@@ -54,10 +55,26 @@ class Equation:
         return "\n".join((*self.lines, *blocks, *self.gains))
 
 
-def equation(block: Block, sizes: Sizes, catalogue: Catalogue) -> Equation:
-    """Write the block's equations at these sizes; InputError if a number in it has no value there."""
+def equations(block: Block, sizes: Sizes, catalogue: Catalogue) -> dict[tuple[int, ...], Equation]:
+    """Write the equations of each group of layers in which patterns put the same alternatives; of all, if it has none.
+
+    Raises InputError as `equation` does.
+    """
+    groups: dict[Block, list[int]] = defaultdict(list)
+    for layer in range(1, sizes.n_layers + 1):
+        groups[at_layer(block, catalogue, sizes.scope(layer))].append(layer)
+    return {tuple(layers): equation(seen, sizes, catalogue, layers) for seen, layers in groups.items()}
+
+
+def equation(block: Block, sizes: Sizes, catalogue: Catalogue, layers: Items[int] = ()) -> Equation:
+    """Write the block's equations at these sizes; InputError if a number in it has no value there.
+
+    `layers` are those that the block stands in, all unless given. Patterns are as in the first of them.
+    """
+    layers = layers or range(1, sizes.n_layers + 1)
+    block = at_layer(block, catalogue, sizes.scope(layers[0]))
     names = _Names()
-    texts = _Texts(catalogue, _Lettered(sizes.at(1)), names)
+    texts = _Texts(catalogue, _Lettered(sizes.at(layers[0])), names, last=layers[-1])
     last = texts.sequence(block, ())("x")
     if not names.lines or last != names.lines[-1][0]:
         names.line(last)
@@ -173,11 +190,15 @@ class _GainText:
 
 @dataclass
 class _Texts:
-    """Makers of text. `filling` is the field being filled, `of` the weight it is in: they give a gain's letter."""
+    """Makers of text. `filling` is the field being filled, `of` the weight it is in: they give a gain's letter.
+
+    The surroundings are those of the first of the block's layers; `last` is the last of them.
+    """
 
     catalogue: Catalogue
     surroundings: _Lettered
     names: _Names
+    last: int
     filling: str = ""
     path: Path = ()
     of: list[str] = field(default_factory=lambda: [""])
@@ -240,10 +261,13 @@ class _Texts:
     def _valued(self, expression: Expression) -> str:
         """Return ' = 1/√(2L) = 0.2887', with the number in the last layer too if it is another."""
         sizes = self.surroundings.sizes
-        first, last = (Surroundings(sizes.at(layer)).number(expression, self.filling) for layer in (1, sizes.n_layers))
+        ends = (sizes.layer, self.last)
+        first, last = (Surroundings(sizes.at(layer)).number(expression, self.filling) for layer in ends)
         if expression.constant is not None:
             return f" = {number(first)}"
-        number_now = number(first) if first == last else f"{number(first)} in layer 1, {number(last)} in the last"
+        behind = "the last" if self.last == sizes.n_layers else f"layer {self.last}"
+        both = f"{number(first)} in layer {sizes.layer}, {number(last)} in {behind}"
+        number_now = number(first) if first == last else both
         return f" = {written(expression)} = {number_now}"
 
     def source(self, source: Source, path: Path) -> SourceMaker:

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from ablate.block.arithmetic import Expression
+from ablate.block.which_layers import WhichLayers
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,24 @@ class Sequence:
         return f"<Block {outline(self)}>"
 
 
-Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size | Source"
-Value: TypeAlias = "Scalar | Node | Sequence | tuple[Node, ...] | tuple[Sequence, ...] | None"
+@dataclass(frozen=True, slots=True)
+class Series:
+    """Values of one slot that take turns over the layers; each is whatever the slot holds, and none is spliced."""
+
+    values: tuple[Value, ...] = ()
+
+    def __iter__(self) -> Iterator[Value]:
+        return iter(self.values)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size | Source | WhichLayers"
+Value: TypeAlias = "Scalar | Node | Sequence | Series | tuple[Node, ...] | tuple[Sequence, ...] | None"
+
+Path: TypeAlias = tuple[int | str, ...]
+"""The way through an expression: an index into a sequence, then the name of a field, and so on."""
 
 Block = Sequence
 """A block is a sequence of parts that maps [batch, time, width] to the same shape."""
@@ -129,6 +146,6 @@ def walk(value: Value) -> Iterator[Node]:
         yield value
         for _, child in value.fields:
             yield from walk(child)
-    elif isinstance(value, Sequence | tuple):
+    elif isinstance(value, Sequence | Series | tuple):
         for child in value:
             yield from walk(child)

@@ -7,7 +7,7 @@ Rules admitted (each side, compiled as written, trains to the same bits on CPU; 
   branch);
 * a component at the values at which it declares to be the `Same` as another becomes that one (shaped attention with
   fixed gains 0, 1 and 0 becomes softmax attention);
-* components of one list that act at different stages are sorted by stage.
+* components of one list that act at different stages are sorted by stage, unless a pattern over layers is among them.
 
 Not admitted: equality only at initialisation (a trainable gain on a matrix), and a norm directly after a norm, since
 their epsilons differ.
@@ -20,7 +20,8 @@ from collections.abc import Mapping
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Arithmetic, Catalogue, Transparent
 from ablate.block.config_values import Surroundings, inside
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Source, Value
+from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
 from ablate.block.sources import resolved
 
@@ -33,7 +34,8 @@ def normalise(block: Block, catalogue: Catalogue) -> Block:
 def resolve(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
     """Return the block as the layer of `sizes` sees it: arithmetic as numbers, multiples of the width as units.
 
-    Raises ArithmeticProblem if an expression has no value, InputError if a size that a component sets has none.
+    Patterns over layers give their alternative there. Raises ArithmeticProblem if an expression has no value,
+    InputError if a size that a component sets has none.
     """
 
     def at(value: Value, here: Surroundings, scope: Mapping[str, float]) -> Value:
@@ -69,7 +71,8 @@ def resolve(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
         return here.sizes.scope(here.sizes.layer or 0)
 
     seen_from = Surroundings(sizes)
-    return at(block, seen_from, scope_of(seen_from))  # type: ignore[return-value]
+    scope = scope_of(seen_from)
+    return at(at_layer(block, catalogue, scope), seen_from, scope)  # type: ignore[return-value]
 
 
 def units(size: Size, width: int) -> int:
@@ -143,7 +146,11 @@ def _value(value: Value, catalogue: Catalogue) -> Value:
             return _node(value, catalogue)
         case Sequence():
             return _sequence(value, catalogue)
+        case Series():
+            return Series(tuple(_value(child, catalogue) for child in value))
         case tuple():
             children = [_value(child, catalogue) for child in value]
+            if any(isinstance(child, Node) and catalogue[child.name].chooses is not None for child in children):
+                return tuple(children)  # type: ignore[return-value]  # their order depends on what stands there
             return tuple(sorted(children, key=lambda c: catalogue[c.name].stage if isinstance(c, Node) else 0))  # type: ignore[return-value]
     return value

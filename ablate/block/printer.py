@@ -12,7 +12,8 @@ from fractions import Fraction
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Source, Value
+from ablate.block.which_layers import EVERY, WhichLayers
 
 Defaults = Mapping[str, Mapping[str, Value]]
 """For each component, the default values of fields that may be left out."""
@@ -43,7 +44,7 @@ def outline(value: Value) -> str:
             return f"{name}: {', '.join(inside)}" if inside else name
         case Sequence(parts=parts):
             return f"[{', '.join(map(outline, parts))}]"
-        case tuple() if any(isinstance(child, Sequence) for child in value):
+        case Series() | tuple() if any(isinstance(child, Sequence) for child in value):
             return f"[{', '.join(map(outline, value))}]"
     return ""
 
@@ -75,8 +76,14 @@ def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defa
         case Node():
             text = _entry(value, catalogue, defaults)
             return text if _is_word(text) else "{" + text + "}"
+        case WhichLayers(every=int() as number):
+            return f"{{{EVERY}: {number}}}"
+        case WhichLayers(text=text):
+            return _scalar(text)
         case Sequence():
             return print_block(value, catalogue, defaults)
+        case Series():
+            return "[" + ", ".join(print_value(child, catalogue, defaults) for child in value) + "]"
         case tuple() if all(isinstance(child, Node) for child in value):
             if not value:
                 return "none"

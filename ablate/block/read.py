@@ -7,8 +7,19 @@ from collections.abc import Mapping as Map
 from typing import TypeVar
 
 from ablate.block.added import value_before
-from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, FieldType, GainField, Part, Parts, Sequenced
-from ablate.block.expression import Block, Node, Sequence, Value
+from ablate.block.catalogue import (
+    Branches,
+    Catalogue,
+    ComponentSpec,
+    FieldType,
+    GainField,
+    Part,
+    Parts,
+    Sequenced,
+    Several,
+    in_slot,
+)
+from ablate.block.expression import Block, Node, Sequence, Series, Value
 from ablate.block.scalars import GAIN_KEYS, Invalid, fail, fail_unknown, read_scalar, shown
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote
@@ -67,14 +78,16 @@ class Reader:
         if (extended := self._extended(located, kind)) is not None:
             return extended
         match kind:
-            case Part(slot=slot, optional=optional):
-                return self._part(located, slot, optional)
+            case Part():
+                return self._part(located, kind)
             case Parts():
                 return self._parts(located, kind)
             case Sequenced():
                 return self._sequence(located)
             case Branches():
                 return self._branches(located)
+            case Several():
+                return self._several(located, kind)
         return read_scalar(located, kind, self.problems, self._extended)
 
     def default(self, component: str, field: str) -> Value:
@@ -91,9 +104,9 @@ class Reader:
                 self._under_way.discard(key)
         return self._defaults[key]
 
-    def node(self, name: Scalar, body: Located | None, slot: str) -> Node:
-        """Read one component from its name and its body."""
-        spec = self._spec(name, slot)
+    def node(self, name: Scalar, body: Located | None, kind: Part | Parts | Sequenced) -> Node:
+        """Read one component from its name and its body; `kind` is that of the place in which it stands."""
+        spec = self._spec(name, _slot(kind))
         written = self._written(spec, body)
         known = self._located_defaults.get(spec.name, {})
         given = {*written, *known, *spec.added}
@@ -101,7 +114,7 @@ class Reader:
         if missing:
             self._note_missing(spec, missing, name)
         there = tuple(field for field in spec.fields if field not in missing)
-        fields = self._each(there, lambda field: (field, self._field(spec, field, written)))
+        fields = self._each(there, lambda field: (field, self._field(spec, field, written, kind)))
         if missing:
             raise Invalid
         return Node(spec.name, tuple(fields))
@@ -116,9 +129,9 @@ class Reader:
             fail(self.problems, f"{what} is only allowed in the rules of a grammar", located, notes)
         return None
 
-    def _field(self, spec: ComponentSpec, field: str, written: Map[str, Located]) -> Value:
+    def _field(self, spec: ComponentSpec, field: str, written: Map[str, Located], place: FieldType) -> Value:
         if field in written:
-            return self.value(written[field], spec.fields[field])
+            return self.value(written[field], in_slot(spec.fields[field], place))
         if field in spec.added and field not in self._located_defaults.get(spec.name, {}):
             return value_before(spec, field)
         return self.default(spec.name, field)
@@ -167,27 +180,28 @@ class Reader:
             message, notes = f"unknown component {shown(name)} for slot {slot}", (OF_YOUR_OWN,)
             fail_unknown(self.problems, message, name, fitting, accepts, command=LISTING, notes=notes)
         spec = self.catalogue[name.value]
-        if slot not in spec.slots:
+        if slot not in spec.slots and spec.chooses is None:
             message = f"{spec.name} does not fit slot {slot}: it is for slot {' and '.join(spec.slots)}"
             fail_unknown(self.problems, message, name, fitting, accepts, command=LISTING)
         return spec
 
-    def _part(self, located: Located, slot: str, optional: bool) -> Node | None:
+    def _part(self, located: Located, kind: Part) -> Node | None:
         if not _is_none(located):
-            return self._component(located, slot)
-        if not optional:
-            fail(self.problems, f"slot {slot} cannot be empty here", located, (self._accepts(slot),))
+            return self._component(located, kind)
+        if not kind.optional:
+            fail(self.problems, f"slot {kind.slot} cannot be empty here", located, (self._accepts(kind.slot),))
         return None
 
-    def _component(self, located: Located, slot: str) -> Node:
+    def _component(self, located: Located, kind: Part | Parts | Sequenced) -> Node:
+        slot = _slot(kind)
         if isinstance(located, Scalar):
-            return self.node(located, None, slot)
+            return self.node(located, None, kind)
         if not isinstance(located, Mapping) or len(located.entries) != 1:
             what = "a list" if isinstance(located, Items) else f"a mapping of {len(located.entries)} keys"
             notes = ("write its name, or `name: {field: value}`", self._accepts(slot))
             fail(self.problems, f"expected one component for slot {slot}, got {what}", located, notes)
         key, body = located.entries[0]
-        return self.node(key, body, slot)
+        return self.node(key, body, kind)
 
     def _parts(self, located: Located, kind: Parts) -> tuple[Node, ...]:
         if _is_none(located):
@@ -196,13 +210,13 @@ class Reader:
         nodes = self._each(items, lambda item: self._listed(item, kind))
         names = [node.name for node in nodes if isinstance(node, Node)]
         for index, name in enumerate(names):
-            if name in names[:index]:
+            if name in names[:index] and self.catalogue[name].chooses is None:
                 fail(self.problems, f"{name} is listed twice", items[index])
         return tuple(nodes)  # type: ignore[arg-type]
 
     def _listed(self, item: Located, kind: Parts) -> Value:
         extended = self._extended(item, kind)
-        return self._component(item, kind.slot) if extended is None else extended
+        return self._component(item, kind) if extended is None else extended
 
     def _sequence(self, located: Located) -> Sequence:
         if _is_none(located):
@@ -221,7 +235,7 @@ class Reader:
             return extended  # type: ignore[return-value]
         if isinstance(item, Items) or _is_none(item):
             return self._sequence(item)
-        return self._component(item, "part")
+        return self._component(item, Sequenced())
 
     def _branches(self, located: Located) -> tuple[Sequence, ...]:
         if _is_none(located):
@@ -229,6 +243,11 @@ class Reader:
         if not isinstance(located, Items):
             fail(self.problems, "expected a list of branches, each a sequence of parts", located)
         return tuple(self._each(located.items, self._sequence))
+
+    def _several(self, located: Located, kind: Several) -> Series:
+        if not isinstance(located, Items) or len(located.items) < 2:
+            fail(self.problems, "expected a list of at least two alternatives", located)
+        return Series(tuple(self._each(located.items, lambda item: self.value(item, kind.of))))
 
     def _each(self, items: tuple[object, ...], read: Callable[..., T]) -> list[T]:
         """Read every item, so that all mistakes are noted, and then raise Invalid if there was one."""
@@ -255,6 +274,11 @@ def is_reference(located: Located) -> bool:
         return False
     keys = set(located)
     return keys in ({"let", "in"}, {"one_of"}) or "between" in keys or {"points", "scale"} <= keys
+
+
+def _slot(kind: Part | Parts | Sequenced) -> str:
+    """Return the slot that a component fills in a place of that kind."""
+    return "part" if isinstance(kind, Sequenced) else kind.slot
 
 
 def _is_none(located: Located) -> bool:

@@ -8,11 +8,23 @@ from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import NoReturn
 
-from ablate.block import arithmetic
+from ablate.block import arithmetic, which_layers
 from ablate.block.arithmetic import ArithmeticProblem, Expression
-from ablate.block.catalogue import Arithmetic, Bounded, FieldType, Flag, GainField, Number, SourceField, Width, Word
+from ablate.block.catalogue import (
+    Arithmetic,
+    Bounded,
+    FieldType,
+    Flag,
+    GainField,
+    Layers,
+    Number,
+    SourceField,
+    Width,
+    Word,
+)
 from ablate.block.expression import Gain, Size, Source, Value
 from ablate.block.sources import fault_of
+from ablate.block.which_layers import WhichLayers
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote
 
@@ -48,6 +60,8 @@ def read_scalar(
         return None
     if isinstance(kind, SourceField):
         return _source(located, kind, problems)
+    if isinstance(kind, Layers):
+        return _layers(located, problems)
     scalar = _scalar(located, kind, problems)
     match kind:
         case Number():
@@ -186,6 +200,25 @@ def _arithmetic(scalar: Scalar, kind: Bounded, problems: Problems) -> Expression
     if expression.constant is not None:
         _check_bounds(expression.constant, kind, scalar, problems)
     return expression
+
+
+def _layers(located: Located, problems: Problems) -> WhichLayers:
+    """Read which layers: a word, `{every: 4}`, or a comparison."""
+    notes = ("such as first, last, {every: 4}, layer <= depth/2",)
+    if isinstance(located, Mapping):
+        if [key.value for key, _ in located.entries] != [which_layers.EVERY]:
+            fail(problems, "a mapping can only say {every: 4} here", located, notes)
+        number = _number(_scalar(located.entries[0][1], Number(), problems), Number(at_least=2, whole=True), problems)
+        return WhichLayers(every=int(number))
+    if not isinstance(located, Scalar) or not isinstance(located.value, str):
+        what = shown(located) if isinstance(located, Scalar) else "a list"
+        fail(problems, f"expected which layers, got {what}", located, notes)
+    try:
+        return which_layers.parse(located.value)
+    except ArithmeticProblem as problem:
+        signs = f"sizes known here: {', '.join(sorted(which_layers.KNOWN))}; signs: < <= > >= == and"
+        problems.add(str(problem), located.within(problem.start, problem.end), notes=(*notes, signs))
+        raise Invalid from None
 
 
 def _gain(

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final, TypeGuard
 
-from ablate.block.address import Path, name_parts
+from ablate.block.address import name_parts, names_of
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Gain, Node, Sequence, Value
+from ablate.block.expression import Block, Gain, Node, Path, Sequence, Series, Value
+from ablate.block.layers import has_patterns, variants
 
 START: Final = "init"
 """What the number that a trained gain starts at is called in an address: `mlp_residual.gain.init`."""
@@ -41,8 +42,14 @@ def parse_address(text: str) -> Selector:
 
 
 def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
-    """Return every part of a block with the name that addresses match, in reading order."""
-    return tuple((name, node_at(block, path)) for path, name in name_parts(block, catalogue))
+    """Return every part of a block with the name that addresses match, in reading order.
+
+    With patterns over layers, these are the parts of each variant of the block, without the patterns.
+    """
+    if not has_patterns(block, catalogue):
+        return tuple((name, node_at(block, path)) for path, name in names_of(block, catalogue))
+    plain = (variant.block for variant in variants(block, catalogue))
+    return tuple(dict.fromkeys(part for each in plain for part in parts_by_name(each, catalogue)))
 
 
 def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
@@ -67,14 +74,25 @@ def is_start(value: Value, field: str) -> TypeGuard[Gain]:
 
 
 def is_there(block: Block, address: Selector, catalogue: Catalogue) -> bool:
-    """Return whether any part of a block has the field that an address names."""
-    parts = parts_by_name(block, catalogue)
-    return any(value_at(node, address.fields) for name, node in parts if fnmatchcase(name, address.part))
+    """Return whether any part of a block has the field that an address names; a pattern has its own fields, too."""
+    paths = name_parts(block, catalogue)
+    return any(
+        has_field(node_at(block, path), address.fields, catalogue)
+        for path, name in paths
+        if fnmatchcase(name, address.part)
+    )
+
+
+def has_field(node: Node, fields: Iterable[str], catalogue: Catalogue) -> bool:
+    """Return whether these fields of a part lead to a value, of a pattern over layers or inside its alternatives."""
+    fields = tuple(fields)
+    plain = (variant.block for variant in variants(Sequence((node,)), catalogue))
+    return any(value_at(each, fields) for each in (node, *(part for block in plain for part in block)))
 
 
 def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalogue: Catalogue) -> tuple[Block, int]:
     """Apply `change` to every part whose name matches; return the block and how many matched."""
-    paths = [path for path, name in name_parts(block, catalogue) if fnmatchcase(name, part)]
+    paths = list(dict.fromkeys(path for path, name in name_parts(block, catalogue) if fnmatchcase(name, part)))
     # Innermost first, so that a change to a combinator keeps the changes made inside it.
     for path in sorted(paths, key=len, reverse=True):
         block = _replace(block, path, change)
@@ -94,7 +112,10 @@ def _step(value: Value, step: int | str) -> Value:
     if isinstance(step, str):
         assert isinstance(value, Node)
         return value[step]
-    return value.parts[step] if isinstance(value, Sequence) else value[step]  # type: ignore[index]
+    match value:
+        case Sequence(parts=items) | Series(values=items):
+            return items[step]
+    return value[step]  # type: ignore[index]
 
 
 def _replace(value: Any, path: Path, change: Callable[[Node], Node]) -> Any:
@@ -106,4 +127,4 @@ def _replace(value: Any, path: Path, change: Callable[[Node], Node]) -> Any:
         return value.replace({step: changed})
     items = [*value]
     items[step] = changed
-    return Sequence(tuple(items)) if isinstance(value, Sequence) else tuple(items)
+    return type(value)(tuple(items)) if isinstance(value, Sequence | Series) else tuple(items)

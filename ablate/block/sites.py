@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Sequence as Items
+from itertools import chain
 from typing import Literal, TypeAlias
 
-from ablate.block.align import Aligned, EditSite, SharedItems, SharedNode, choose
-from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Node, Sequence, walk
+from ablate.block.align import Aligned, EditSite, SharedItems, SharedNode, SharedSeries, choose
+from ablate.block.catalogue import Catalogue, ComponentSpec
+from ablate.block.expression import Node, Sequence, Series, Value
+from ablate.block.layers import alternatives
 from ablate.block.normal_form import normalise
 
 
@@ -43,6 +45,8 @@ class _Namer:
             case SharedItems(items=items):
                 for item in items:
                     yield from self.part(item, place)
+            case SharedSeries(values=values):
+                yield from self.beside(values, place)
             case SharedNode():
                 yield from self.node(tree, place)
             case _:
@@ -57,8 +61,21 @@ class _Namer:
         elif place == "" or "part" in spec.slots:
             inside = self._principals(node)
             place = f"{self._name(inside[0], 'after')}_{spec.role}" if inside else place or spec.role
+        if spec.chooses is not None:
+            yield from self.beside([child for _, child in node.fields], place)
+            return
         for field, child in node.fields:
             yield from self.part(child, f"{place}.{field}" if isinstance(child, SharedNode) else place)
+
+    def beside(self, children: Items[Aligned], place: str) -> Iterator[str]:
+        """Name the sites of alternatives, each as if it stood there alone, and pass as many parts as the longest."""
+        start = {side: counter.copy() for side, counter in self.passed.items()}
+        most = start
+        for child in children:
+            self.passed = {side: counter.copy() for side, counter in start.items()}
+            yield from self.part(child, place)
+            most = {side: most[side] | self.passed[side] for side in SIDES}
+        self.passed = most
 
     def items(self, items: Items[Aligned]) -> Iterator[str]:
         previous: dict[Side, str] = {"before": "", "after": ""}
@@ -110,18 +127,29 @@ class _Namer:
             case EditSite():
                 return self._on(item.after if side == "after" else item.before, side)
             case SharedNode():
-                own = self._roles((Node(item.name),))
-                return own + [role for _, child in item.fields for role in self._on(child, side)]
+                spec = self.catalogue[item.name]
+                inside = [self._on(child, side) for _, child in item.fields]
+                return _most(inside) if spec.chooses is not None else [*_own(spec), *chain.from_iterable(inside)]
             case SharedItems():
                 return [role for child in item.items for role in self._on(child, side)]
-        return self._roles(walk(item))
+            case SharedSeries():
+                return _most([self._on(child, side) for child in item.values])
+        return self._roles(item)
 
     def _principals(self, item: Aligned) -> list[str]:
         return self._on(item, "after") or self._on(item, "before")
 
-    def _roles(self, nodes: Iterator[Node] | tuple[Node, ...]) -> list[str]:
-        specs = (self.catalogue[node.name] for node in nodes)
-        return [spec.role for spec in specs if "part" in spec.slots and not spec.modifier]
+    def _roles(self, value: Value) -> list[str]:
+        """Return the roles of the principals in a value, in order; of alternatives, as many as any one has."""
+        match value:
+            case Node(name=name, fields=fields):
+                spec = self.catalogue[name]
+                if spec.chooses is not None:
+                    return _most([self._roles(each) for _, each in alternatives(value, spec)])
+                return _own(spec) + [role for _, child in fields for role in self._roles(child)]
+            case Sequence() | Series() | tuple():
+                return [role for child in value for role in self._roles(child)]
+        return []
 
     def _modifier(self, item: Aligned) -> str:
         """Return the role of an item of a sequence that is a modifier on either side; empty if it is none."""
@@ -132,6 +160,18 @@ class _Namer:
                 if isinstance(node, Node | SharedNode) and self.catalogue[node.name].modifier:
                     return self.catalogue[node.name].role
         return ""
+
+
+def _own(spec: ComponentSpec) -> list[str]:
+    return [spec.role] if "part" in spec.slots and not spec.modifier else []
+
+
+def _most(beside: list[list[str]]) -> list[str]:
+    """Return the roles of alternatives, each as often as in the one that has it most often."""
+    most: list[str] = []
+    for roles in beside:
+        most += [role for place, role in enumerate(roles) if roles[: place + 1].count(role) > most.count(role)]
+    return most
 
 
 def _side(item: Aligned) -> Side:

@@ -9,6 +9,7 @@ here: a mechanism of a block (that is a component), the name of one, or training
     decoder.py         blocks between an embedding and a head that predicts the next token
     embedding.py       embedding, positions and head
     initialise.py      every parameter from a random stream seeded by its address
+    sharing.py         layers whose parameters are those of others
     random_streams.py  seeds for code that names no generator
     data_dependent_init.py         initialisation from data, for components that declare it
     values.py          values kept for the parts that read them

@@ -9,11 +9,21 @@ from typing import Any
 
 from torch import nn
 
-from ablate.block.address import Path, name_parts, sublayers
+from ablate.block.address import name_parts, sublayers
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
+from ablate.block.config_values import (
+    GainMaker,
+    Maker,
+    PartMaker,
+    SourceMaker,
+    Surroundings,
+    field_values,
+    inside,
+    refuse_pattern,
+)
 from ablate.block.expression import Block as Expression
-from ablate.block.expression import Node, Sequence, Source
+from ablate.block.expression import Node, Path, Sequence, Source
+from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
 from ablate.block.sources import is_several, places
 from ablate.block.user_code import reporting_errors
@@ -60,6 +70,7 @@ class Builder:
     def part(self, node: Node, path: Path) -> Maker:
         """Return a maker of the component `node`, called with the widths of its slot."""
         spec = self.catalogue[node.name]
+        refuse_pattern(spec)
         module = _implementation(spec)
         address = self._address(path)
         makes = issubclass(module, nn.Module)
@@ -120,14 +131,23 @@ def _implementation(spec: ComponentSpec) -> Any:
 
 
 def build_block(
-    block: Expression, sizes: Sizes, catalogue: Catalogue, layer: int, model: SlotAddress, read: ValuesRead
+    block: Expression,
+    sizes: Sizes,
+    catalogue: Catalogue,
+    layer: int,
+    model: SlotAddress,
+    read: ValuesRead,
+    source: int | None = None,
 ) -> Block:
     """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits.
 
-    The places of the model that it reads are added to `read`.
+    The places of the model that it reads are added to `read`. What it draws is that of layer `source`, if it is to have
+    the parameters of that one.
     """
+    seen = sizes.at(layer)
+    block = at_layer(block, catalogue, seen.scope(layer))
     names = dict(name_parts(block, catalogue))
-    builder = Builder(catalogue, Surroundings(sizes.at(layer)), model.at("layers", layer), names, read=read)
+    builder = Builder(catalogue, Surroundings(seen), model.at("layers", source or layer), names, read=read)
     chain = builder.sequence(block, ())()
     named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
     begins = {mixer: part for mixer, part in sublayers(block, catalogue) if mixer in named and part in named}

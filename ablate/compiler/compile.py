@@ -13,10 +13,13 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Node
+from ablate.block.pattern_check import check_patterns
+from ablate.block.sharing import check_sharing
 from ablate.block.sizes import Sizes
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.decoder import Decoder
 from ablate.compiler.initialise import Draw, Init, initialise
+from ablate.compiler.sharing import tie_layers
 from ablate.compiler.values import ValuesRead
 from ablate.errors import InputError
 
@@ -70,15 +73,22 @@ def compile_model(
     `seed` determines every parameter through its address, including those that `nn.Linear` draws itself; `salt` changes
     them all, and is the difference between the two arms of an A/A comparison. On the meta device nothing is filled.
 
-    Raises InputError as `compile_block` does, and for an unknown kind of model or of positions.
+    Raises InputError as `compile_block` does, for an unknown kind of model or of positions, and for a pattern over
+    layers of which an alternative stands in no layer, and for layers that cannot share parameters.
     """
     if architecture.kind not in KINDS:
         raise InputError(f"unknown kind of model {architecture.kind!r}\n  = the kinds are: {', '.join(KINDS)}")
-    address = SlotAddress(seed, salt)
+    check_patterns(architecture.block, architecture.sizes, catalogue)
+    check_sharing(architecture, catalogue)
+    slots = SlotAddress(seed, salt)
     with _building(device):
-        model = KINDS[architecture.kind](architecture, catalogue, address)
-    scheme = _scheme(architecture.init, architecture.sizes, catalogue, address)
-    return _filled(_placed(model, device, dtype), Draw(seed, salt, scheme))
+        model = KINDS[architecture.kind](architecture, catalogue, slots)
+    scheme = _scheme(architecture.init, architecture.sizes, catalogue, slots)
+    layers = enumerate(architecture.sources(), start=1)
+    sources = {address(n, "").rstrip("."): address(of, "").rstrip(".") for n, of in layers if of != n}
+    filled = _filled(_placed(model, device, dtype), Draw(seed, salt, scheme), sources)
+    tie_layers(filled, architecture)
+    return filled
 
 
 def _building(device: str | torch.device) -> torch.device:
@@ -100,7 +110,7 @@ def _scheme(init: Node, sizes: Sizes, catalogue: Catalogue, model: SlotAddress) 
     return scheme
 
 
-def _filled(module: nn.Module, draw: Draw) -> nn.Module:
+def _filled(module: nn.Module, draw: Draw, sources: Mapping[str, str] | None = None) -> nn.Module:
     if not any(parameter.is_meta for parameter in module.parameters()):
-        initialise(module, draw)
+        initialise(module, draw, sources)
     return module

@@ -47,7 +47,8 @@ class Decoder(nn.Module):
         self.entry_norm = around.part(entry, ("entry_norm",))(sizes.d_model) if entry else None
         read = ValuesRead()
         blocks = {
-            n: build_block(architecture.block, sizes, catalogue, n, address, read) for n in range(1, sizes.n_layers + 1)
+            n: build_block(architecture.block, sizes, catalogue, n, address, read, source)
+            for n, source in enumerate(architecture.sources(), start=1)
         }
         self.layers = nn.ModuleDict({str(n): block for n, block in blocks.items()})
         self.final_norm = around.part(final, ("final_norm",))(sizes.d_model) if final else None

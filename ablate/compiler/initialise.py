@@ -137,17 +137,19 @@ class Draw:
             parameter.copy_(numbers)
 
 
-def initialise(model: nn.Module, draw: Draw) -> None:
+def initialise(model: nn.Module, draw: Draw, sources: Mapping[str, str] | None = None) -> None:
     """Fill every parameter of `model`, whose own address is that of `draw`.
 
-    Raises InputError if a weight was computed from numbers of another that does not start from them.
+    `sources` are the addresses of modules that start from the numbers of other ones, and those of the others. Raises
+    InputError if a weight was computed from numbers of another that does not start from them.
     """
     instead: dict[str, str] = {}
     for name, module in model.named_modules():
         if own := in_its_place(module):
             instead[f"{name}.{own}"] = _address(name, instead)
         if isinstance(module, Initialised):
-            here = draw.at(f"{draw.address}.{_address(name, instead)}".strip("."))
+            own_address = f"{draw.address}.{_address(name, instead)}".strip(".")
+            here = draw.at(_source(own_address, sources or {}))
             with seeded(stream_seed(draw.seed, draw.salt, f"{here.address} initialised")):
                 module.initialise(here)
     draw.check()
@@ -167,3 +169,9 @@ def _address(name: str, instead: Mapping[str, str]) -> str:
         if (end == len(name) or name[end] == ".") and name[:end] in instead:
             return instead[name[:end]] + name[end:]
     return name
+
+
+def _source(address: str, sources: Mapping[str, str]) -> str:
+    """Return the address whose numbers a module starts from: its own, unless it is inside one with a source."""
+    inside = (module for module in sources if address.startswith(f"{module}."))
+    return next((f"{sources[module]}{address.removeprefix(module)}" for module in inside), address)

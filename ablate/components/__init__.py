@@ -19,6 +19,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
     masks/         which keys a query sees
     matrices/      what multiplies the values: softmax attention, or what is made of it
     mixers/        attention and MLP
+    patterns/      what stands in a slot for its alternatives, one of them in each layer
     norms/         normalisations over the last axis
     positions/     positions that act on queries and keys
     regularisers/  what disturbs a signal during training only

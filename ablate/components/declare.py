@@ -82,6 +82,9 @@ rate.
 **Tables.** `tables` of a module names its parameters of two dimensions that are not linear maps: numbers that are
 looked up or added, such as a bias for each head. Optimisers of matrices (Muon, SOAP) leave them to AdamW.
 
+**Patterns over layers.** A component that `chooses` stands in for the alternatives that it holds, in any slot, and one
+of them is built in its place: it has no cost, module or equation (`patterns/`).
+
 **Equation.** Each Config gives its equation as text, with makers that give text, so `ablate show` prints a whole block:
 
     part, norm, activation   equation(x)       "RMSNorm(x)"; `details()` gives the lines that define an attention or MLP
@@ -107,16 +110,21 @@ from types import MappingProxyType
 from typing import Any, TypeVar
 
 from ablate.block.catalogue import (
+    EVERY_SLOT,
     Arithmetic,
     Branches,
+    Chooses,
     ComponentSpec,
     Flag,
     GainField,
+    InSlot,
+    Layers,
     Number,
     Part,
     Parts,
     Same,
     Sequenced,
+    Several,
     SourceField,
     Transparent,
     Width,
@@ -158,11 +166,14 @@ __all__ = [
     "Same",
     "Sizes",
     "Transparent",
+    "alternative",
+    "alternatives",
     "arithmetic",
     "branches",
     "component",
     "flag",
     "implements",
+    "layers",
     "number",
     "own_size",
     "part",
@@ -262,6 +273,21 @@ def branches() -> Any:
     return _declared(Branches())
 
 
+def alternative() -> Any:
+    """Of a pattern over layers: a value of the slot in which it stands."""
+    return _declared(InSlot())
+
+
+def alternatives() -> Any:
+    """Of a pattern over layers: two or more values of the slot in which it stands."""
+    return _declared(Several())
+
+
+def layers() -> Any:
+    """Of a pattern over layers: which layers (`block/which_layers.py`)."""
+    return _declared(Layers())
+
+
 def _declared(kind: Any) -> Any:
     return dataclasses.field(metadata={"field": kind})
 
@@ -282,12 +308,16 @@ def component(
     same: Same | None = None,
     stage: int = 0,
     added: Mapping[str, Any] = MappingProxyType({}),
+    chooses: Chooses | None = None,
     version: int = 1,
 ) -> Callable[[type[T]], type[T]]:
     """Declare a component; its file's docstring opens with the line that `ablate list components` shows.
 
     `version` is that of its numbers: it rises whenever a change of its code changes them. `added` are the fields that
     came after version 1 was published, each with the value at which it has no effect: None for an empty slot.
+
+    `chooses` makes it a pattern over layers, without slots of its own, cost or module: from its node and the scope of a
+    layer, it gives the way to the alternative that stands there, such as ("items", 1).
 
     Raises DeclarationError with everything that is wrong with the class.
     """
@@ -296,10 +326,12 @@ def component(
         fault = DeclarationFault("@component needs a name, slots and a source", "name", (f"write {way}",))
         raise DeclarationError(name.__qualname__, (fault,))
 
+    filled = slots if chooses is None else (EVERY_SLOT,)
+
     def declare(cls: type[T]) -> type[T]:
         faults = (
-            *_faults_of(name, slots, source, role, version),
-            *_faults_in(cls, shorthand, transparent, same, added),
+            *_faults_of(name, filled, source, role, version),
+            *_faults_in(cls, shorthand, transparent, same, added, counted=chooses is None),
         )
         if faults:
             raise DeclarationError(cls.__qualname__, faults)
@@ -308,7 +340,7 @@ def component(
             raise DeclarationError(cls.__qualname__, tuple(_plain(name, dataclasses.MISSING) for name in plain))
         spec = ComponentSpec(
             name=name,
-            slots=slots,
+            slots=filled,
             role=role or name,
             modifier=modifier,
             fields={f.name: f.metadata["field"] for f in dataclasses.fields(config)},  # type: ignore[arg-type]
@@ -321,6 +353,7 @@ def component(
             same=same,
             stage=stage,
             added=added,
+            chooses=chooses,
         )
         config.spec = spec  # type: ignore[attr-defined]
         return config
@@ -342,7 +375,13 @@ def _faults_of(
 
 
 def _faults_in(
-    cls: type, shorthand: str | None, transparent: Transparent | None, same: Same | None, added: Mapping[str, Any]
+    cls: type,
+    shorthand: str | None,
+    transparent: Transparent | None,
+    same: Same | None,
+    added: Mapping[str, Any],
+    *,
+    counted: bool,
 ) -> Iterator[DeclarationFault]:
     """Yield what is wrong with a Config: fields without a field maker, and a missing cost."""
     inherited = getattr(cls, "__dataclass_fields__", {})
@@ -361,7 +400,7 @@ def _faults_in(
             )
             yield DeclarationFault(message, name if mine else "class", (way,))
     fields = {*own, *inherited}
-    if not callable(getattr(cls, "cost", None)):
+    if counted and not callable(getattr(cls, "cost", None)):
         way = "add def cost(self, sizes, …) -> Cost: its parameters, and the FLOPs of its products for one sequence"
         yield DeclarationFault("a component must declare its cost", "class", (way,), "this class has no cost")
     named = [("shorthand", word) for word in (shorthand,) if word is not None]

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import replace
 
 import torch
 from torch import nn
@@ -36,6 +37,7 @@ from torch import nn
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import walk
+from ablate.block.layers import at_layer
 from ablate.compiler import compile_model
 from ablate.components.declare import Profiled
 from ablate.execute.task import Task
@@ -65,8 +67,10 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     sizes = architecture.sizes
     costs = part_costs(architecture, catalogue)
     parameters = sum(cost.parameters for cost in costs.values())
-    in_layers = sum(cost.parameters for address, cost in costs.items() if address.startswith("layers."))
-    blocks = sizes.n_layers * sum("init" not in catalogue[node.name].slots for node in walk(architecture.block))
+    apart = part_costs(replace(architecture, share=None), catalogue)  # what is shared is computed in every layer
+    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith("layers."))
+    layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in range(1, sizes.n_layers + 1))
+    blocks = sum("init" not in catalogue[node.name].slots for block in layers for node in walk(block))
     model = compile_model(architecture, catalogue, device="meta")
     scores = _score_holders(model, architecture, dtype, device_type) * sizes.n_heads * sizes.seq_len
     width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)

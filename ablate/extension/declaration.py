@@ -37,6 +37,11 @@ class Declaration:
     def __repr__(self) -> str:
         return f"<{self.kind.noun.capitalize()} {self.name}>"
 
+    @property
+    def needs_below(self) -> bool:
+        """Whether something below the first import of torch must implement it."""
+        return bool(self.kind.below)
+
 
 @dataclass(frozen=True, slots=True)
 class DeclarationFault:

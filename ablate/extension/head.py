@@ -159,7 +159,7 @@ def _note_without_below(declared: Declared, tree: ast.Module, problems: Problems
     """Note a declaration that nothing in the file implements though it must be; return whether that is so."""
     kind = declared.spec.kind
     name = None if declared.node is None else _name_of(declared.node)
-    if not kind.below or declared.node is None or name is None or name in _carried_out(tree):
+    if not declared.spec.needs_below or declared.node is None or name is None or name in _carried_out(tree):
         return False
     problems.add(
         f"{kind.noun} {declared.spec.name!r} has no {kind.below}",

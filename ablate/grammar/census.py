@@ -12,8 +12,8 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ablate.block.catalogue import Branches, Catalogue, Sequenced
-from ablate.block.expression import Gain, Node, Sequence, Value
+from ablate.block.catalogue import Branches, Catalogue, InSlot, Sequenced, Several
+from ablate.block.expression import Gain, Node, Sequence, Series, Value
 from ablate.grammar.derivation import (
     Alternatives,
     Bound,
@@ -143,13 +143,16 @@ class _Kinds:
                 return Node(name, tuple((f, self._seen(v) if self._matters(name, f) else None) for f, v in fields))
             case Sequence(parts=parts):
                 return Sequence(tuple(self._seen(part) for part in parts))  # type: ignore[misc]
+            case Series():
+                return Series(tuple(self._seen(child) for child in value))
             case tuple():
                 return tuple(self._seen(child) for child in value)  # type: ignore[return-value]
         return value
 
     def _matters(self, component: str, field: str) -> bool:
-        """Return whether constraints look at a field, or it holds parts, whose names they may look at."""
-        return field in self.relevant or isinstance(self.catalogue[component].fields[field], Sequenced | Branches)
+        """Return whether constraints look at a field, or at what it holds: parts, or alternatives of a slot."""
+        holding = Sequenced | Branches | InSlot | Several
+        return field in self.relevant or isinstance(self.catalogue[component].fields[field], holding)
 
 
 def _holes(value: object) -> set[int]:
@@ -161,6 +164,6 @@ def _holes(value: object) -> set[int]:
             return {index}
         case Node(fields=fields):
             return {index for _, child in fields for index in _holes(child)}
-        case Sequence() | tuple():
+        case Sequence() | Series() | tuple():
             return {index for child in value for index in _holes(child)}
     return set()

@@ -16,7 +16,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from ablate.block.expression import Gain, Node, Sequence, Value
+from ablate.block.expression import Gain, Node, Sequence, Series, Value
 from ablate.grammar.derivation import Alternatives, Hole, Let, Named, Product, Scale, Template
 
 
@@ -255,7 +255,7 @@ def _fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
         case Node(fields=fields):
             for name, child in fields:
                 yield from _fields(child, name)
-        case Sequence() | tuple():
+        case Sequence() | Series() | tuple():
             for child in shape:
                 yield from _fields(child, "")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal, TypeAlias
 
-from ablate.block.expression import Gain, Node, Sequence, Value
+from ablate.block.expression import Gain, Node, Sequence, Series, Value
 
 Bound: TypeAlias = Mapping[str, int]
 """For each name of an enclosing `let`, the number of the derivation drawn for it."""
@@ -162,6 +162,8 @@ def fill(shape: Value, values: list[Value]) -> Value:
             return replace(shape, value=values[index])
         case Sequence(parts=parts):
             return Sequence(_spliced(parts, values))
+        case Series():
+            return Series(tuple(fill(child, values) for child in shape))
         case tuple():
             return _spliced(shape, values)
     return shape
@@ -212,8 +214,8 @@ def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:
     match shape:
         case Node(fields=fields):
             return next((name for _, child in fields if (name := twice(child, holes))), None)
-        case Sequence(parts=parts):
-            return next((name for child in parts if (name := twice(child, holes))), None)
+        case Sequence() | Series():
+            return next((name for child in shape if (name := twice(child, holes))), None)
         case tuple() if any(isinstance(child, Hole) for child in shape):
             sets = [_listed(holes[child.index]) if isinstance(child, Hole) else _top(child) for child in shape]
             return next((name for i, names in enumerate(sets) for name in sorted(names) if _any(name, sets[:i])), None)

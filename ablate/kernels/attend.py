@@ -100,11 +100,11 @@ def attend_lse(
     """
     device = q.device.type
     mask, causal = named(mask, causal=causal)
-    asked: dict[str, Any] = {"causal": causal, "logits": logits, "bias": bias, "dropout": dropout}
-    asked |= {"mask": mask, "padding": padding}
-    name = _backend(kernel, needs_of(q, k, v, **asked, lse=True), device)
+    given: dict[str, Any] = {"causal": causal, "logits": logits, "bias": bias, "dropout": dropout}
+    given |= {"mask": mask, "padding": padding}
+    name = _backend(kernel, needs_of(q, k, v, **given, lse=True), device)
     with as_given(device):
-        return WITH_LSE[name](q, k, v, **_options(scale=scale, **asked))
+        return WITH_LSE[name](q, k, v, **_options(scale=scale, **given))
 
 
 def _backend(kernel: str | None, needs: Needs, device: str) -> str:

@@ -72,8 +72,10 @@ def training_of(trial: Trial) -> str:
 
 
 def _around(architecture: Architecture) -> dict[str, Any]:
-    around = {f: getattr(architecture, f) for f in told(architecture) if f != "block"}
-    return around | architecture.numbers()
+    around = {f: getattr(architecture, f) for f in told(architecture) if f not in ("block", "share")}
+    # Which layers share is told by the layers themselves, as two ways of saying it may come to the same.
+    shared = {} if architecture.share is None else {"sources": architecture.sources()}
+    return {**around, **shared, **architecture.numbers()}
 
 
 def _measured(trial: Trial) -> dict[str, Any]:

@@ -10,15 +10,19 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from ablate.block.address import Path, address, name_parts
+from ablate.block.address import address, name_parts
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
 from ablate.block.cost import Cost
-from ablate.block.expression import Block, Node, Sequence, Source
+from ablate.block.expression import Block, Node, Path, Sequence, Source
+from ablate.block.layers import at_layer
+from ablate.block.pattern_check import check_patterns
+from ablate.block.sharing import WAY_OUT, check_sharing
 from ablate.block.sizes import Sizes
 from ablate.block.sources import AROUND, TOKENS
 from ablate.block.user_code import reporting_errors
+from ablate.errors import InputError
 from ablate.plan.values_read import ValuesStanding, Width, how_many, reads_values
 
 
@@ -40,6 +44,7 @@ def block_costs(
     `standing` are the values before this layer, to which its own are added; InputError if it reads what is not there.
     """
     here = sizes.at(layer)
+    block = at_layer(block, catalogue, here.scope(layer))
     costing = _Costing(catalogue, Surroundings(here), standing or ValuesStanding())
     costing.sequence(block, ())()
     if standing is not None:
@@ -51,6 +56,8 @@ def block_costs(
 def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
     sizes = architecture.sizes
     around = _Costing(catalogue, Surroundings(sizes), ValuesStanding())
+    check_patterns(architecture.block, sizes, catalogue)
+    check_sharing(architecture, catalogue)
     standing = _before_the_layers(architecture) if reads_values(architecture.block) else None
     architecture.numbers()  # costs nothing, but refuses expressions without a value at these sizes
     around.part(architecture.init)()
@@ -60,8 +67,9 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
         yield "positions", Cost(parameters=architecture.rows() * sizes.d_model)
     if architecture.entry_norm is not None:
         yield "entry_norm", around.part(architecture.entry_norm)(sizes.d_model)
-    for layer in range(1, sizes.n_layers + 1):
-        yield from block_costs(architecture.block, sizes, catalogue, layer, standing).items()
+    for layer, source in enumerate(architecture.sources(), start=1):
+        costs = block_costs(architecture.block, sizes, catalogue, layer, standing)
+        yield from (costs if layer == source else _shared(costs, layer, source, architecture, catalogue)).items()
     if architecture.final_norm is not None:
         yield "final_norm", around.part(architecture.final_norm)(sizes.d_model)
     yield "head", Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
@@ -76,6 +84,21 @@ def _before_the_layers(architecture: Architecture) -> ValuesStanding:
     for name in (name for name in AROUND if there[name]):
         standing.stands(name, architecture.sizes.d_model)
     return standing
+
+
+def _shared(
+    costs: dict[str, Cost], layer: int, source: int, architecture: Architecture, catalogue: Catalogue
+) -> dict[str, Cost]:
+    """Return the costs of a layer without its parameters, which are those of its source; InputError if they differ."""
+    others = block_costs(architecture.block, architecture.sizes, catalogue, source)
+    here = {name.removeprefix(address(layer, "")): each.parameters for name, each in costs.items()}
+    there = {name.removeprefix(address(source, "")): each.parameters for name, each in others.items()}
+    if different := [part for part in {**there, **here} if there.get(part) != here.get(part)]:
+        raise InputError(
+            f"model.share is {architecture.share}, but {', '.join(different)} has other parameters in layer {layer} "
+            f"than in layer {source}, whose it would use\n  = {WAY_OUT}"
+        )
+    return {name: replace(each, parameters=0) for name, each in costs.items()}
 
 
 def _declared(spec: ComponentSpec, config: Any, sizes: Sizes, *widths: int) -> Cost:

@@ -11,10 +11,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
-from ablate.block.address import Path, name_parts
+from ablate.block.address import name_parts
 from ablate.block.arithmetic import ArithmeticProblem
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Node, Sequence, Source, Value
+from ablate.block.expression import Block, Node, Path, Sequence, Series, Source, Value
 from ablate.block.sizes import Sizes
 from ablate.block.sources import IN, OUT, TOKENS, Place, places
 from ablate.errors import InputError
@@ -176,6 +176,6 @@ def _children(value: Value) -> Iterator[tuple[str, Value]]:
             for name, child in fields:
                 yield name, child
                 yield from _children(child)
-        case Sequence() | tuple():
+        case Sequence() | Series() | tuple():
             for child in value:
                 yield from _children(child)

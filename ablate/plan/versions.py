@@ -50,7 +50,8 @@ ALWAYS = tuple(name for name in SHARED if name not in KERNELS)
 
 def model_versions(architecture: Architecture, catalogue: Catalogue) -> Mapping[str, Version]:
     """Return the version of every component of a model, and of the shared parts that it uses."""
-    used = [catalogue[name] for name in components_used(architecture)]
+    # A pattern computes nothing: which alternative it puts in each layer is in the identity itself.
+    used = [spec for name in components_used(architecture) if (spec := catalogue[name]).chooses is None]
     kernels = KERNELS if any(_asks_for_kernels(spec.path, spec.module) for spec in used) else ()
     return {**shared_versions((*ALWAYS, *kernels)), **_versions(used)}
 

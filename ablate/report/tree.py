@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ablate.block.expression import Block, Node, Sequence, Value
+from ablate.block.expression import Block, Node, Sequence, Series, Value
 from ablate.block.printer import Defaults, print_value
 from ablate.output.terminal import Text
 
@@ -36,7 +36,7 @@ def _field(name: str, value: Value, indent: int, known: Mapping[str, Value], def
     if isinstance(value, Sequence) and len(value):
         yield start.append(f"{name}:")
         yield from _sequence(value, indent, defaults)
-    elif isinstance(value, tuple) and any(isinstance(child, Sequence) for child in value):
+    elif isinstance(value, Series | tuple) and any(isinstance(child, Sequence) for child in value):
         yield start.append(f"{name}:")
         for branch in value:
             assert isinstance(branch, Sequence)
@@ -65,6 +65,8 @@ def _flow(value: Value, defaults: Defaults) -> Text:
             return Text.assemble("{", f"{value.name}: {{", Text(", ").join(inside), "}}")
         case Node(name=name):
             return Text(name)
+        case Series():
+            return Text.assemble("[", Text(", ").join(_flow(child, defaults) for child in value), "]")
         case (only,) if isinstance(only, Node):
             return _flow(only, defaults)
         case tuple() if value and all(isinstance(child, Node) for child in value):

@@ -185,10 +185,23 @@ def _cap(value: object) -> object:
     return None if value == "none" else value
 
 
+class SharedInTurn(Document):
+    """Layers l and l + `cycle` share their parameters: A B A B."""
+
+    cycle: Annotated[int, Field(ge=1, le=1_000)]
+
+
+class SharedInARow(Document):
+    """`repeat` layers in a row share their parameters: A A A B B B."""
+
+    repeat: Annotated[int, Field(ge=2, le=1_000)]
+
+
 class Model(Document):
     """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
 
-    `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not).
+    `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not). `share` says which layers have
+    the same parameters.
     """
 
     kind: Literal["decoder"]
@@ -202,6 +215,10 @@ class Model(Document):
     head: Literal["tied", "untied"]
     logit_scale: Arithmetic
     logit_softcap: Annotated[Positive | None, BeforeValidator(_cap)] = None
+    share: Annotated[
+        Literal["none"] | SharedInTurn | SharedInARow,
+        Field(description="none, {cycle: 2} or {repeat: 3}", json_schema_extra={ADDED: True}),
+    ] = "none"
 
 
 class Judged(Document):

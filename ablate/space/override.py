@@ -15,14 +15,18 @@ from functools import partial
 
 from ablate.block.address import name_parts
 from ablate.block.arithmetic import Expression
-from ablate.block.catalogue import Arithmetic, Catalogue, ComponentSpec
-from ablate.block.expression import Block, Node
+from ablate.block.catalogue import Arithmetic, Catalogue, ComponentSpec, FieldType, Sequenced, in_slot
+from ablate.block.expression import Block, Node, Series, Value
+from ablate.block.layers import alternatives
 from ablate.block.normal_form import normalise
 from ablate.block.printer import print_value
 from ablate.block.read import Invalid, Reader
-from ablate.block.select import Selector, change_parts, is_start, parse_address, value_at
+from ablate.block.select import Selector, change_parts, has_field, is_start, parse_address
 from ablate.source.located import Located, Mapping, Scalar, Source
 from ablate.source.problems import Problems, quote
+
+PART = Sequenced()
+"""The kind of what a part of a block stands in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +128,7 @@ def with_value(block: Block, override: Override, reader: Reader) -> Block:
     fields = override.address.fields
 
     def change(node: Node) -> Node:
-        return _set(node, fields, override, reader) if value_at(node, fields) else node
+        return _set(node, fields, override, reader) if has_field(node, fields, reader.catalogue) else node
 
     return change_parts(block, override.address.part, change, reader.catalogue)[0]
 
@@ -135,13 +139,17 @@ def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int
     return change_parts(block, override.address.part, change, reader.catalogue)
 
 
-def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader) -> Node:
-    """Change the field of a node that `fields` leads to.
+def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader, place: FieldType = PART) -> Node:
+    """Change the field of a node that `fields` leads to; `place` is the kind of what the node stands in.
 
-    The node stays as it is if there is an empty slot on the way, or if it stands in for a component that has the field.
+    The fields of a pattern over layers are its own and those of its alternatives: all that have such a field are
+    changed. The node stays as it is if there is an empty slot on the way, or if it stands in for a component that has
+    the field.
     """
     spec, span = reader.catalogue[node.name], override.key.span
     first, rest = fields[0], fields[1:]
+    if spec.chooses is not None and first not in spec.fields:
+        return _set_inside(node, fields, override, reader, place)
     if first not in spec.fields and _stands_for_one_with(first, spec, reader.catalogue):
         return node
     if first not in spec.fields:
@@ -149,7 +157,7 @@ def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader
         reader.problems.add_unknown(message, span, first, spec.fields, "its fields are")
         raise Invalid
     if not rest:
-        return node.replace({first: reader.value(override.value, spec.fields[first])})
+        return node.replace({first: reader.value(override.value, in_slot(spec.fields[first], place))})
     inner = node[first]
     if inner is None:
         return node
@@ -162,7 +170,23 @@ def _set(node: Node, fields: tuple[str, ...], override: Override, reader: Reader
         message = f"{spec.name}.{first} holds {print_value(inner)}, which has no field {quote(rest[0])}"
         reader.problems.add(message, span, notes=(f"set the whole field: {spec.name}.{first}: …",))
         raise Invalid
-    return node.replace({first: _set(inner, rest, override, reader)})
+    return node.replace({first: _set(inner, rest, override, reader, in_slot(spec.fields[first], place))})
+
+
+def _set_inside(pattern: Node, fields: tuple[str, ...], override: Override, reader: Reader, place: FieldType) -> Node:
+    """Change a field of the alternatives of a pattern that have it; if none has, say so of the first."""
+    inside = [
+        (way, node) for way, node in alternatives(pattern, reader.catalogue[pattern.name]) if isinstance(node, Node)
+    ]
+    having = [(way, node) for way, node in inside if has_field(node, fields, reader.catalogue)]
+    for (field, *index), node in having or inside[:1]:
+        changed: Value = _set(node, fields, override, reader, place)
+        if index:
+            series = pattern[str(field)]
+            assert isinstance(series, Series)
+            changed = Series(tuple(changed if i == index[0] else each for i, each in enumerate(series)))
+        pattern = pattern.replace({str(field): changed})
+    return pattern
 
 
 def _stands_for_one_with(field: str, spec: ComponentSpec, catalogue: Catalogue) -> bool:

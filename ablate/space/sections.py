@@ -10,7 +10,8 @@ from typing import Literal, TypeVar
 from pydantic import BaseModel
 
 from ablate.block.catalogue import Part
-from ablate.block.expression import Block, Node
+from ablate.block.expression import Block, Node, Sequence
+from ablate.block.layers import has_patterns
 from ablate.block.read import Invalid
 from ablate.extension.configured import Configured
 from ablate.grammar.grammar import Grammar
@@ -164,12 +165,13 @@ class Sections:
     def _spelt(self, located: Mapping) -> Mapping:
         """Note unknown keys of `model`, and read each as the one most likely meant, so that it is not missing too."""
         known = (*Model.model_fields, *COMPONENTS)
+        required = [word for word in known if word in COMPONENTS or Model.model_fields[word].is_required()]
         entries: list[tuple[Scalar, Located]] = []
         for key, value in located.entries:
             if key.value in known:
                 entries.append((key, value))
                 continue
-            free = [word for word in known if word not in located]
+            free = [word for word in required if word not in located]
             meant = note_unknown_key(self.problems, key, "model", known, free, "model accepts", HINTS)
             if meant is not None:
                 entries.append((Scalar(meant, key.text, key.span), value))
@@ -195,6 +197,10 @@ class Sections:
             except Invalid:
                 continue
             assert part is None or isinstance(part, Node)
+            if part is not None and has_patterns(Sequence((part,)), reader.catalogue):
+                message, notes = f"{name} is outside the layers, where no pattern applies", ("give a single component",)
+                self.problems.add(message, value.span, notes=notes)
+                continue
             parts[name] = part
         if len(parts) < len(COMPONENTS) or parts["init"] is None:
             return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
-from ablate.block.architecture import Architecture
+from ablate.block.architecture import Architecture, Share
 from ablate.block.expression import Block, Node
 from ablate.block.sizes import Sizes
 from ablate.grammar.constraint import Constraint
@@ -159,6 +159,7 @@ class Space:
             entry_norm=self.around.entry_norm,
             final_norm=self.around.final_norm,
             init=self.around.init,
+            share=None if model.share == "none" else Share(**model.share.model_dump()),
         )
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 

@@ -79,6 +79,7 @@ WAYS: Final = {
     "model.embedding": "such as embedding: {std: 0.02, scale: 1}",
     "model.head": "tied: the embedding's matrix is the head's",
     "model.logit_softcap": "a bound such as 30, or none",
+    "model.share": "such as share: {cycle: 2} for layers A B A B, {repeat: 2} for A A B B, or none",
     "model.position": "learned ones: {learned: 0.02}; rope is the attention's: block: {attention.position: rope}",
     "noise": "such as noise: {seeds: 5}",
     "recipe": "such as recipe: {steps: 200, batch: 8, optimizer: {adamw: {lr: 1e-3}}}",

@@ -25,6 +25,7 @@ SAID = {
     "space/metrics.py": {"attention"},
     "store/serialise.py": {"identity"},  # of a trial: the scheme that it is of
     "store/trial_status.py": {"identity"},
+    "store/repair/report.py": {"where"},  # a key: the place of a file
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
     "space/ways.py": {"dropout"},  # a key of other programs
     "kernels/attend.py": {"causal", "dropout"},  # options of kernels
@@ -35,6 +36,8 @@ SAID = {
     "report/screens/machine.py": {"attention"},  # a heading
     "store/pending_rows.py": {"attention"},  # a column, and the version in it: which backend computes attention
     "store/versions.py": {"attention"},
+    "block/scalars.py": {"from"},  # {from: address}, as it may be written
+    "report/screens/block.py": {"from"},
     "space/vary.py": {"from"},  # a key: the lower end of a range
     "space/number_range.py": {"from"},
     "report/searched/ask_next.py": {"from"},

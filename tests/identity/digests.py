@@ -97,10 +97,10 @@ class World:
 
 
 def names() -> tuple[str, ...]:
-    """Everything that has cases."""
+    """Everything that has cases; a pattern over layers computes nothing of its own."""
     known = declarations()
     kinds = ((kind, known.others.get(kind.plural, {})) for kind in (PROBE, OPTIMIZER, SCHEDULE))
-    every = [f"{COMPONENT.name} {name}" for name in known.components]
+    every = [f"{COMPONENT.name} {name}" for name, spec in known.components.items() if spec.chooses is None]
     every += [f"{kind.name} {name}" for kind, found in kinds for name in found]
     return (*every, *(part for part in SHARED if part not in NOT_HERE))
 

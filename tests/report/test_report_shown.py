@@ -88,7 +88,7 @@ def test_a_space_gives_its_sizes_and_its_overrides() -> None:
     space = load_space(ROOT / "spaces" / "op_vs_preln.yaml", CATALOGUE)
     found = block.find("op", None, space, {})
     assert (found.sizes.d_model, found.sizes.vocab_size) == (space.model.width, 256)
-    assert "RoPE" in found.equation().text and "ReLU" in found.equation().text
+    assert "RoPE" in found.written() and "ReLU" in found.written()
     assert "with its overrides" in found.where
     other = block.find("sas", None, space, {})
     assert "with its overrides" not in other.where and other.block == transformer().block("sas")

@@ -66,6 +66,7 @@ def test_every_component_is_reached_by_a_rule_or_a_named_block():
 OF_THE_USER = {
     "blend",
     "causal",
+    "cycle",
     "depth_attention",
     "depth_average",
     "dks_leaky_relu",
@@ -82,6 +83,7 @@ OF_THE_USER = {
     "rescaled",
     "selu",
     "sigmoid_gate",
+    "where",
     "window",
 }
 """Components that no shipped block has: a space's `init`, or a user's own choice in `block:` and `blocks:`."""

@@ -66,10 +66,10 @@ class Config:
         check_choices(self.experts, self.active)
         up, down = self.up(sizes.d_model, self.hidden), self.down(self.hidden, sizes.d_model)
         gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
-        one: Cost = up + gate + down + self.activation()
+        expert: Cost = up + gate + down + self.activation()
         held, used = int(self.experts + self.shared), int(self.active + self.shared)
         router: Cost = self.router(sizes.d_model, int(self.experts))
-        return router + Cost(held * one.parameters, used * one.flops, used * one.spared)
+        return router + Cost(held * expert.parameters, used * expert.flops, used * expert.spared)
 
     def equation(self, x: str) -> str:
         """Return MoE(x)."""

@@ -19,7 +19,7 @@ from typing import Protocol
 
 from ablate.block.architecture import Architecture
 from ablate.block.cost import Cost
-from ablate.block.expression import Block, Node, Sequence, Value
+from ablate.block.expression import Block, Node, Sequence, Series, Value
 from ablate.block.read import MOST_PARTS, Invalid
 from ablate.errors import InputError, RefusedError
 from ablate.execute.rehearsal import build_layers
@@ -360,7 +360,7 @@ def _longest_row(value: Value) -> int:
     match value:
         case Node(fields=fields):
             return max((_longest_row(child) for _, child in fields), default=0)
-        case Sequence() | tuple():
+        case Sequence() | Series() | tuple():
             here = len(value) if isinstance(value, Sequence) else 0
             return max(here, *(_longest_row(child) for child in value), 0)
     return 0

@@ -15,14 +15,16 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.cost import Cost
 from ablate.block.diagram import diagram
 from ablate.block.drawing import as_svg, as_text
-from ablate.block.equation import Equation, equation
+from ablate.block.equation import Equation, equations
 from ablate.block.expression import Block
 from ablate.block.fingerprint import fingerprint
+from ablate.block.layers import has_patterns
 from ablate.block.printer import Defaults, print_block
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar
 from ablate.output.terminal import Text
+from ablate.output.words import listed
 from ablate.plan.size import block_costs
 from ablate.report.screens import check
 from ablate.report.tree import tree
@@ -59,9 +61,16 @@ class ShownBlock:
     where: str
     changes: Changes = ()
 
-    def equation(self) -> Equation:
-        """Return its equations."""
-        return equation(self.block, self.sizes, self.catalogue)
+    def equations(self) -> Map[tuple[int, ...], Equation]:
+        """Return its equations, for each group of layers in which they are the same."""
+        return equations(self.block, self.sizes, self.catalogue)
+
+    def written(self) -> str:
+        """Return its equations as text, each group under its layers if there are several."""
+        groups = self.equations()
+        if len(groups) == 1:
+            return next(iter(groups.values())).text
+        return "\n\n".join(f"{_layers(layers).capitalize()}\n{each.text}" for layers, each in groups.items())
 
     def drawing(self) -> str:
         """Return its drawing as text."""
@@ -72,7 +81,12 @@ class ShownBlock:
         return as_svg(diagram(self.block, self.catalogue, self.defaults), f"The block {self.name}")
 
     def costs(self) -> list[tuple[str, dict[str, Cost]]]:
-        """Return the cost of each part in layer 1, and in each later layer where costs change, with its name."""
+        """Return the cost of each part in layer 1, and in each later layer where costs change, with its name.
+
+        With patterns over layers, those that cost the same are together.
+        """
+        if self.patterned:
+            return [(_layers(layers), parts) for layers, parts in self._alike()]
         by_layer: list[tuple[str, dict[str, Cost]]] = []
         for layer in range(1, self.sizes.n_layers + 1):
             costs = block_costs(self.block, self.sizes, self.catalogue, layer)
@@ -80,6 +94,23 @@ class ShownBlock:
             if not by_layer or parts != by_layer[-1][1]:
                 by_layer.append((f"layer {layer}", parts))
         return by_layer
+
+    @property
+    def patterned(self) -> bool:
+        """Whether the block has patterns over layers."""
+        return has_patterns(self.block, self.catalogue)
+
+    def _alike(self) -> list[tuple[tuple[int, ...], dict[str, Cost]]]:
+        groups: list[tuple[tuple[int, ...], dict[str, Cost]]] = []
+        for layer in range(1, self.sizes.n_layers + 1):
+            costs = block_costs(self.block, self.sizes, self.catalogue, layer)
+            parts = {address.removeprefix(f"layers.{layer}."): cost for address, cost in costs.items()}
+            same = next((place for place, (_, known) in enumerate(groups) if known == parts), None)
+            if same is None:
+                groups.append(((layer,), parts))
+            else:
+                groups[same] = ((*groups[same][0], layer), parts)
+        return groups
 
     def total(self) -> Cost:
         """Return the cost of all layers."""
@@ -170,7 +201,7 @@ def screen(shown: ShownBlock) -> RenderableType:
         tree(shown.block, shown.defaults),
         *_around(shown),
         _heading("Equations", ""),
-        Text(shown.equation().text),
+        Text(shown.written()),
         _heading("Diagram", ""),
         Text(shown.drawing(), no_wrap=True, overflow="ignore"),
         _heading("Cost", "trained parameters, and FLOPs of the products of one forward pass over one sequence"),
@@ -188,7 +219,11 @@ def _around(shown: ShownBlock) -> tuple[RenderableType, ...]:
 
 def as_json(shown: ShownBlock) -> str:
     """Return everything as JSON."""
-    equations, block = shown.equation(), shown.block
+    groups, block = shown.equations(), shown.block
+    first, *others = (
+        {"layers": layers, "lines": each.lines, "definitions": each.definitions, "gains": each.gains}
+        for layers, each in groups.items()
+    )
     document: dict[str, Any] = {
         "name": shown.name,
         "about": shown.about,
@@ -197,7 +232,8 @@ def as_json(shown: ShownBlock) -> str:
         "written": print_block(block, shown.catalogue, shown.defaults),
         "block": to_python(parse_yaml(print_block(block), "block")),
         "changes": dict(shown.changes),
-        "equation": {"lines": equations.lines, "definitions": equations.definitions, "gains": equations.gains},
+        "equation": first,
+        "other_equations": others,
         "diagram": shown.drawing().splitlines(),
         "sizes": {
             "layers": shown.sizes.n_layers,
@@ -226,6 +262,11 @@ def sizes_in_words(sizes: Sizes) -> str:
     )
 
 
+def _layers(layers: tuple[int, ...]) -> str:
+    """Return the layers of a group in words."""
+    return f"layer {layers[0]}" if len(layers) == 1 else f"layers {listed([str(layer) for layer in layers])}"
+
+
 def _cost_table(shown: ShownBlock) -> Table:
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("part", overflow="fold")
@@ -233,7 +274,13 @@ def _cost_table(shown: ShownBlock) -> Table:
         table.add_column(heading, justify="right")
     costs = shown.costs()
     for index, (name, parts) in enumerate(costs):
-        own = "each block" if len(costs) == 1 else name if index + 1 < len(costs) else f"from {name} on"
+        own = (
+            "each block"
+            if len(costs) == 1
+            else name
+            if shown.patterned or index + 1 < len(costs)
+            else f"from {name} on"
+        )
         for part, cost in parts.items():
             if cost != Cost():
                 table.add_row(f"  {part}", f"{cost.parameters:,}", f"{cost.flops:,}", style="dim")
