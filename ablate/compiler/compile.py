@@ -41,6 +41,7 @@ def compile_block(
     salt: int = 0,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
+    alone: bool = True,
 ) -> nn.Module:
     """Build `block` as a module, [batch, time, width] to the same shape, as it is in layer `layer` (from 1) of a model.
 
@@ -48,13 +49,14 @@ def compile_block(
     their own. The parameters are those that `compile_model` gives the layer at the same `seed` and `salt`.
 
     Raises InputError if the sizes do not fit the block: heads that do not divide the width, a gain without a value; and
-    if it reads a value from outside itself.
+    if it reads a value from outside itself. Where it is not to run `alone`, such values are left to its model.
     """
     model = SlotAddress(seed, salt)
     with _building(device):
         read = ValuesRead()
         module = build_block(block, sizes, catalogue, layer, model, read)
-        read.attach(module, {layer: module})
+        if alone:
+            read.attach(module, {layer: module})
     draw = Draw(seed, salt, _scheme(init, sizes, catalogue, model), address(layer, "").rstrip("."))
     return _filled(_placed(module, device, dtype), draw)
 

@@ -15,4 +15,6 @@ def build_layers(architecture: Architecture, catalogue: Catalogue) -> None:
 
     depth = architecture.sizes.n_layers
     for layer in sorted({1, min(2, depth), depth}):
-        compile_block(architecture.block, architecture.sizes, catalogue, init=architecture.init, layer=layer)
+        compile_block(
+            architecture.block, architecture.sizes, catalogue, init=architecture.init, layer=layer, alone=False
+        )

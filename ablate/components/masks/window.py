@@ -10,16 +10,16 @@ Layers add up: after L of them a token depends on the L (W - 1) tokens before it
 from dataclasses import dataclass
 from typing import ClassVar
 
-from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
 
 
 @component("window", slots=("mask",), source="Beltagy et al. 2020, arXiv:2004.05150", shorthand="size", version=1)
 class Config:
-    """`size` is W, the keys that a query sees in a causal model, its own among them."""
+    """`size` is W, the keys that a query sees in a causal model, its own among them; such as `context/4`."""
 
     leaks: ClassVar[bool] = False
 
-    size: float = number(at_least=1.0, at_most=1e6, whole=True)
+    size: float = arithmetic(at_least=1.0, at_most=1e6, whole=True)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
