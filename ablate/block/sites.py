@@ -14,7 +14,7 @@ from typing import Literal, TypeAlias
 
 from ablate.block.align import Aligned, EditSite, SharedItems, SharedNode, SharedSeries, choose
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.expression import Node, Sequence, Series, Value
+from ablate.block.expression import Node, Sequence, Series, Value, walk
 from ablate.block.layers import alternatives
 from ablate.block.normal_form import normalise
 
@@ -152,13 +152,19 @@ class _Namer:
         return []
 
     def _modifier(self, item: Aligned) -> str:
-        """Return the role of an item of a sequence that is a modifier on either side; empty if it is none."""
+        """Return the role of an item of a sequence that is a modifier on either side; empty if it is none.
+
+        A pattern over layers is what it holds, the first modifier of it if there are several.
+        """
         sides = (item.before, item.after) if isinstance(item, EditSite) else (item,)
         for side in sides:
-            nodes = side.parts if isinstance(side, Sequence) else (side,)
-            for node in nodes:
-                if isinstance(node, Node | SharedNode) and self.catalogue[node.name].modifier:
-                    return self.catalogue[node.name].role
+            for node in side.parts if isinstance(side, Sequence) else (side,):
+                if not isinstance(node, Node | SharedNode):
+                    continue
+                pattern = isinstance(node, Node) and self.catalogue[node.name].chooses is not None
+                specs = (self.catalogue[each.name] for each in (walk(node) if pattern else (node,)))  # type: ignore[arg-type]
+                if role := next((spec.role for spec in specs if spec.modifier), ""):
+                    return role
         return ""
 
 

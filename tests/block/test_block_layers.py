@@ -244,6 +244,13 @@ def test_the_places_of_edits_are_those_of_the_alternatives():
     assert {place for _, place in places} == {"attention_norm", "mlp_norm"}
 
 
+def test_a_pattern_of_modifiers_alone_is_named_like_one():
+    before = read_block("[residual: [attention], mlp]")
+    after = read_block("[{where: {layers: last, use: layer_norm, otherwise: none}}, residual: [attention], mlp]")
+    (edit,) = diff(before, after, CATALOGUE).edits
+    assert (edit.name, edit.places) == ("+where", ("attention_norm",))
+
+
 def test_blocks_that_come_to_the_same_layers_are_the_same_model():
     def at(text: str, depth: int = 4):
         return replace(architecture(read_block(text)), sizes=sizes(depth))
