@@ -119,7 +119,18 @@ class Models:
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
         """Compute parameters and FLOPs; InputError where a component cannot be built or trained at these sizes."""
         check_hides_the_future(block, self.space.grammar.catalogue)
+        self._check_ahead(setting)
         return cost(self.architecture(block, setting), self.space.grammar.catalogue)
+
+    def _check_ahead(self, setting: Setting) -> None:
+        """Raise InputError for a loss on tokens further ahead than a sequence is long."""
+        space = self.at(setting.changes)
+        furthest = len(space.recipe.loss.ahead) + 1
+        if furthest > space.model.context:
+            raise InputError(
+                f"recipe.loss.ahead weighs the {furthest}th token ahead, but a sequence has {space.model.context}\n"
+                "  = give fewer weights, or a longer model.context"
+            )
 
     def variant(
         self,

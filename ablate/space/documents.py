@@ -91,11 +91,13 @@ class Schedule(Document):
 
 class Loss(Document):
     """What is minimised beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and
-    `z` weighs the mean square of the logits' log normaliser.
+    `z` weighs the mean square of the logits' log normaliser. `ahead` weighs what else is predicted by the same logits:
+    the second token ahead, the third, and so on.
     """
 
     label_smoothing: Decay = 0.0
     z: NotNegative = 0.0
+    ahead: Annotated[tuple[NotNegative, ...], BeforeValidator(as_tuple)] = ()
 
 
 class Recipe(Document):

@@ -85,7 +85,7 @@ WAYS: Final = {
     "recipe": "such as recipe: {steps: 200, batch: 8, optimizer: {adamw: {lr: 1e-3}}}",
     "recipe.clip": "a norm such as 1.0, or null for no clipping",
     "recipe.dtype": "half precision is bfloat16",
-    "recipe.loss": "such as loss: {label_smoothing: 0.1, z: 1e-4}",
+    "recipe.loss": "such as loss: {label_smoothing: 0.1, z: 1e-4, ahead: [0.5, 0.25]}",
     "recipe.optimizer": "such as optimizer: {adamw: {lr: 1e-3}}",
     "recipe.optimizer.adamw": "such as adamw: {lr: 1e-3, betas: [0.9, 0.95], weight_decay: 0.1}",
     "recipe.optimizer.adamw.betas": "such as betas: [0.9, 0.95]",

@@ -125,7 +125,7 @@ class Passes:
         """Return the cross-entropy of a part, and what is added to it; no logits outlive this but in the graph."""
         logits = forward(self.model, part.tokens, self.dtype)
         loss = cross_entropy(logits, part.targets)
-        return loss, [*added_by_recipe(logits, loss, self.loss), *collected(self._offering)]
+        return loss, [*added_by_recipe(logits, part.targets, loss, self.loss), *collected(self._offering)]
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:
         """Record every buffer that may change: the buffer, its version counter, and a copy of its values."""

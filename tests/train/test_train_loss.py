@@ -35,12 +35,42 @@ def test_the_terms():
     targets = torch.randint(13, (2, 5), generator=random)
     plain, smooth, squares = by_numpy(logits.numpy(), targets.numpy())
     loss = cross_entropy(logits, targets)
-    found = {name: term.item() for name, term in added_by_recipe(logits, loss, TERMS)}
+    found = {name: term.item() for name, term in added_by_recipe(logits, targets, loss, TERMS)}
     assert loss.item() == pytest.approx(plain, rel=1e-12)
     assert found == pytest.approx({"head.label_smoothing": smooth - plain, "head.z": 0.05 * squares}, rel=1e-12)
-    half = dict(added_by_recipe(logits.bfloat16(), loss, TERMS))
+    half = dict(added_by_recipe(logits.bfloat16(), targets, loss, TERMS))
     assert {term.dtype for term in half.values()} == {torch.float64, torch.float32}  # never in bfloat16
-    assert list(added_by_recipe(logits, loss, Loss())) == []
+    assert list(added_by_recipe(logits, targets, loss, Loss())) == []
+
+
+def test_tokens_further_ahead():
+    """By the definition, one token at a time; the last ones have nothing so far ahead."""
+    random = torch.Generator().manual_seed(2)
+    logits = 3 * torch.randn(2, 5, 13, generator=random, dtype=torch.float64)
+    targets = torch.randint(13, (2, 5), generator=random)
+    loss = cross_entropy(logits, targets)
+    found = {name: term.item() for name, term in added_by_recipe(logits, targets, loss, Loss(ahead=(0.5, 0, 0.25)))}
+    wanted = {}
+    for further, weight in ((1, 0.5), (3, 0.25)):
+        nats = [
+            np.log(np.exp(logits[b, t].numpy()).sum()) - logits[b, t, targets[b, t + further]].item()
+            for b in range(2)
+            for t in range(5 - further)
+        ]
+        wanted[f"head.ahead.{further + 1}"] = weight * np.mean(nats)
+    assert found == pytest.approx(wanted, rel=1e-12)
+
+
+@pytest.mark.parametrize("parts", [2, 4])
+def test_tokens_further_ahead_weigh_alike_in_parts(build, data, parts):
+    terms, (tokens, targets) = Loss(ahead=(0.5, 0.25)), data.at(0)
+    gradients = []
+    for number in (1, parts):
+        model, cut = build(dtype=torch.float64), BatchShares(number)
+        Passes(model, "float64", cut, terms).backward(cut.of(tokens, targets, torch.device("cpu")))
+        gradients.append([parameter.grad for parameter in model.parameters()])
+    for whole, divided in zip(*gradients, strict=True):
+        torch.testing.assert_close(whole, divided, rtol=1e-10, atol=1e-13)
 
 
 @pytest.mark.parametrize("parts", [1, 2, 4])
