@@ -23,6 +23,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
     norms/         normalisations over the last axis
     positions/     positions that act on queries and keys
     regularisers/  what disturbs a signal during training only
+    sinks/         what takes part of a query's weights, and gives nothing
     weights/       linear maps
 
 Never here: configs read from files, knowledge of the trainer, or one component that imports another.

@@ -34,6 +34,7 @@ The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes,
     matrix        d_head        (attend, q, k, v) -> [B, H, T, K]; may have a bias(q, k, scale) too
     mask                        no module, no parameters; `mask`, a frozen rule of kernels/mask.py: who sees whom
     gate          d_out, heads  (x, y) -> y, each entry or each head of y [B, T, d_out] times a factor that x decides
+    sink          heads         logits() -> [heads], one more logit of each query's softmax, of a key without a value
     init                        fill(tensor, d_in, d_out, generator); no module, no parameters
 
 `sizes.layer` is the layer (from 1) of the component, None outside the blocks. A maker of a part has `.config`, the
@@ -93,6 +94,7 @@ of them is built in its place: it has no cost, module or equation (`patterns/`).
     position                 equation(x)       of queries and keys
     bias                     equation()        the entry for query i and key j: "-m_h (i - j)"
     matrix                   equation(a)       "α I + β A - γ C", with `a` the softmax's symbol
+    sink                     equation()        the symbol of its logit: "b"
     mask                     equation()        when query i sees key j: "i - 64 < j ≤ i"
 
 `details()` gives the lines that define what the equation names, the function itself first: "RMSNorm(x) = x / √(…)". A

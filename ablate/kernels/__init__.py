@@ -11,6 +11,7 @@
     xformers.py           xformers' memory-efficient attention, on CUDA
     bias.py               what is added to the scores: biases, and the mask
     mask.py               which keys a query sees: a rule on places, and padding
+    sink.py               one more logit of each query's softmax, of a key without a value
     scale.py              the scale of the scores in the form that fused backends need
     precision.py          the dtype in which attention is computed
     entropy.py            the entropy of attention, without the whole matrix

@@ -20,6 +20,7 @@ from ablate.kernels.flex_masked import attend_flex_lse, attend_flex_masked
 from ablate.kernels.mask import Mask, Past, kind_of_mask, named
 from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
+from ablate.kernels.sink import attend_sdpa_sink, less_the_sink
 from ablate.kernels.uniform import mean_under_bias, mean_under_mask, running_mean
 from ablate.kernels.xformers import attend_xformers, dispatch
 
@@ -53,19 +54,21 @@ def attend(
     holds_mask: bool = False,
     mask: Mask | None = None,
     padding: Bool[Tensor, "B S"] | None = None,
+    sink: Float[Tensor, "H"] | None = None,
 ) -> Float[Tensor, "B H T K"]:
     """dropout(softmax(maps(scale · q kᵀ) + bias)) v, over past tokens only if causal, or over those that `mask` shows.
 
     `logits` map the scores, in this order, before bias and mask. `kernel` names the backend; if None, `choose` decides,
     and for xformers also its dispatcher. `holds_mask`: the bias is already -inf where mask or `causal` hides a key;
     `overwrite_bias`: it may be set so in place. `padding` is True for keys that are tokens: the others are seen by no
-    query, and a query that sees no key gives 0.
+    query, and a query that sees no key gives 0. `sink` is one more logit of every query's softmax, for each head: not
+    mapped, biased or hidden, of a key whose value is 0 (see `sink.py`).
     Raises ValueError for a kernel that does not exist or does not support the inputs.
     """
     device = q.device.type
     mask, causal = named(mask, causal=causal)
     hiding: dict[str, Any] = {"mask": mask, "padding": padding}
-    needs = needs_of(q, k, v, causal=causal, logits=logits, bias=bias, dropout=dropout, **hiding)
+    needs = needs_of(q, k, v, causal=causal, logits=logits, bias=bias, dropout=dropout, sink=sink, **hiding)
     name = _backend(kernel, needs, device)
     if name == "xformers":
         dispatched = dispatch(q, k, v, causal=causal, scale=scale, bias=bias, dropout=dropout)
@@ -74,6 +77,11 @@ def attend(
         if dispatched.refusal:
             name = choose(needs, device, {"xformers": dispatched.refusal}).name
     options = _options(causal=causal, scale=scale, bias=bias, logits=logits, dropout=dropout, **hiding)
+    if sink is not None:
+        with as_given(device):
+            if name == "sdpa":
+                return attend_sdpa_sink(q, k, v, causal=causal, scale=scale, sink=sink, dropout=dropout)
+            return less_the_sink(*WITH_LSE[name](q, k, v, **options), sink)
     if name in MASK_IN_BIAS:
         options |= {"overwrite_bias": overwrite_bias, "holds_mask": holds_mask}
     with as_given(device):
@@ -135,22 +143,25 @@ def needs_of(
     mask: Mask | None = None,
     padding: Tensor | None = None,
     lse: bool = False,
+    sink: Tensor | None = None,
 ) -> Needs:
     """Return what an attention with these inputs needs from a backend."""
     tracked = torch.is_grad_enabled()
     bias_gradient = tracked and bias is not None and bias.requires_grad
+    inputs = (q, k, v) if sink is None else (q, k, v, sink)
     return Needs(
         causal=causal,
         dtype=str(q.dtype).removeprefix("torch."),
         logit_maps=bool(logits),
         bias=kind_of(bias),
         dropout=dropout > 0,
-        gradient=bias_gradient or (tracked and (q.requires_grad or k.requires_grad or v.requires_grad)),
+        gradient=bias_gradient or (tracked and any(x.requires_grad for x in inputs)),
         bias_gradient=bias_gradient,
         d_head=q.shape[-1],
         mask=kind_of_mask(mask),
         padding=padding is not None,
         lse=lse,
+        sink=sink is not None,
     )
 
 
@@ -158,7 +169,8 @@ class Attend(nn.Module):
     """`attend` at an address, so that probes can hook queries, keys and values as they enter it. No parameters.
 
     `biases` are sources of what is added to the scores; their parameters belong to the parts that they come from. A
-    `mask` says which keys a query sees, instead of `causal`, which then describes the model alone.
+    `mask` says which keys a query sees, instead of `causal`, which then describes the model alone. `sink` gives one
+    more logit of every softmax, for each head.
     `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `observer` is set,
     it receives q, k and v, and no attention is computed: each query gets the mean of the values that it sees.
     """
@@ -175,6 +187,7 @@ class Attend(nn.Module):
         biases: tuple[BiasSource, ...] = (),
         dropout: float = 0.0,
         mask: Mask | None = None,
+        sink: Callable[[], Tensor] | None = None,
     ):
         super().__init__()
         self.causal = causal
@@ -185,6 +198,7 @@ class Attend(nn.Module):
         self.holds_mask = holds_mask(biases) and (mask is None or (causal and isinstance(mask, Past)))
         self.dropout = dropout
         self.mask = mask
+        self.sink = sink
 
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]
@@ -209,7 +223,13 @@ class Attend(nn.Module):
             overwrite_bias=True,
             holds_mask=self.holds_mask,
             mask=self.mask,
+            sink=self.logits_of_sink,
         )
+
+    @property
+    def logits_of_sink(self) -> Float[Tensor, "H"] | None:
+        """The logits of the sink, one a head; None without one."""
+        return None if self.sink is None else self.sink()
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "#B #H T S"] | None:
         """Return what is added to the scores of these queries and keys; None if nothing is."""
@@ -222,7 +242,7 @@ class Attend(nn.Module):
         """Return C V, attention at zero query-key product under the same mask and bias (arXiv:2311.01906, Eq. 7).
 
         Without a bias it is a mean over the visible keys, with no [T, S] unless there is a mask; with one, one product
-        with softmax(bias).
+        with softmax(bias). A sink takes no part in it.
         """
         if not self.biases and self.mask is not None:
             with as_given(v.device.type):
@@ -239,7 +259,6 @@ class Attend(nn.Module):
     def needs(self, q: Tensor, k: Tensor, v: Tensor) -> Needs:
         """Return what these inputs need from a backend in training."""
         mask, causal = named(self.mask, causal=self.causal)
-        needs = needs_of(
-            q, k, v, causal=causal, logits=self.logits, bias=self.bias(q, k), dropout=self.dropout, mask=mask
-        )
+        given: dict[str, Any] = {"causal": causal, "logits": self.logits, "dropout": self.dropout, "mask": mask}
+        needs = needs_of(q, k, v, bias=self.bias(q, k), sink=self.logits_of_sink, **given)
         return replace(needs, dtype=str(working_dtype(v)).removeprefix("torch."), gradient=True)

@@ -20,7 +20,8 @@ PREFERRED = {"cuda": ("xformers", "sdpa", "flex", "eager"), "cpu": ("sdpa", "eag
 """Backends by device type, best first. On other devices, including meta, it is eager, which runs everywhere."""
 
 PREFERRED_MASKED = {**PREFERRED, "cuda": ("flex", "sdpa", "xformers", "eager")}
-"""The same under a mask other than the causal one: flex skips what it hides, where sdpa reads a [T, S]."""
+"""The same under a mask other than the causal one, or with a sink: flex skips what it hides, where sdpa reads a [T, S],
+and takes a sink as it is, where sdpa gets one more key and wider heads."""
 
 NONE_REFUSED: Mapping[str, str] = MappingProxyType({})
 
@@ -30,7 +31,8 @@ class Needs:
     """What is required of a backend. `dtype` as `float32`, `bfloat16`, …; `d_head` None for a width that always fits.
 
     `gradient`: a backward pass will follow; `bias_gradient`: it includes the bias. `mask` is what the mask varies over,
-    if there is one besides `causal`; `padding`: some keys of a sequence are hidden; `lse`: the log-sum-exps are needed.
+    if there is one besides `causal`; `padding`: some keys of a sequence are hidden; `lse`: the log-sum-exps are needed;
+    `sink`: each head has one more logit, without a value.
     """
 
     causal: bool
@@ -44,6 +46,7 @@ class Needs:
     mask: MaskKind = "none"
     padding: bool = False
     lse: bool = False
+    sink: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +92,8 @@ def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFU
 
 def preferred(needs: Needs, device_type: str) -> tuple[str, ...]:
     """Return the backends for such needs on the device, best first, whether or not they can."""
-    return (PREFERRED if needs.mask == "none" else PREFERRED_MASKED).get(device_type, ("eager",))
+    masked = needs.mask != "none" or needs.sink
+    return (PREFERRED_MASKED if masked else PREFERRED).get(device_type, ("eager",))
 
 
 def objection(name: str, needs: Needs, device_type: str) -> str:
@@ -100,6 +104,8 @@ def objection(name: str, needs: Needs, device_type: str) -> str:
         return _objection_to_flex(needs, device_type)
     if name == "sdpa" and needs.logit_maps:
         return "sdpa takes no map on the logits"
+    if name == "sdpa" and needs.sink and (needs.bias != "none" or needs.mask != "none" or needs.padding):
+        return "sdpa takes no sink beside a bias or a mask"
     return "sdpa gives no log-sum-exp with a gradient" if name == "sdpa" and needs.lse else ""
 
 
@@ -127,6 +133,8 @@ def _objection_to_xformers(needs: Needs, device_type: str) -> str:
         return "xformers is given no mask but the causal one"
     if needs.padding:
         return "xformers is given no padding"
+    if needs.sink:
+        return "xformers takes no sink"
     if needs.lse:
         return "xformers gives no log-sum-exp with a gradient"
     if device_type != "cuda":

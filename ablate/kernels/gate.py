@@ -174,11 +174,12 @@ class _Case(NamedTuple):
     v: Tensor
     direction: Tensor
     bias: Tensor | None
+    sink: Tensor | None = None
 
     @property
     def wanted(self) -> dict[str, Tensor]:
         """The tensors whose gradients are needed, by name."""
-        named = {"q": self.q, "k": self.k, "v": self.v, "bias": self.bias}
+        named = {"q": self.q, "k": self.k, "v": self.v, "bias": self.bias, "sink": self.sink}
         return {name: x for name, x in named.items() if x is not None and x.requires_grad}
 
 
@@ -202,7 +203,7 @@ def _draw(site: AttentionSite) -> _Case:
     q, k, v, direction = (x[:, :heads] for x in (q, k, v, direction))
     if needs.gradient:
         q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
-    return _Case(q, k, v, direction, bias)
+    return _Case(q, k, v, direction, bias, _sink(site, generator, heads))
 
 
 def _bias(site: AttentionSite, q: Tensor, k: Tensor, generator: torch.Generator, heads: int) -> Tensor | None:
@@ -217,11 +218,20 @@ def _bias(site: AttentionSite, q: Tensor, k: Tensor, generator: torch.Generator,
     return bias.requires_grad_(site.needs.bias_gradient)
 
 
+def _sink(site: AttentionSite, generator: torch.Generator, heads: int) -> Tensor | None:
+    """Return logits of a sink, in the dtype of the attention's own, as far apart as its scores."""
+    own = site.core.logits_of_sink
+    if own is None:
+        return None
+    numbers = torch.randn(heads, 1, generator=generator, dtype=torch.float32)[:, 0]
+    return (SPREAD * numbers).to(own).detach().requires_grad_(site.needs.gradient)
+
+
 def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
     """Describe where the backend's numbers are off; empty if nowhere."""
     core, needs = site.core, site.needs
     options: dict[str, Any] = {"causal": needs.causal, "scale": core.scale, "logits": core.logits}
-    options |= {"bias": case.bias, "kernel": kernel, "mask": core.mask}
+    options |= {"bias": case.bias, "kernel": kernel, "mask": core.mask, "sink": case.sink}
     result = attend(case.q, case.k, case.v, **options, holds_mask=core.holds_mask)
     gradients = _gradients(result, case) if needs.gradient else {}
     exact = _reference(site, case, gradients)
@@ -256,14 +266,19 @@ def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[T
         parts = {name: x.detach().double() for name, x in (("q", case.q[:, :, rows]), ("k", case.k), ("v", case.v))}
         if case.bias is not None:
             parts["bias"] = case.bias.detach()[..., rows, :].double()
+        if case.sink is not None:
+            parts["sink"] = case.sink.detach().double()
         for name in gradients:
             parts[name].requires_grad_()
         options: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "logits": site.core.logits}
         mask = site.core.mask
         seen = None if mask is None else mask.rows(rows.start, rows.stop, site.keys, site.device)
-        weights = torch.softmax(
-            scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, seen=seen, **options), dim=-1
-        )
+        logits = scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, seen=seen, **options)
+        if "sink" in parts:
+            of_sink = parts["sink"][:, None, None].expand(*logits.shape[:-1], 1)
+            weights = torch.softmax(torch.cat([logits, of_sink], dim=-1), dim=-1)[..., :-1]
+        else:
+            weights = torch.softmax(logits, dim=-1)
         result = weights @ parts["v"]
         exact.append(result.detach())
         if not gradients:
@@ -287,6 +302,7 @@ def _sizes(site: AttentionSite, case: _Case) -> dict[str, float]:
     of_weight = direction * v / math.sqrt(case.v.shape[-1])
     of_score = abs(site.core.scale) * of_weight
     gradients = {"q": of_score * k, "k": of_score * q, "v": direction, "bias": of_weight}
+    gradients["sink"] = of_weight * math.sqrt(site.queries)  # a sum over the queries
     return {"v": v} | {f"gradient of {name}": size for name, size in gradients.items()}
 
 

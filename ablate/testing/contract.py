@@ -34,6 +34,7 @@ HOSTS = {
     "matrix": "[attention: {{matrix: {0}}}]",
     "mask": "[attention: {{mask: {0}}}]",
     "gate": "[attention: {{gate: {0}}}]",
+    "sink": "[attention: {{sink: {0}}}]",
     "init": "[mlp: {{up: {{dense: {{init: {0}}}}}}}]",
 }
 """For each slot, a block with the component in it."""

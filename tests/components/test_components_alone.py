@@ -38,6 +38,8 @@ SAID = {
     "store/versions.py": {"attention"},
     "block/scalars.py": {"from"},  # {from: address}, as it may be written
     "report/screens/block.py": {"from"},
+    "report/screens/check.py": {"from"},  # the blocks that a design begins with
+    "space/design.py": {"from"},
     "space/vary.py": {"from"},  # a key: the lower end of a range
     "space/number_range.py": {"from"},
     "report/searched/ask_next.py": {"from"},

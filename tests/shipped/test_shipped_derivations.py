@@ -74,6 +74,7 @@ OF_THE_USER = {
     "elu",
     "from",
     "full",
+    "learned_sink",
     "lookup",
     "moe",
     "normal",

@@ -55,6 +55,7 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("u_spa", "power"): 1.0,
     ("window", "size"): 4.0,
     ("prefix", "length"): 9.0,
+    ("learned_sink", "init"): 0,
     ("t5", "buckets"): 8.0,
     ("t5", "max_distance"): 10.0,
     ("residual", "skip"): 1,

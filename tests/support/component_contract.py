@@ -55,6 +55,8 @@ def hosts(component: Node, spec: ComponentSpec) -> Iterator[Block]:
                 yield sequence(node("attention", matrix=component))
             case "gate":
                 yield sequence(node("attention", gate=component))
+            case "sink":
+                yield sequence(node("attention", sink=component))
             case _:
                 raise AssertionError(f"the contract does not know how to host slot {slot!r}")
 

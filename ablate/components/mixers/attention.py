@@ -3,7 +3,8 @@
     q, k = query(pre_qk(x)), key(pre_qk(x))        v = value(pre_v(x))        split into H heads
     q, k = entropy(q, k), then position(q, k)      (QK-Norm before rotary positions: a rotation keeps its bound)
     s    = logits(scale * q kᵀ) + bias             (softcap and clamp, in the order listed)
-    A    = dropout(softmax(s))                     over the keys seen: all, the past where causal, or as the mask says
+    A    = dropout(softmax(s))                     over the keys seen: all, the past where causal, or as the mask says;
+                                                   with a sink softmax([s, b]) without its last column
     y    = concat_heads(matrix(A) v)               the matrix is A itself, or made of it: α I + β A - γ C
     out  = projection(gate(x, output_norm(y)))
 
@@ -12,7 +13,8 @@ is read by as many queries as there are queries to one of them: grouped queries,
 
     Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40;
     grouped queries: Ainslie et al. 2023, arXiv:2305.13245, one head of keys: Shazeer 2019, arXiv:1911.02150; the gate:
-    Qiu et al. 2025, arXiv:2505.06708, Eq. 5; the norm of the output: Wang et al. 2022, arXiv:2210.06423, Sec. 2.
+    Qiu et al. 2025, arXiv:2505.06708, Eq. 5; the norm of the output: Wang et al. 2022, arXiv:2210.06423, Sec. 2; the
+    sink: OpenAI 2025, arXiv:2508.10925.
 
 Dimension key: B batch, T time, D width of the model, H heads, K width of a head.
 """
@@ -46,7 +48,7 @@ from ablate.errors import InputError
     "attention",
     slots=("part",),
     source="Vaswani et al. 2017, arXiv:1706.03762",
-    added={"heads": None, "kv_heads": None, "head_width": None, "gate": None, "output_norm": None, "mask": None},
+    added=dict.fromkeys(("heads", "kv_heads", "head_width", "gate", "output_norm", "mask", "sink")),
     version=1,
 )
 class Config:
@@ -54,7 +56,7 @@ class Config:
 
     `dropout` is the share of the softmax's weights that is dropped in training. `heads`, `kv_heads` and `head_width`
     are the model's where they are none, with as many keys as queries. `gate` and `output_norm` act on all heads'
-    outputs together. `mask` replaces the model's own.
+    outputs together. `mask` replaces the model's own. `sink` takes part of the softmax's weights, and gives nothing.
     """
 
     query: Maker = part("weight")
@@ -75,16 +77,19 @@ class Config:
     gate: Maker | None = part("gate", optional=True)
     output_norm: Maker | None = part("norm", optional=True)
     mask: PartMaker | None = part("mask", optional=True)
+    sink: PartMaker | None = part("sink", optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of four weights, norms and two products of pairs; InputError for heads that do not fit."""
         fitting_heads(sizes)
         self.check_mask(sizes)
+        self.check_sink()
         width, out = sizes.d_model, sizes.query_width
         carried = [self.value(width, sizes.key_width), self.projection(out, width), self.matrix(sizes.d_head)]
         carried += [norm(width) for norm in (self.pre_qk, self.pre_v) if norm]
         carried += [self.output_norm(out)] if self.output_norm else []
         carried += [self.gate(out, sizes.n_heads)] if self.gate else []
+        carried += [self.sink(sizes.n_heads)] if self.sink else []
         return sum([*carried, *self.costs_of_matching(sizes)], self.cost_of_pairs(sizes))
 
     def check_mask(self, sizes: Sizes) -> None:
@@ -101,6 +106,27 @@ class Config:
             raise InputError(
                 f"attention: in a causal model the bias {self.bias.config.spec.name} is that of earlier keys alone, "
                 f"but the mask {mask} shows later ones\n  = set bias: none, or another mask"
+            )
+
+    def check_sink(self) -> None:
+        """Raise InputError for a sink beside a matrix that has no place for one."""
+        if self.sink is None:
+            return
+        matrix = self.matrix.config.spec.name
+        if not self.attends:
+            raise InputError(
+                f"attention: {matrix} computes no softmax from which a sink could take\n"
+                "  = set sink: none, or a gain that is not 0"
+            )
+        if self.centred:
+            raise InputError(
+                f"attention: {matrix} subtracts attention at zero query-key product, which has no sink\n"
+                "  = set sink: none, or centre: 0"
+            )
+        if getattr(self.matrix.config, "of_own_mask", False):
+            raise InputError(
+                f"attention: the matrix {matrix} is solved for rows that sum to 1, from which a sink would take\n"
+                "  = set sink: none, or another matrix"
             )
 
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
@@ -161,14 +187,18 @@ class Config:
         query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
         added = " + B" if self.bias else ""
         hiding = f"0 where {self.mask()}, else -∞" if self.mask else "-∞ where query i may not see key j, else 0"
+        softmax = f"softmax(S{added} + M)"
+        if self.sink:
+            softmax = f"softmax([S{added} + M, {self.sink()}]) without its last column"
         pairs = f"Q = {query},  K = {key}"
         lines = [
             *([f"{pairs},  V = {value}"] if len(pairs + value) < ONE_LINE else [pairs, f"V = {value}"]),
             *(f"Q ← {change('Q')},  K ← {change('K')}" for change in on_pairs),
             f"S = {scaled(self.scale)}",
             *(f"S ← {change('S')}" for change in on_scores),
-            f"A = softmax(S{added} + M),  M_ij = {hiding}",
+            f"A = {softmax},  M_ij = {hiding}",
             *([f"B_ij = {self.bias()}"] if self.bias else []),
+            *(getattr(self.sink.config, "details", tuple)() if self.sink else []),
             *([f"A ← Dropout(A),  p = {self.dropout:g}"] if self.dropout else []),
         ]
         mixed = f"Concat({grouped(self.matrix('A'))} V)"
@@ -226,6 +256,7 @@ class Attention(nn.Module):
         super().__init__()
         fitting_heads(sizes)
         config.check_mask(sizes)
+        config.check_sink()
         width, out = sizes.d_model, sizes.query_width
         self.d_head, self.shared_by = sizes.d_head, out // sizes.key_width
         self.pre_qk = config.pre_qk(width) if config.pre_qk else None
@@ -240,6 +271,7 @@ class Attention(nn.Module):
         for regulation in self.entropy.values():
             if isinstance(regulation, RegulatesWeights):
                 regulation.on_weights(self.query, self.key)
+        self.sink = config.sink(sizes.n_heads) if config.sink else None
         self.attend = Attend(
             causal=sizes.causal,
             scale=config.scale,
@@ -247,6 +279,7 @@ class Attention(nn.Module):
             biases=tuple(m.bias for m in (self.bias, self.matrix) if isinstance(m, GivesBias)),
             dropout=config.dropout,
             mask=config.mask().mask if config.mask else None,
+            sink=self.sink.logits if self.sink else None,
         )
         self.output_norm = config.output_norm(out) if config.output_norm else None
         self.gate = config.gate(out, sizes.n_heads) if config.gate else None

@@ -1,0 +1,4 @@
+"""Sinks: what takes part of a query's weights, and gives nothing. Slot `sink`.
+
+The folder is the list: a file that declares one is found.
+"""
