@@ -15,8 +15,6 @@ from ablate.compiler import compile_block, compile_model, size_report
 from ablate.errors import InputError
 from ablate.plan.size import block_costs, cost, part_costs
 
-pytestmark = pytest.mark.fast
-
 FIVE = replace(SIZES, n_layers=5)
 PATTERNS = {
     "[residual: [layer_norm, attention: {position: {cycle: [rope, none]}}], residual: [mlp]]": (

@@ -21,8 +21,6 @@ from ablate.plan.size import cost, part_costs
 from ablate.space.choice import Choice
 from ablate.train.optimizer import build_optimizer
 
-pytestmark = pytest.mark.fast
-
 PLAIN = "[residual: [layer_norm, attention: {position: rope}], residual: {gain: 1/layer, branch: [layer_norm, mlp]}]"
 SOURCES = {
     Share(cycle=2): (1, 2, 1, 2, 1),

@@ -90,7 +90,6 @@ def head(model, w, x):
     return model.logit_scale * x @ (w["embedding.weight"] if "head.weight" not in w else w["head.weight"]).T
 
 
-@pytest.mark.fast
 def test_keys_as_values():
     model = model_of(BLOCKS["keys as values"])
     w = arrays(model)
@@ -102,7 +101,6 @@ def test_keys_as_values():
     close(run(model), head(model, w, x))
 
 
-@pytest.mark.fast
 def test_what_entered_the_first_block_comes_again():
     model = model_of(BLOCKS["first stream"])
     w = arrays(model)
@@ -114,7 +112,6 @@ def test_what_entered_the_first_block_comes_again():
     close(run(model), head(model, w, x))
 
 
-@pytest.mark.fast
 def test_a_part_of_the_same_block_is_read_as_it_is():
     model = model_of(BLOCKS["part"])
     w = arrays(model)
@@ -129,7 +126,6 @@ def test_a_part_of_the_same_block_is_read_as_it_is():
     close(run(model), head(model, w, x))
 
 
-@pytest.mark.fast
 def test_value_embeddings():
     model = model_of(BLOCKS["value embedding"])
     w = arrays(model)
@@ -143,7 +139,6 @@ def test_value_embeddings():
     close(run(model), head(model, w, x))
 
 
-@pytest.mark.fast
 def test_gated_value_embeddings_of_one_shared_head():
     model = model_of(BLOCKS["gated value embedding"])
     w = arrays(model)
@@ -162,7 +157,6 @@ def test_gated_value_embeddings_of_one_shared_head():
     close(run(model), head(model, w, x))
 
 
-@pytest.mark.fast
 def test_depth_average():
     model = model_of(BLOCKS["depth average"])
     w = arrays(model)
@@ -179,7 +173,6 @@ def test_depth_average():
     close(run(model), head(model, w, x))
 
 
-@pytest.mark.fast
 def test_depth_attention():
     model = model_of(BLOCKS["depth attention"])
     w = arrays(model)
@@ -197,7 +190,6 @@ def test_depth_attention():
     close(run(model), head(model, w, x))
 
 
-@pytest.mark.fast
 def test_an_average_over_depth_starts_as_the_identity_and_attention_as_the_mean():
     plain = compile_model(architecture(sequence(residual("mlp"))), CATALOGUE, dtype=torch.float64)
     average, even = (
@@ -209,7 +201,6 @@ def test_an_average_over_depth_starts_as_the_identity_and_attention_as_the_mean(
     assert (even(tokens) - plain(tokens)).abs().max() > 1e-3
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("block", BUILT.values(), ids=BUILT)
 def test_gradients_reach_every_parameter_and_agree_with_differences(block):
     model = model_of(block)
@@ -233,7 +224,6 @@ def test_gradients_reach_every_parameter_and_agree_with_differences(block):
         assert (above - below).item() / (2 * step) == pytest.approx(parameter.grad.view(-1)[place].item(), rel=1e-5)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("block", BUILT.values(), ids=BUILT)
 def test_later_tokens_change_no_bit_of_earlier_ones(block):
     model = model_of(block).eval()
@@ -243,14 +233,12 @@ def test_later_tokens_change_no_bit_of_earlier_ones(block):
     assert torch.equal(one, two)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("block", BUILT.values(), ids=BUILT)
 def test_the_closed_form_is_what_pytorch_counts(block):
     whole = architecture(block)
     assert cost(whole, CATALOGUE) == size_report(whole, CATALOGUE)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("block", BUILT.values(), ids=BUILT)
 def test_copies_and_pickles_read_their_own_values(block):
     model = model_of(block)
@@ -265,7 +253,6 @@ def test_copies_and_pickles_read_their_own_values(block):
         assert torch.equal(model(tokens), expected)
 
 
-@pytest.mark.fast
 def test_nothing_is_kept_when_a_pass_has_ended_even_by_an_error():
     model = model_of(BLOCKS["first stream"])
     kept = model.get_submodule("layers.2.mlp_recall").read
@@ -278,7 +265,6 @@ def test_nothing_is_kept_when_a_pass_has_ended_even_by_an_error():
         model.get_submodule("layers.2.mlp_recall")(torch.zeros(1, 3, 16, dtype=torch.float64))
 
 
-@pytest.mark.fast
 def test_only_what_is_read_is_kept():
     def hooks(block):
         model = compile_model(architecture(block), CATALOGUE)
@@ -297,7 +283,6 @@ def test_a_model_traces_into_one_graph(block):
     torch.testing.assert_close(traced(tokens), model(tokens), rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.fast
 def test_the_weight_in_a_blend_starts_as_it_would_alone():
     alone = node("attention")
     beside = node("attention", value=node("blend", own="dense", beside="lookup"))
@@ -309,7 +294,6 @@ def test_the_weight_in_a_blend_starts_as_it_would_alone():
     assert torch.equal(one["layers.2.attention.key.weight"], two["layers.2.attention.key.weight"])
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("block", "message"),
     [
@@ -333,7 +317,6 @@ def test_what_cannot_be_read_is_refused_without_torch(block, message):
         cost(architecture(block), CATALOGUE)
 
 
-@pytest.mark.fast
 def test_a_block_alone_reads_only_what_is_its_own():
     alone = compile_block(BLOCKS["keys as values"], SIZES, CATALOGUE, init=node("normal", std=0.3))
     assert alone(torch.randn(1, 3, 16)).shape == (1, 3, 16)
@@ -343,7 +326,6 @@ def test_a_block_alone_reads_only_what_is_its_own():
         compile_block(BLOCKS["value embedding"], SIZES, CATALOGUE, init=node("normal", std=0.3))
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -363,7 +345,6 @@ def test_addresses(text, fault):
     assert found is None if fault is None else fault in found
 
 
-@pytest.mark.fast
 def test_the_same_value_by_another_name_is_the_same_model():
     def identity(of):
         return model_identity(architecture(sequence(node("recall", of=of), residual("mlp"))), CATALOGUE)

@@ -19,8 +19,6 @@ from ablate.errors import InputError
 from ablate.plan.size import cost
 from ablate.probes.attention_entropy import mean_entropy
 
-pytestmark = pytest.mark.fast
-
 T = 12
 MASKS = {
     "window": (node("window", size=3.0), lambda i, j: i - 3 < j <= i),

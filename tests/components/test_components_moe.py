@@ -18,8 +18,6 @@ from ablate.plan.size import cost
 from ablate.train.contributions import acting, offering
 from ablate.train.optimizer import parameter_kinds
 
-pytestmark = pytest.mark.fast
-
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(3, 12, 16))
 N, E = 36, 5

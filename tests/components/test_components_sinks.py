@@ -18,8 +18,6 @@ RNG = np.random.default_rng(11)
 X = RNG.normal(size=(2, 12, 16))
 LOGITS = (0.75, -1.5)
 
-pytestmark = pytest.mark.fast
-
 
 def built(part, *, dtype=torch.float64):
     model = compile_block(sequence(part), SIZES, CATALOGUE, init=default_init(), dtype=dtype)

@@ -90,7 +90,6 @@ SHAPE = (2, 3, 9, 9, 4)
 TOLERANCE = {torch.float64: 1e-11, torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 
-@pytest.mark.fast
 @NAMES
 def test_a_rule_is_its_table(name):
     mask = MASKS[name][0]
@@ -101,7 +100,6 @@ def test_a_rule_is_its_table(name):
     assert bool(mask.rows(0, 20, 20).diagonal(dim1=-2, dim2=-1).all()), "a query sees itself"
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("bias", ["none", "shared", "head", "batch"])
@@ -122,7 +120,6 @@ def test_eager_and_sdpa_attend_to_what_is_seen(name, bias, padded, dtype):
         assert bool((actual[0, :, :2] == 0).all()), "the first queries of the first sequence see nothing"
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("maps", ["none", "both"])
 @pytest.mark.parametrize("bias", ["none", "shared", "head", "batch"])
@@ -163,7 +160,6 @@ def test_flex_gives_output_and_log_sum_exp_without_a_gradient(name, bias, maps, 
     close(lse.masked_fill(lse.isinf(), 0.0), sums.masked_fill(sums.isinf(), 0.0), 1e-11)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("name", ["window", "prefix", None])
 def test_the_log_sum_exp_and_its_gradient(name, padded):
@@ -186,7 +182,6 @@ def test_the_log_sum_exp_and_its_gradient(name, padded):
         close(one, other, 1e-11)
 
 
-@pytest.mark.fast
 def test_the_log_sum_exp_is_not_asked_of_what_cannot():
     (q, k, v), _ = Case(SHAPE).draw()
     with pytest.raises(ValueError, match="sdpa gives no log-sum-exp with a gradient"):
@@ -195,7 +190,6 @@ def test_the_log_sum_exp_is_not_asked_of_what_cannot():
         attend_lse(q, k, v, causal=True, scale=0.3, kernel="fastest")
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 @NAMES
 def test_a_token_changes_what_sees_it_and_nothing_else(name, kernel):
@@ -212,7 +206,6 @@ def test_a_token_changes_what_sees_it_and_nothing_else(name, kernel):
         assert torch.equal(changed, seen[:, s])
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 @pytest.mark.parametrize("bias", ["none", "shared", "head"])
 def test_a_mask_may_vary_over_the_batch(kernel, bias):
@@ -238,7 +231,6 @@ def test_flex_takes_a_mask_that_varies_over_the_batch():
         close(attend(q, k, v, kernel="flex", **options), attend(q, k, v, kernel="eager", **options), 1e-12)
 
 
-@pytest.mark.fast
 def test_flex_skips_the_blocks_that_a_mask_hides_in_each_sequence():
     q = torch.zeros(2, 1, 512, 8)
     window = blocks(WindowMask(100), q, q, causal=True)
@@ -253,7 +245,6 @@ def test_flex_skips_the_blocks_that_a_mask_hides_in_each_sequence():
     assert torch.equal(halves[1], past & (torch.arange(4)[:, None] // 2 == torch.arange(4) // 2))
 
 
-@pytest.mark.fast
 def test_causal_and_full_are_what_backends_know_by_name():
     (q, k, v), _ = Case(SHAPE, dtype=torch.float32).draw()
     assert named(Past(), causal=False) == (None, True)
@@ -264,7 +255,6 @@ def test_causal_and_full_are_what_backends_know_by_name():
         assert torch.equal(given, attend(q, k, v, causal=causal, scale=0.3))
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("n_queries", [5, 300])
 @pytest.mark.parametrize("way", ["in place", "copied", "with a gradient", "one for two sequences"])
 def test_a_mask_is_written_into_a_bias_where_it_may_be(n_queries, way):
@@ -293,7 +283,6 @@ def distances(q, k, scale):
 HOLDING = with_mask(future_is_hidden)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("source", [HOLDING, distances])
 def test_a_bias_that_holds_the_causal_mask_gets_a_narrower_one(source):
     (q, k, v), _ = Case(SHAPE, seed=7).draw()
@@ -305,7 +294,6 @@ def test_a_bias_that_holds_the_causal_mask_gets_a_narrower_one(source):
         close(core.uniform(q, k, v), zero, 1e-11)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 def test_a_bias_that_holds_the_mask_does_not_hold_the_padding(kernel):
     (q, k, v), _ = Case(SHAPE, seed=7).draw()
@@ -316,7 +304,6 @@ def test_a_bias_that_holds_the_mask_does_not_hold_the_padding(kernel):
     close(given, numpy_masked(q, k, v, seen, scale=0.3, bias=distances(q, k, 0.3))[0], 1e-11)
 
 
-@pytest.mark.fast
 def test_a_source_that_holds_the_mask_of_another_model_is_masked_all_the_same():
     (q, k, v), _ = Case(SHAPE, seed=7).draw()
     said = with_mask(lambda q, k, scale: distances(q, k, scale))  # as a component says of a model that sees everything
@@ -327,7 +314,6 @@ def test_a_source_that_holds_the_mask_of_another_model_is_masked_all_the_same():
     close(core.uniform(q, k, v), zero, 1e-11)
 
 
-@pytest.mark.fast
 @NAMES
 def test_at_zero_query_it_is_the_mean_of_what_is_seen(name):
     (q, k, v), _ = Case(SHAPE, seed=8).draw()
@@ -340,7 +326,6 @@ def test_at_zero_query_it_is_the_mean_of_what_is_seen(name):
     close(gradient, gradients(mean @ v, [v])[0], 1e-12)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("rows", [1, 4, 128])
 @pytest.mark.parametrize("padded", [False, True])
 @NAMES
@@ -359,7 +344,6 @@ def test_the_entropy_is_over_what_is_seen(name, padded, rows):
 PLAIN = Needs(causal=False, dtype="bfloat16", d_head=64, mask="shared")
 
 
-@pytest.mark.fast
 def test_on_cuda_blocks_are_skipped_and_elsewhere_a_table_is_shared(monkeypatch):
     monkeypatch.setattr("ablate.kernels.flex.missing", lambda: "")
     assert order(PLAIN, "cuda") == ("flex", "sdpa", "eager")
@@ -402,7 +386,6 @@ def learned(q, k, scale):
 LEARNED = torch.nn.Parameter(torch.zeros(1, 2, 33, 33))
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("asked", [{}, {"biases": (learned,)}, {"dropout": 0.1}], ids=("plain", "bias", "dropout"))
 @NAMES
 def test_the_gate_checks_the_mask_of_the_site(name, asked, monkeypatch):
@@ -418,7 +401,6 @@ def test_the_gate_checks_the_mask_of_the_site(name, asked, monkeypatch):
     assert ("wrong numbers" in refusal) == (name != "causal")
 
 
-@pytest.mark.fast
 def test_sites_that_differ_in_their_mask_are_checked_apart():
     assert site(WindowMask(3)).traits == site(WindowMask(3)).traits
     assert site(WindowMask(3)).traits != site(WindowMask(4)).traits != site(None).traits
@@ -441,7 +423,6 @@ def saved_bytes(n_tokens, core):
     return sum(storages.values()), max(storages.values())
 
 
-@pytest.mark.fast
 def test_two_layers_with_a_window_save_one_table_between_them():
     core = Attend(causal=True, scale=0.3, mask=WindowMask(64))
     short, long = 512, 4096
@@ -451,7 +432,6 @@ def test_two_layers_with_a_window_save_one_table_between_them():
     assert many - table <= 8.1 * (few - 4 * short**2)  # the rest grows with T
 
 
-@pytest.mark.fast
 def test_a_window_beside_a_bias_of_heads_is_one_bias():
     n, heads = 512, 4
     kept = torch.randn(1, heads, n, n)

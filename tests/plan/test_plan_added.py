@@ -21,7 +21,6 @@ def trials(tmp_path_factory):
     return trials
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("settings", [("recipe.loss={z: 0}",), ("model.logit_softcap=none", "recipe.loss.z=0")])
 def test_at_their_neutral_values_they_have_no_part_in_an_identity(trials, settings):
     before, after = trials()[0], trials(*settings)[0]
@@ -32,7 +31,6 @@ def test_at_their_neutral_values_they_have_no_part_in_an_identity(trials, settin
     assert "logit_softcap" not in document["architecture"]
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     "setting", ["model.logit_softcap=15", "recipe.loss={label_smoothing: 10%}", "recipe.loss.z=1e-4"]
 )
@@ -46,7 +44,6 @@ def test_at_others_they_make_another_trial_under_other_conditions(trials, settin
     )
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("setting", "message"),
     [
@@ -61,7 +58,6 @@ def test_values_that_mean_nothing_are_refused(trials, setting, message):
         trials(setting)
 
 
-@pytest.mark.fast
 def test_they_can_be_treatments(trials):
     """What differs between variants of a space that itself says nothing of them."""
     design = "design={compare: [pre_ln, capped, z]}"

@@ -87,7 +87,6 @@ def expected(model, tokens, targets, power=1):
     return loss, {f"layers.{n}.mlp.between.squares": WEIGHT * y.square().mean() ** power for n, y in seen.items()}
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("parts", [1, 2, 4])
 def test_the_gradient_is_that_of_the_sum_and_the_loss_is_the_cross_entropy(penalised, data, parts):
     model, tokens = penalised(dtype=torch.float64), data.at(0)
@@ -104,7 +103,6 @@ def test_the_gradient_is_that_of_the_sum_and_the_loss_is_the_cross_entropy(penal
     assert (apart - model.layers["1"].mlp.up.weight.grad).abs().max() > 1e-3  # without the penalty it is another
 
 
-@pytest.mark.fast
 def test_a_loss_that_is_not_linear_in_tokens_is_the_mean_of_those_of_the_parts(penalised, data):
     model, (tokens, targets) = penalised(power=2, dtype=torch.float64), data.at(0)
     cut = BatchShares(2)
@@ -117,7 +115,6 @@ def test_a_loss_that_is_not_linear_in_tokens_is_the_mean_of_those_of_the_parts(p
         assert value != pytest.approx(whole[name].item(), rel=1e-6)
 
 
-@pytest.mark.fast
 def test_a_model_without_such_parts_has_the_same_bits_as_ever(build, data):
     model, (tokens, targets) = build(), data.at(0)
     assert offering(model) == ()
@@ -128,7 +125,6 @@ def test_a_model_without_such_parts_has_the_same_bits_as_ever(build, data):
     assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), gradients, strict=True))
 
 
-@pytest.mark.fast
 def test_rows(penalised, make_trial, data):
     """Added losses and readings in measured steps, at the parts; the losses of training and evaluation stay pure."""
     model, before = penalised(), penalised()
@@ -150,7 +146,6 @@ def test_rows(penalised, make_trial, data):
     assert {metric for metric, *_ in found} <= {definition.metric for definition in definitions()}
 
 
-@pytest.mark.fast
 def test_evaluation_and_probes_leave_nothing_behind_and_a_trained_model_is_copied(penalised, make_trial, data):
     model = penalised()
     run(model, make_trial(), data)
@@ -165,7 +160,6 @@ def test_evaluation_and_probes_leave_nothing_behind_and_a_trained_model_is_copie
         copy.deepcopy(held)
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("loss", [torch.ones(2), 0.5])
 def test_a_loss_is_one_number(penalised, make_trial, data, loss):
     model = penalised()
@@ -174,7 +168,6 @@ def test_a_loss_is_one_number(penalised, make_trial, data, loss):
         run(model, make_trial(), data)
 
 
-@pytest.mark.fast
 def test_an_added_loss_that_is_not_finite_is_divergence(penalised, make_trial, data):
     model = penalised()
     model.layers["2"].mlp.between.losses = lambda: {"endless": torch.tensor(float("inf"))}
