@@ -33,6 +33,7 @@ from ablate.components.declare import (
     RegulatesQueriesKeys,
     RegulatesWeights,
     Sizes,
+    WatchesLogits,
     arithmetic,
     component,
     implements,
@@ -65,7 +66,7 @@ class Config:
     projection: Maker = part("weight")
     pre_qk: Maker | None = part("norm", optional=True)
     pre_v: Maker | None = part("norm", optional=True)
-    entropy: tuple[tuple[str, Maker], ...] = parts("entropy")
+    entropy: tuple[tuple[str, PartMaker], ...] = parts("entropy")
     position: Maker | None = part("position", optional=True)
     bias: PartMaker | None = part("bias", optional=True)
     matrix: PartMaker = part("matrix")
@@ -84,6 +85,7 @@ class Config:
         fitting_heads(sizes)
         self.check_mask(sizes)
         self.check_sink()
+        self.check_watched()
         width, out = sizes.d_model, sizes.query_width
         carried = [self.value(width, sizes.key_width), self.projection(out, width), self.matrix(sizes.d_head)]
         carried += [norm(width) for norm in (self.pre_qk, self.pre_v) if norm]
@@ -127,6 +129,17 @@ class Config:
             raise InputError(
                 f"attention: the matrix {matrix} is solved for rows that sum to 1, from which a sink would take\n"
                 "  = set sink: none, or another matrix"
+            )
+
+    def check_watched(self) -> None:
+        """Raise InputError for a regulation that scales weights behind one that makes their scale irrelevant."""
+        specs = [regulation.config.spec for _, regulation in self.entropy if regulation.config.spec.stage < ON_LOGITS]
+        watching = [spec.name for spec in specs if getattr(spec.config, "watches", False)]
+        others = [spec.name for spec in specs if spec.name not in watching]
+        if watching and others:
+            raise InputError(
+                f"attention: behind {others[0]}, {watching[0]} would scale weights of queries and keys to no effect\n"
+                "  = choose one of the two"
             )
 
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
@@ -181,7 +194,8 @@ class Config:
         to_match = self.pre_qk("X") if self.pre_qk else "X"
         to_carry = self.pre_v("X") if self.pre_v else "X"
         regulations: list[Any] = [regulation for _, regulation in self.entropy]
-        on_pairs = [regulation for regulation in regulations if regulation.config.spec.stage < ON_LOGITS]
+        watching = [regulation for regulation in regulations if getattr(regulation.config, "watches", False)]
+        on_pairs = [r for r in regulations if r.config.spec.stage < ON_LOGITS and r not in watching]
         on_pairs += [self.position] if self.position else []
         on_scores = [regulation for regulation in regulations if regulation.config.spec.stage >= ON_LOGITS]
         query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
@@ -195,6 +209,7 @@ class Config:
             *([f"{pairs},  V = {value}"] if len(pairs + value) < ONE_LINE else [pairs, f"V = {value}"]),
             *(f"Q ← {change('Q')},  K ← {change('K')}" for change in on_pairs),
             f"S = {scaled(self.scale)}",
+            *(f"after each step:  {change('S')}" for change in watching),
             *(f"S ← {change('S')}" for change in on_scores),
             f"A = {softmax},  M_ij = {hiding}",
             *([f"B_ij = {self.bias()}"] if self.bias else []),
@@ -242,6 +257,7 @@ def fitting_heads(sizes: Sizes) -> None:
         )
 
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -257,6 +273,7 @@ class Attention(nn.Module):
         fitting_heads(sizes)
         config.check_mask(sizes)
         config.check_sink()
+        config.check_watched()
         width, out = sizes.d_model, sizes.query_width
         self.d_head, self.shared_by = sizes.d_head, out // sizes.key_width
         self.pre_qk = config.pre_qk(width) if config.pre_qk else None
@@ -266,6 +283,7 @@ class Attention(nn.Module):
         self.value = config.value(width, sizes.key_width)
         self.entropy = nn.ModuleDict({name: regulation(sizes.d_head) for name, regulation in config.entropy})
         self.position = config.position(sizes.d_head) if config.position else None
+        self.watching = tuple(m for m in self.entropy.values() if isinstance(m, WatchesLogits))
         self.bias = config.bias(sizes.d_head) if config.bias else None
         self.matrix = config.matrix(sizes.d_head)
         for regulation in self.entropy.values():
@@ -297,6 +315,10 @@ class Attention(nn.Module):
             q, k = self.position(q, k)
         if self.shared_by > 1:
             k, v = k.repeat_interleave(self.shared_by, dim=1), v.repeat_interleave(self.shared_by, dim=1)
+        if self.watching and self.training and torch.is_grad_enabled():
+            largest = self.attend.largest(q, k)
+            for regulation in self.watching:
+                regulation.watch(largest)
         y = self.matrix(self.attend, q, k, v).transpose(1, 2).flatten(2)
         y = y if self.output_norm is None else self.output_norm(y)
         y = y if self.gate is None else self.gate(x, y)
