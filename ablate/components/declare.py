@@ -252,9 +252,12 @@ def width() -> Any:
     return _declared(Width())
 
 
-def part(slot: str, *, optional: bool = False) -> Any:
-    """One component of `slot`; the config holds its maker, or None."""
-    return _declared(Part(slot, optional))
+def part(slot: str, *, optional: bool = False, several: bool = False) -> Any:
+    """One component of `slot`; the config holds its maker, or None.
+
+    Where `several`, a list is allowed too; of two or more the config holds a tuple of (name, maker), as of `parts`.
+    """
+    return _declared(Part(slot, optional, several))
 
 
 def parts(slot: str) -> Any:

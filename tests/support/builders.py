@@ -135,6 +135,8 @@ def read(value: Any, kind: FieldType) -> Any:
             return gain(value)
         case Part(), str():
             return node(value)
+        case Part(several=True), tuple():
+            return read(value, Parts(kind.slot))
         case Parts(), _:
             return tuple(node(part) if isinstance(part, str) else part for part in value)
         case Sequenced(), _:
