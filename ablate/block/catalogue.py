@@ -97,10 +97,11 @@ class SourceField:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One component of a slot; `none` is allowed where `optional`."""
+    """One component of a slot; `none` is allowed where `optional`, and a list of two or more where `several`."""
 
     slot: str
     optional: bool = False
+    several: bool = False
 
 
 @dataclass(frozen=True, slots=True)

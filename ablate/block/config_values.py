@@ -207,6 +207,8 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return None
         case Part(), Node():
             return makers.part(value, path)
+        case Part(several=True), tuple():
+            return tuple((node.name, makers.part(node, (*path, node.name))) for node in value)
         case Parts(), tuple():
             return tuple((node.name, makers.part(node, (*path, node.name))) for node in value)
         case Sequenced(), Sequence():

@@ -185,7 +185,10 @@ class Reader:
             fail_unknown(self.problems, message, name, fitting, accepts, command=LISTING)
         return spec
 
-    def _part(self, located: Located, kind: Part) -> Node | None:
+    def _part(self, located: Located, kind: Part) -> Value:
+        if kind.several and isinstance(located, Items) and located.items:
+            nodes = self._parts(located, Parts(kind.slot))
+            return nodes if len(nodes) > 1 else nodes[0]
         if not _is_none(located):
             return self._component(located, kind)
         if not kind.optional:

@@ -28,7 +28,8 @@ The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes,
     norm          width         [..., width] -> [..., width]           without a width: the model's
     weight        d_in, d_out   [..., d_in] -> [..., d_out]            initialise(draw)
     activation                  elementwise
-    entropy       d_head        on_queries_keys(q, k) -> (q, k), on_logits(scores) -> scores, or both; on_weights(…)
+    entropy       d_head        on_queries_keys(q, k) -> (q, k), on_logits(scores) -> scores, or both; on_weights(…),
+                                watch(largest)
     position      d_head        (q, k) -> (q, k), each [B, H, T, K]
     bias          d_head        bias(q, k, scale) -> [1 or B, 1 or H, T, S], added to the scores
     matrix        d_head        (attend, q, k, v) -> [B, H, T, K]; may have a bias(q, k, scale) too
@@ -43,7 +44,8 @@ f''), and its `kinks` and `bends` if it has any: the inputs at which f' jumps, a
 
 In its Config, a matrix that may omit attention declares whether it `attends`, one that needs C v (`attend.uniform`)
 that it is `centred`, and a bias that depends on queries and keys that it is `of_content`: by these attention counts its
-products and the gradients that are needed. A matrix solved for the model's own mask declares that it is `of_own_mask`,
+products and the gradients that are needed. An entropy regulation that acts by the size of logits declares that it
+`watches`. A matrix solved for the model's own mask declares that it is `of_own_mask`,
 and a mask that shows a query later keys in a causal model that it `leaks`: it can be shown, but not trained on next
 tokens.
 
@@ -137,6 +139,7 @@ from ablate.block.cost import Cost
 from ablate.block.sizes import Sizes
 from ablate.components.kept import Kept
 from ablate.components.protocols import (
+    AcrossRanks,
     ActsAfterStep,
     Draw,
     GivesBias,
@@ -145,12 +148,14 @@ from ablate.components.protocols import (
     RegulatesLogits,
     RegulatesQueriesKeys,
     RegulatesWeights,
+    WatchesLogits,
 )
 from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
 from ablate.extension.kinds import COMPONENT
 from ablate.source.problems import suggest
 
 __all__ = [
+    "AcrossRanks",
     "ActsAfterStep",
     "Cost",
     "DeclarationError",
@@ -168,6 +173,7 @@ __all__ = [
     "Same",
     "Sizes",
     "Transparent",
+    "WatchesLogits",
     "alternative",
     "alternatives",
     "arithmetic",
@@ -246,9 +252,12 @@ def width() -> Any:
     return _declared(Width())
 
 
-def part(slot: str, *, optional: bool = False) -> Any:
-    """One component of `slot`; the config holds its maker, or None."""
-    return _declared(Part(slot, optional))
+def part(slot: str, *, optional: bool = False, several: bool = False) -> Any:
+    """One component of `slot`; the config holds its maker, or None.
+
+    Where `several`, a list is allowed too; of two or more the config holds a tuple of (name, maker), as of `parts`.
+    """
+    return _declared(Part(slot, optional, several))
 
 
 def parts(slot: str) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -56,17 +56,28 @@ class OffersLosses(Protocol):
         """
 
 
+class AcrossRanks(Protocol):
+    """What ranks have counted apart, together: called with a tensor, it returns its sum over all of them."""
+
+    def __call__(self, value: Any, /) -> Any:
+        """Return the sum of a tensor over all ranks, the same bits on each."""
+
+    def largest(self, value: Any, /) -> Any:
+        """Return the elementwise maximum of a tensor over all ranks."""
+
+
 @runtime_checkable
 class ActsAfterStep(Protocol):
     """A module that changes state of its own after every update of the optimiser."""
 
-    def after_step(self, total: Callable[[Any], Any]) -> Mapping[str, Any]:
+    def after_step(self, total: AcrossRanks, /) -> Mapping[str, Any]:
         """Change its state, without gradients, and return numbers to be recorded, by name: floats or scalar tensors.
 
         It is called once a step on every rank, after the passes of all microbatches. What the ranks counted apart is
-        summed by `total`, which takes a tensor and returns its sum over all of them, the same bits on each; every rank
-        calls it equally often, in the same order. From such sums, parameters and constants follow the same changes on
-        all ranks. What must outlive the step is a buffer or a parameter, changed in place, so that a checkpoint has it.
+        summed by `total`, which takes a tensor and returns its sum over all of them, the same bits on each, and
+        `total.largest` gives the maximum; every rank calls them equally often, in the same order. From such numbers,
+        parameters and constants follow the same changes on all ranks. What must outlive the step is a buffer or a
+        parameter, changed in place, so that a checkpoint has it.
         """
 
 
@@ -92,6 +103,14 @@ class RegulatesWeights(Protocol):
 
     def on_weights(self, query: Any, key: Any) -> None:
         """Receive the two weights, once they are built; InputError for weights that cannot be regulated."""
+
+
+@runtime_checkable
+class WatchesLogits(Protocol):
+    """Entropy regulation that acts by how large the logits were in training; its Config declares that it `watches`."""
+
+    def watch(self, largest: Any) -> None:
+        """Receive the largest scaled product of queries and keys of each head, [H], of the pass that runs."""
 
 
 @runtime_checkable

@@ -15,6 +15,7 @@
     scale.py              the scale of the scores in the form that fused backends need
     precision.py          the dtype in which attention is computed
     entropy.py            the entropy of attention, without the whole matrix
+    largest.py            the largest logit of each head, without all of them
     kept.py               cached constants that layers and models share
     prescribed.py         attention that equals a given matrix while queries and keys are orthogonal
     uniform.py            attention at a query-key product of zero

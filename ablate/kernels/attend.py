@@ -17,6 +17,7 @@ from ablate.kernels.bias import BiasSource, holds_mask, kind_of, summed
 from ablate.kernels.choose import Needs, choose, objection
 from ablate.kernels.eager import LogitMap, attend_eager, attend_eager_lse
 from ablate.kernels.flex_masked import attend_flex_lse, attend_flex_masked
+from ablate.kernels.largest import largest_logits
 from ablate.kernels.mask import Mask, Past, kind_of_mask, named
 from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
@@ -225,6 +226,11 @@ class Attend(nn.Module):
             mask=self.mask,
             sink=self.logits_of_sink,
         )
+
+    def largest(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "H"]:
+        """Return the largest scaled product of a query and a key that it sees, for each head; no gradient."""
+        dtype = working_dtype(q)
+        return largest_logits(q.to(dtype), k.to(dtype), causal=self.causal, scale=self.scale, mask=self.mask)
 
     @property
     def logits_of_sink(self) -> Float[Tensor, "H"] | None:

@@ -10,6 +10,7 @@ trains as if this file did not exist.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -54,8 +55,19 @@ def after_step(parts: Sequence[tuple[str, ActsAfterStep]], ranks: Ranks) -> list
     return [
         Reading(AFTER_STEP, placed(address, name), torch.as_tensor(number))
         for address, part in parts
-        for name, number in part.after_step(ranks.total).items()
+        for name, number in part.after_step(_Across(ranks)).items()
     ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Across:
+    ranks: Ranks
+
+    def __call__(self, value: Tensor) -> Tensor:
+        return self.ranks.total(value)
+
+    def largest(self, value: Tensor) -> Tensor:
+        return self.ranks.largest(value)
 
 
 def placed(address: str, name: str) -> str:

@@ -53,6 +53,13 @@ class Ranks:
                 dist.all_reduce(value)
         return value
 
+    def largest(self, value: Tensor) -> Tensor:
+        """Take the elementwise maximum over all ranks, in place."""
+        if self.size > 1:
+            with _together():
+                dist.all_reduce(value, op=dist.ReduceOp.MAX)
+        return value
+
     def add_gradients(self, gradients: Iterable[Tensor]) -> None:
         """Replace every gradient by its sum over all ranks, in place."""
         if self.size == 1:

@@ -10,8 +10,13 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, node, sequence
+from reading import read_block
 
-from ablate.compiler import compile_block, size_report
+from ablate.block.diff import diff
+from ablate.block.equation import equation
+from ablate.block.fingerprint import fingerprint
+from ablate.block.printer import print_block
+from ablate.compiler import compile_block, compile_model, size_report
 from ablate.components.biases.alibi import slopes
 from ablate.components.biases.t5 import edges
 from ablate.errors import InputError
@@ -273,3 +278,99 @@ def test_biases_are_in_float32_in_a_bfloat16_model_and_can_be_copied(bias):
     part = pickle.loads(pickle.dumps(model.attention.bias)).to(torch.bfloat16)
     torch.testing.assert_close(part.bias(q, q, 0.3), low)
     close(run(model), expected)
+
+
+# Several
+
+
+@pytest.mark.fast
+@CAUSAL
+def test_a_list_is_added_up(causal):
+    five = node("t5", buckets=8.0, max_distance=10.0)
+    model, w = compiled(("alibi", five), causal=causal)
+    numbers = w["attention.bias.t5.weight"]
+    of_both = looped(
+        (2, T, T),
+        lambda h, i, j: numbers[h, bucket(i - j, 8, 10, causal)] - 2.0 ** (-8 * (h + 1) / 2) * abs(i - j),
+    )
+    close(run(model), attend(w, of_both, causal))
+    other, _ = compiled((five, "alibi"), causal=causal)
+    other.load_state_dict(model.state_dict())
+    close(run(other), run(model))
+
+
+@pytest.mark.fast
+@CAUSAL
+def test_all_three_are_added_up(causal):
+    model, w = compiled(
+        (node("transformer_xl", base=100.0), "alibi", node("t5", buckets=8.0, max_distance=10.0)), causal=causal
+    )
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if ".bias." in name:
+                parameter.copy_(torch.from_numpy(0.3 * np.random.default_rng(8).normal(size=parameter.shape)))
+    w = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    alone = {name.replace("bias.transformer_xl", "bias"): value for name, value in w.items()}
+    numbers = w["attention.bias.t5.weight"]
+    others = looped(
+        (2, T, T),
+        lambda h, i, j: numbers[h, bucket(i - j, 8, 10, causal)] - 2.0 ** (-8 * (h + 1) / 2) * abs(i - j),
+    )
+    close(run(model), attend(w, others + xl_scores(alone, causal, 100.0), causal))
+
+
+@pytest.mark.fast
+@CAUSAL
+@pytest.mark.parametrize(
+    "bias", [("alibi", "t5"), ("t5", "transformer_xl"), ("alibi", "t5", "transformer_xl")], ids=str
+)
+@pytest.mark.parametrize("matrix", ["softmax", "shaped", node("shaped", gain=0), node("e_spa", decay=0.1)], ids=str)
+def test_products_and_parameters_of_several_are_counted(causal, bias, matrix):
+    sizes = replace(SIZES, causal=causal)
+    whole = replace(architecture(sequence(node("attention", bias=bias, matrix=matrix))), sizes=sizes)
+    assert cost(whole, CATALOGUE) == size_report(whole, CATALOGUE)
+
+
+@pytest.mark.fast
+def test_a_list_of_one_is_that_one_and_is_printed_as_before():
+    one, listed, none = (read_block(f"[attention: {{bias: {text}}}]") for text in ("alibi", "[alibi]", "none"))
+    assert one == listed != none
+    two = read_block("[attention: {bias: [alibi, {t5: {buckets: 16}}]}]")
+    assert read_block(print_block(two, CATALOGUE)) == two
+    assert {fingerprint(block, CATALOGUE) for block in (one, two, none)} == {
+        fingerprint(block, CATALOGUE) for block in (listed, two, none)
+    }
+    assert len({fingerprint(block, CATALOGUE) for block in (one, two, none)}) == 3
+    (edit,) = diff(one, two, CATALOGUE).edits
+    assert (edit.before, edit.after) == ("alibi", "[alibi, {t5: {buckets: 16, max_distance: 128, init: none}}]")
+
+
+@pytest.mark.fast
+def test_layers_may_have_lists_of_their_own():
+    block = read_block("[attention: {bias: {cycle: [[alibi, t5], none]}}]")
+    whole = replace(architecture(block), sizes=SIZES)
+    assert cost(whole, CATALOGUE) == size_report(whole, CATALOGUE)
+    names = [name for name, _ in compile_model(whole, CATALOGUE, seed=0).named_parameters() if "bias" in name]
+    assert names == ["layers.1.attention.bias.t5.weight"]
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("bias: [alibi, alibi]", "alibi is listed twice"),
+        ("bias: [alibi, rope]", "rope does not fit slot bias"),
+        ("bias: []", "expected one component for slot bias, got a list"),
+        ("position: [rope]", "expected one component for slot position, got a list"),
+    ],
+    ids=str,
+)
+def test_lists_that_are_none(text, message):
+    with pytest.raises(InputError, match=message):
+        read_block(f"[attention: {{{text}}}]")
+
+
+@pytest.mark.fast
+def test_the_equation_adds_them_up():
+    text = equation(sequence(node("attention", bias=("t5", "alibi"))), SIZES, CATALOGUE).text
+    assert "B_ij = w_h,b(i - j) - m_h |i - j|" in text

@@ -14,19 +14,19 @@ from ablate.compiler import compile_block, size_report
 from ablate.errors import InputError
 from ablate.plan.size import cost
 
-RNG = np.random.default_rng(11)
-X = RNG.normal(size=(2, 12, 16))
+X = np.random.default_rng(11).normal(size=(2, 12, 16))
 LOGITS = (0.75, -1.5)
 
 
 def built(part, *, dtype=torch.float64):
     model = compile_block(sequence(part), SIZES, CATALOGUE, init=default_init(), dtype=dtype)
+    numbers = np.random.default_rng(12)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith("sink.logit"):
                 parameter.copy_(torch.tensor(LOGITS[: len(parameter)]))
             else:
-                parameter += 0.3 * torch.from_numpy(RNG.normal(size=parameter.shape)).to(dtype)
+                parameter += 0.3 * torch.from_numpy(numbers.normal(size=parameter.shape)).to(dtype)
     return model
 
 

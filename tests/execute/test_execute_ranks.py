@@ -153,6 +153,25 @@ def test_experts_are_balanced_by_the_load_of_all_ranks(world, how):
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("how", [{"ranks": 2}, {"ranks": 3, "parts": 2}])
+def test_logits_are_clipped_by_the_largest_of_all_ranks(world, how):
+    """Sinks are summed over ranks as any gradient is."""
+    attention = "attention: {entropy: {qk_clip: {tau: 0.05}}, sink: learned_sink}"
+    block = f"blocks={{clipped: [residual: [layer_norm, {attention}], residual: [layer_norm, mlp]]}}"
+    settings = ("recipe.dtype=float64", block, "design={compare: [pre_ln, clipped]}")
+    alone = world("clipped", *settings)
+    shared = replace(world("clipped-" + "-".join(how), *settings), **how)
+    expected, actual = carried_out(alone), carried_out(shared)
+    assert actual[-1].kind == expected[-1].kind == "finished"
+    after = [{k: v for k, v in rows(each).items() if k[0] == "after_step"} for each in (actual, expected)]
+    assert after[0] and after[0] == pytest.approx(after[1], rel=1e-9)
+    assert any(value > 0 for (_, address, _), value in after[0].items() if address.endswith("clipped_heads"))
+    ours = parameters(shared, actual)
+    for name, there in parameters(alone, expected).items():
+        assert (ours[name] - there).abs().max() <= 1e-9 * there.abs().max(), name
+
+
+@pytest.mark.full
 def test_without_the_sum_over_ranks_it_is_another(world, tmp_path, monkeypatch):  # the test above can fail
     alone = world("alone", "recipe.dtype=float64")
     monkeypatch.setattr(Ranks, "add_gradients", lambda self, gradients: None)

@@ -79,6 +79,7 @@ OF_THE_USER = {
     "moe",
     "normal",
     "prefix",
+    "qk_clip",
     "recall",
     "relu_squared",
     "rescaled",

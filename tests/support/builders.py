@@ -56,6 +56,8 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("window", "size"): 4.0,
     ("prefix", "length"): 9.0,
     ("learned_sink", "init"): 0,
+    ("qk_clip", "tau"): 100.0,
+    ("qk_clip", "alpha"): 0.5,
     ("t5", "buckets"): 8.0,
     ("t5", "max_distance"): 10.0,
     ("residual", "skip"): 1,
@@ -133,6 +135,8 @@ def read(value: Any, kind: FieldType) -> Any:
             return gain(value)
         case Part(), str():
             return node(value)
+        case Part(several=True), tuple():
+            return read(value, Parts(kind.slot))
         case Parts(), _:
             return tuple(node(part) if isinstance(part, str) else part for part in value)
         case Sequenced(), _:

@@ -247,3 +247,49 @@ def test_a_checkpoint_has_the_bias(mixture, make_trial, data):
     events = run(mixture(), make_trial(), data)
     saved = [state(event)["model"] for event in events if isinstance(event, Checkpoint)]
     assert any(saved[0]["layers.1.mlp.bias"])
+
+
+@pytest.fixture
+def clipped(make_trial):
+    """Attention whose weights of queries and keys are scaled after each step: its logits start far above τ."""
+    dense = node("dense", bias=False)
+    weights = dict.fromkeys(("query", "key", "value", "projection"), dense)
+
+    def clipped(dtype="float32", seed=0, tau=1.0):
+        attention = node("attention", entropy=(node("qk_clip", tau=tau, alpha=0.5),), **weights)
+        block = Sequence((node("residual", branch=Sequence((node("layer_norm", bias=True), attention))),))
+        init, norm = node("normal", std=0.7), node("layer_norm", bias=True)
+        architecture = dataclasses.replace(make_trial().architecture, block=block, final_norm=norm, init=init)
+        return compile_model(architecture, declarations(), seed=seed, dtype=parameter_type(dtype))
+
+    return clipped
+
+
+def test_clipping_resumes_to_the_same_bits(clipped, make_trial, data):
+    undisturbed = clipped()
+    whole = run(undisturbed, make_trial(), data)
+    assert whole[-1] == Outcome("finished", 8)
+    logits = {
+        step: value
+        for (_, address, step), value in rows(whole, "after_step").items()
+        if address == "layers.1.attention.entropy.qk_clip.largest_logit"
+    }
+    assert logits[0] > 2 and max(logits[step] for step in logits if step > 0) < 0.7 * logits[0]
+    free = rows(run(clipped(tau=1e3), make_trial(), data), "after_step")
+    assert min(v for (_, address, _), v in free.items() if address.endswith("largest_logit")) > 1.5
+    assert {value for (_, address, _), value in free.items() if address.endswith("clipped_heads")} == {0}
+    before = run(clipped(), make_trial(), data, stop_at=5)
+    model = clipped(seed=1)
+    after = run(model, make_trial(), data, resume=before[-2].state)
+    assert rows(before) | rows(after) == rows(whole)
+    for (name, a), b in zip(undisturbed.state_dict().items(), model.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_clipping_takes_the_largest_of_the_parts_of_a_batch(clipped, make_trial, data):
+    trial = make_trial(recipe__dtype="float64", measure__probes=())
+    models = [clipped("float64") for _ in range(2)]
+    found = [rows(run(model, trial, data, parts=parts)) for model, parts in zip(models, (1, 4), strict=True)]
+    assert found[1] == pytest.approx(found[0], rel=1e-8)
+    for a, b in zip(*(model.parameters() for model in models), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-8, atol=1e-10)

@@ -7,6 +7,7 @@
 Layers add up: after L of them a token depends on the L (W - 1) tokens before it.
 """
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,11 +16,11 @@ from ablate.components.declare import Cost, Sizes, arithmetic, component, implem
 
 @component("window", slots=("mask",), source="Beltagy et al. 2020, arXiv:2004.05150", shorthand="size", version=1)
 class Config:
-    """`size` is W, the keys that a query sees in a causal model, its own among them; such as `context/4`."""
+    """`size` is W, the keys that a query of a causal model sees, its own among them: `64`, or `context/4`, rounded up."""
 
     leaks: ClassVar[bool] = False
 
-    size: float = arithmetic(at_least=1.0, at_most=1e6, whole=True)
+    size: float = arithmetic(at_least=1.0, at_most=1e6)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
@@ -27,7 +28,7 @@ class Config:
 
     def equation(self) -> str:
         """Return when query i sees key j, in a causal model."""
-        return f"i - {self.size:.0f} < j ≤ i"
+        return f"i - {math.ceil(self.size)} < j ≤ i"
 
 
 from jaxtyping import Bool, Int
@@ -54,4 +55,4 @@ class Window:
     """The mask of every place."""
 
     def __init__(self, config: Config, sizes: Sizes):
-        self.mask = WindowMask(int(config.size), sizes.causal)
+        self.mask = WindowMask(math.ceil(config.size), sizes.causal)

@@ -19,7 +19,7 @@ is read by as many queries as there are queries to one of them: grouped queries,
 Dimension key: B batch, T time, D width of the model, H heads, K width of a head.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,7 @@ from ablate.components.declare import (
     RegulatesQueriesKeys,
     RegulatesWeights,
     Sizes,
+    WatchesLogits,
     arithmetic,
     component,
     implements,
@@ -55,8 +56,9 @@ class Config:
     """`scale` multiplies the scores: `1/sqrt(head_width)`, or `1/head_width`; an empty norm slot is no norm.
 
     `dropout` is the share of the softmax's weights that is dropped in training. `heads`, `kv_heads` and `head_width`
-    are the model's where they are none, with as many keys as queries. `gate` and `output_norm` act on all heads'
-    outputs together. `mask` replaces the model's own. `sink` takes part of the softmax's weights, and gives nothing.
+    are the model's where they are none, with as many keys as queries. `bias` may be a list, which is added up. `gate`
+    and `output_norm` act on all heads' outputs together. `mask` replaces the model's own. `sink` takes part of the
+    softmax's weights, and gives nothing.
     """
 
     query: Maker = part("weight")
@@ -65,9 +67,9 @@ class Config:
     projection: Maker = part("weight")
     pre_qk: Maker | None = part("norm", optional=True)
     pre_v: Maker | None = part("norm", optional=True)
-    entropy: tuple[tuple[str, Maker], ...] = parts("entropy")
+    entropy: tuple[tuple[str, PartMaker], ...] = parts("entropy")
     position: Maker | None = part("position", optional=True)
-    bias: PartMaker | None = part("bias", optional=True)
+    bias: PartMaker | tuple[tuple[str, PartMaker], ...] | None = part("bias", optional=True, several=True)
     matrix: PartMaker = part("matrix")
     scale: float = arithmetic()
     dropout: float = number(at_least=0.0, below=1.0)
@@ -84,6 +86,7 @@ class Config:
         fitting_heads(sizes)
         self.check_mask(sizes)
         self.check_sink()
+        self.check_watched()
         width, out = sizes.d_model, sizes.query_width
         carried = [self.value(width, sizes.key_width), self.projection(out, width), self.matrix(sizes.d_head)]
         carried += [norm(width) for norm in (self.pre_qk, self.pre_v) if norm]
@@ -102,10 +105,10 @@ class Config:
                 f"attention: the matrix {matrix} is solved for the model's own mask, so that {mask} would change it\n"
                 "  = set mask: none, or another matrix"
             )
-        if self.bias is not None and sizes.causal and getattr(self.mask.config, "leaks", False):
+        if self.biases and sizes.causal and getattr(self.mask.config, "leaks", False):
             raise InputError(
-                f"attention: in a causal model the bias {self.bias.config.spec.name} is that of earlier keys alone, "
-                f"but the mask {mask} shows later ones\n  = set bias: none, or another mask"
+                f"attention: in a causal model the bias {self.biases[0].config.spec.name} is that of earlier keys "
+                f"alone, but the mask {mask} shows later ones\n  = set bias: none, or another mask"
             )
 
     def check_sink(self) -> None:
@@ -129,6 +132,17 @@ class Config:
                 "  = set sink: none, or another matrix"
             )
 
+    def check_watched(self) -> None:
+        """Raise InputError for a regulation that scales weights behind one that makes their scale irrelevant."""
+        specs = [regulation.config.spec for _, regulation in self.entropy if regulation.config.spec.stage < ON_LOGITS]
+        watching = [spec.name for spec in specs if getattr(spec.config, "watches", False)]
+        others = [spec.name for spec in specs if spec.name not in watching]
+        if watching and others:
+            raise InputError(
+                f"attention: behind {others[0]}, {watching[0]} would scale weights of queries and keys to no effect\n"
+                "  = choose one of the two"
+            )
+
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
         """Yield the costs of queries, keys and what acts on both: always computed, without a gradient if unused.
 
@@ -150,8 +164,8 @@ class Config:
 
         C needs no gradient if all its numbers are fixed. With neither a bias nor a mask it is a running mean.
         """
-        attends, centred = self.attends, self.centred and not (self.bias is None and self.mask is None)
-        bias = self.bias(sizes.d_head) if self.bias else Cost()
+        attends, centred = self.attends, self.centred and not (self.mask is None and not self.biases)
+        bias = sum((bias(sizes.d_head) for bias in self.biases), Cost())
         product = 2 * sizes.seq_len**2 * sizes.query_width
         flops = (attends + centred) * bias.flops + (2 * attends + centred) * product
         fixed = centred and not (bias.parameters or self.of_content)
@@ -170,7 +184,14 @@ class Config:
     @property
     def of_content(self) -> bool:
         """True if the bias depends on queries and keys."""
-        return self.bias is not None and getattr(self.bias.config, "of_content", False)
+        return any(getattr(bias.config, "of_content", False) for bias in self.biases)
+
+    @property
+    def biases(self) -> tuple[PartMaker, ...]:
+        """The makers of all biases."""
+        if isinstance(self.bias, tuple):
+            return tuple(maker for _, maker in self.bias)
+        return (self.bias,) if self.bias else ()
 
     def equation(self, x: str) -> str:
         """Return Attn(x)."""
@@ -181,11 +202,12 @@ class Config:
         to_match = self.pre_qk("X") if self.pre_qk else "X"
         to_carry = self.pre_v("X") if self.pre_v else "X"
         regulations: list[Any] = [regulation for _, regulation in self.entropy]
-        on_pairs = [regulation for regulation in regulations if regulation.config.spec.stage < ON_LOGITS]
+        watching = [regulation for regulation in regulations if getattr(regulation.config, "watches", False)]
+        on_pairs = [r for r in regulations if r.config.spec.stage < ON_LOGITS and r not in watching]
         on_pairs += [self.position] if self.position else []
         on_scores = [regulation for regulation in regulations if regulation.config.spec.stage >= ON_LOGITS]
         query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
-        added = " + B" if self.bias else ""
+        added = " + B" if self.biases else ""
         hiding = f"0 where {self.mask()}, else -∞" if self.mask else "-∞ where query i may not see key j, else 0"
         softmax = f"softmax(S{added} + M)"
         if self.sink:
@@ -195,9 +217,10 @@ class Config:
             *([f"{pairs},  V = {value}"] if len(pairs + value) < ONE_LINE else [pairs, f"V = {value}"]),
             *(f"Q ← {change('Q')},  K ← {change('K')}" for change in on_pairs),
             f"S = {scaled(self.scale)}",
+            *(f"after each step:  {change('S')}" for change in watching),
             *(f"S ← {change('S')}" for change in on_scores),
             f"A = {softmax},  M_ij = {hiding}",
-            *([f"B_ij = {self.bias()}"] if self.bias else []),
+            *([f"B_ij = {sum_of(bias() for bias in self.biases)}"] if self.biases else []),
             *(getattr(self.sink.config, "details", tuple)() if self.sink else []),
             *([f"A ← Dropout(A),  p = {self.dropout:g}"] if self.dropout else []),
         ]
@@ -212,6 +235,11 @@ class Config:
         of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
         width = f", each {self.head_width} wide" if self.head_width else ""
         return f"{self.heads or 'H'} heads{of_keys}{width}"
+
+
+def sum_of(terms: Iterable[str]) -> str:
+    """Return the terms added up; one that opens with a minus is subtracted: '-m_h |i - j| + w_h,b(i - j)'."""
+    return " + ".join(terms).replace("+ -", "- ")
 
 
 ONE_LINE = 80
@@ -242,6 +270,7 @@ def fitting_heads(sizes: Sizes) -> None:
         )
 
 
+import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -257,6 +286,7 @@ class Attention(nn.Module):
         fitting_heads(sizes)
         config.check_mask(sizes)
         config.check_sink()
+        config.check_watched()
         width, out = sizes.d_model, sizes.query_width
         self.d_head, self.shared_by = sizes.d_head, out // sizes.key_width
         self.pre_qk = config.pre_qk(width) if config.pre_qk else None
@@ -266,7 +296,13 @@ class Attention(nn.Module):
         self.value = config.value(width, sizes.key_width)
         self.entropy = nn.ModuleDict({name: regulation(sizes.d_head) for name, regulation in config.entropy})
         self.position = config.position(sizes.d_head) if config.position else None
-        self.bias = config.bias(sizes.d_head) if config.bias else None
+        self.watching = tuple(m for m in self.entropy.values() if isinstance(m, WatchesLogits))
+        biases = [bias(sizes.d_head) for bias in config.biases]
+        self.bias: nn.Module | None
+        if isinstance(config.bias, tuple):  # each at an address of its own
+            self.bias = nn.ModuleDict(dict(zip((name for name, _ in config.bias), biases, strict=True)))
+        else:
+            self.bias = biases[0] if biases else None
         self.matrix = config.matrix(sizes.d_head)
         for regulation in self.entropy.values():
             if isinstance(regulation, RegulatesWeights):
@@ -276,7 +312,7 @@ class Attention(nn.Module):
             causal=sizes.causal,
             scale=config.scale,
             logits=tuple(m.on_logits for m in self.entropy.values() if isinstance(m, RegulatesLogits)),
-            biases=tuple(m.bias for m in (self.bias, self.matrix) if isinstance(m, GivesBias)),
+            biases=tuple(m.bias for m in (*biases, self.matrix) if isinstance(m, GivesBias)),
             dropout=config.dropout,
             mask=config.mask().mask if config.mask else None,
             sink=self.sink.logits if self.sink else None,
@@ -297,6 +333,10 @@ class Attention(nn.Module):
             q, k = self.position(q, k)
         if self.shared_by > 1:
             k, v = k.repeat_interleave(self.shared_by, dim=1), v.repeat_interleave(self.shared_by, dim=1)
+        if self.watching and self.training and torch.is_grad_enabled():
+            largest = self.attend.largest(q, k)
+            for regulation in self.watching:
+                regulation.watch(largest)
         y = self.matrix(self.attend, q, k, v).transpose(1, 2).flatten(2)
         y = y if self.output_norm is None else self.output_norm(y)
         y = y if self.gate is None else self.gate(x, y)
