@@ -16,7 +16,7 @@ from ablate.components.declare import Cost, Sizes, arithmetic, component, implem
 
 @component("window", slots=("mask",), source="Beltagy et al. 2020, arXiv:2004.05150", shorthand="size", version=1)
 class Config:
-    """`size` is W, the keys that a query of a causal model sees, its own among them: `64`, or `context/4`, rounded up."""
+    """`size` is W, the keys that a query of a causal model sees, its own included: `64`, or `context/4`, rounded up."""
 
     leaks: ClassVar[bool] = False
 
