@@ -1,0 +1,111 @@
+"""The shipped grammar, grown by rules over what was opened: what it derives compiles, or is refused with a reason."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+import pytest
+from builders import CATALOGUE, architecture, node
+
+import ablate
+from ablate.block.expression import walk
+from ablate.block.sizes import Sizes
+from ablate.compiler import size_report
+from ablate.errors import InputError
+from ablate.grammar.grammar import Grammar, load_grammar
+from ablate.grammar.mutate import crossover, mutate
+from ablate.plan.size import cost
+
+SHIPPED = Path(ablate.__file__).parents[1] / "grammars"
+SIZES = Sizes(n_layers=4, d_model=32, n_heads=4, seq_len=16, vocab_size=17)
+RULES = """
+  value:
+    - $carrying
+    - from: attention.key
+    - blend: {beside: lookup, gain: {init: 0.1, trainable: true}}
+    - where: {layers: first, use: dense, otherwise: {from: layers.first.attention.value}}
+    - cycle: [dense, $carrying]
+  keys: [none, 1, heads/2]
+  mask: [none, {window: context/4}, {cycle: [{window: context/4}, none]}]
+  gate: [none, sigmoid_gate, {sigmoid_gate: {per: head}}]
+  sink: [none, learned_sink]
+  first: [none, {recall: {of: layers.first.in, gain: {init: 0.1, trainable: true}}}, depth_average: layers.*.in]
+"""
+CHANGES = (
+    ("\nrules:\n", f"\nrules:{RULES}"),
+    (
+        "        value: $carrying\n",
+        "        value: $value\n        kv_heads: $keys\n        mask: $mask\n        gate: $gate\n",
+    ),
+    ("        matrix: $matrix\n", "        matrix: $matrix\n        sink: $sink\n        output_norm: $inner\n"),
+    ("[relu, {leaky_relu: 0.1},", "[relu, relu_squared, elu, selu, {leaky_relu: 0.1},"),
+    (
+        "    - mlp: {activation: $activation, gate: {one_of: [none, dense]}}\n",
+        "    - mlp: {activation: $activation, gate: {one_of: [none, dense]}}\n"
+        "    - moe: {activation: $activation, experts: 4, bias_rate: {one_of: [0, 1e-3]}}\n",
+    ),
+    ("    - [$sublayer($attention), $sublayer($mlp)]\n", "    - [$first, $sublayer($attention), $sublayer($mlp)]\n"),
+)
+"""What the rules of the shipped grammar become."""
+NEW = {"from", "blend", "lookup", "where", "cycle", "window", "sigmoid_gate", "learned_sink", "recall", "moe", "elu"}
+
+
+@pytest.fixture(name="grown", scope="module")
+def grown_grammar(tmp_path_factory: pytest.TempPathFactory) -> Grammar:
+    folder = tmp_path_factory.mktemp("grown") / "grammars"
+    shutil.copytree(SHIPPED, folder)
+    path = folder / "transformer.yaml"
+    text = path.read_text(encoding="utf-8")
+    for before, after in CHANGES:
+        assert text.count(before) == 1, before
+        text = text.replace(before, after)
+    path.write_text(text, encoding="utf-8")
+    return load_grammar(path, CATALOGUE)
+
+
+def check(grammar: Grammar, k: int) -> str:
+    """Whether a derivation is refused by a constraint, at the sizes, or compiles to what is declared."""
+    block = grammar.derive(k)
+    if grammar.refusals(block):
+        return "constraint"
+    whole = architecture(block, sizes=SIZES, init=node("normal", std=0.02))
+    try:
+        declared = cost(whole, grammar.catalogue)
+    except InputError as refused:
+        assert "\n  = " in str(refused), "each reason has a way out"
+        return "sizes"
+    assert declared == size_report(whole, grammar.catalogue), str(block)
+    return "compiles"
+
+
+@pytest.mark.parametrize(
+    "first", [pytest.param(0, id="20"), *(pytest.param(k, marks=pytest.mark.full) for k in range(1, 25))]
+)
+def test_what_it_derives_compiles_or_is_refused_with_a_reason(grown: Grammar, first: int) -> None:
+    chance = random.Random(first)
+    met = [check(grown, chance.randrange(grown.count)) for _ in range(20)]
+    assert "compiles" in met
+
+
+@pytest.mark.full
+def test_each_new_mechanism_is_among_what_compiles(grown: Grammar) -> None:
+    chance, met = random.Random(99), set()
+    for _ in range(400):
+        block = grown.derive(chance.randrange(grown.count))
+        if not grown.refusals(block):
+            met |= {each.name for each in walk(block)}
+    assert met >= NEW
+
+
+def test_mutations_and_crossovers_are_derivations(grown: Grammar) -> None:
+    chance = random.Random(5)
+    template = grown.derivations
+    for _ in range(30):
+        one, other = chance.randrange(grown.count), chance.randrange(grown.count)
+        changed = mutate(template, one, chance)
+        assert 0 <= changed < grown.count and changed != one
+        crossed = crossover(template, one, other, chance)
+        for k in (changed, *([crossed] if crossed is not None else [])):
+            grown.derive(k)
