@@ -130,10 +130,11 @@ def _source(located: Located, kind: SourceField, problems: Problems) -> Source:
     """Read the address of a value, as it is or as `{from: address}`."""
     inner = located.entries[0][1] if isinstance(located, Mapping) and [*located] == ["from"] else located
     if not isinstance(inner, Scalar) or not isinstance(inner.value, str):
-        what = "nothing" if isinstance(inner, Scalar) and inner.value is None else "no address"
+        what = shown(inner) if isinstance(inner, Scalar) else "a mapping" if isinstance(inner, Mapping) else "a list"
         fail(problems, f"expected the address of a value that stands earlier, got {what}", inner, SOURCES)
     if fault := fault_of(inner.value, several=kind.several):
-        fail(problems, fault, inner, SOURCES)
+        problems.add(str(fault), inner.within(fault.start, fault.end), notes=SOURCES)
+        raise Invalid
     return Source(inner.value)
 
 

@@ -32,7 +32,9 @@ IN, OUT = "in", "out"
 EVERY: Final = "*"
 WHICH: Final = ("first", "previous", EVERY)
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
-OF_LAYER = re.compile(r"layers\.(first|previous|\*|[0-9]+|\([^()]*(?:\([^()]*\)[^()]*)*\))\.(.+)")
+ONE_LAYER: Final = r"first|previous|\*|[0-9]+|\([^()]*(?:\([^()]*\)[^()]*)*\)"
+OF_LAYER = re.compile(rf"layers\.({ONE_LAYER})\.(.+)")
+LEAD: Final = len("layers.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,23 +50,37 @@ class Place:
         return self.name if self.layer is None else address(self.layer, self.name)
 
 
-def fault_of(text: str, *, several: bool) -> str | None:
-    """Return what is wrong with an address as it is written, None if nothing is."""
+def fault_of(text: str, *, several: bool) -> ArithmeticProblem | None:
+    """Return what is wrong with an address as it is written, and with which of its characters; None if nothing is."""
     if text in (TOKENS, *AROUND):
         return None
     if not text.startswith("layers."):
-        return None if NAME.fullmatch(text) else f"{text!r} is not the address of a value"
+        return _fault_of_name(text, 0, f"{text!r} is not the address of a value")
     match = OF_LAYER.fullmatch(text)
-    if match is None or NAME.fullmatch(match[2]) is None:
-        return f"{text!r} is not the address of a value in a layer"
+    message = f"{text!r} is not the address of a value in a layer"
+    if match is None:
+        which = text.split(".")[1]
+        if re.fullmatch(ONE_LAYER, which):
+            return ArithmeticProblem(f"{message}: say which value, as in layers.{which}.out")
+        return ArithmeticProblem(f"{message}: {which!r} is no layer", LEAD, LEAD + len(which))
     if match[1] == EVERY and not several:
-        return f"{text!r} is many values, but one is read here"
+        return ArithmeticProblem(f"{text!r} is many values, but one is read here", *match.span(1))
     if match[1].startswith("("):
         try:
             parse_arithmetic(match[1][1:-1])
         except ArithmeticProblem as problem:
-            return f"{text!r}: {problem}"
-    return None
+            start, end = (offset + 1 for offset in match.span(1))
+            end = end - 2 if problem.end is None else start + problem.end
+            return ArithmeticProblem(f"{text!r}: {problem}", start + problem.start, end)
+    return _fault_of_name(match[2], match.start(2), message)
+
+
+def _fault_of_name(name: str, start: int, message: str) -> ArithmeticProblem | None:
+    """Return the fault that `name` is none, from where it stops to be one; `start` is its place in the address."""
+    if NAME.fullmatch(name):
+        return None
+    begun = NAME.match(name)
+    return ArithmeticProblem(message, start + (begun.end() if begun else 0), start + len(name))
 
 
 def places(source: Source, scope: Mapping[str, float]) -> tuple[Place, ...]:

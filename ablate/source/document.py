@@ -285,10 +285,16 @@ def _note_union(place: Place, problems: Problems, hints: Hints) -> None:
 
 
 def _meant(place: Place) -> Any | None:
-    """Return the arm a value was written for: of mappings the one sharing most keys, else the only one of its kind."""
+    """Return the arm a value was written for: of mappings the one sharing most keys, else the only one of its kind.
+
+    None also where the keys are of several arms, each known to one of them.
+    """
     fitting = [arm for arm in arms(place.wanted) if _fits(arm, place.value)]
     if isinstance(place.value, Mapping):
         keys = [str(key) for key in place.value]
+        models = [set(fields(bare(arm))) for arm in fitting if is_model(bare(arm))]
+        if set(keys) <= set().union(*models) and not any(set(keys) <= known for known in models):
+            return None  # two kinds at once
         scored = [(_shared(fields(bare(arm)), keys) if is_model(bare(arm)) else 0.5, arm) for arm in fitting]
         best, arm = max(scored, key=lambda pair: pair[0], default=(0, None))
         return arm if best > 0 else None

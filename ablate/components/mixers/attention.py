@@ -261,7 +261,7 @@ def fitting_heads(sizes: Sizes) -> None:
     if sizes.head_width is None and sizes.d_model % sizes.n_heads:
         raise InputError(
             f"attention: a width of {sizes.d_model} does not divide into {sizes.n_heads} heads\n"
-            "  = choose a width that is a multiple of the number of heads"
+            "  = choose a width that is a multiple of the number of heads, or set attention.head_width"
         )
     if sizes.kv_heads and sizes.n_heads % sizes.kv_heads:
         raise InputError(
