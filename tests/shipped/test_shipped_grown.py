@@ -99,13 +99,15 @@ def test_each_new_mechanism_is_among_what_compiles(grown: Grammar) -> None:
     assert met >= NEW
 
 
-def test_mutations_and_crossovers_are_derivations(grown: Grammar) -> None:
-    chance = random.Random(5)
+@pytest.mark.parametrize("pairs", [5, pytest.param(60, marks=pytest.mark.full)])
+def test_mutations_and_crossovers_are_derivations_that_compile_or_are_refused(grown: Grammar, pairs: int) -> None:
+    chance, met = random.Random(5), set()
     template = grown.derivations
-    for _ in range(30):
+    for _ in range(pairs):
         one, other = chance.randrange(grown.count), chance.randrange(grown.count)
         changed = mutate(template, one, chance)
         assert 0 <= changed < grown.count and changed != one
         crossed = crossover(template, one, other, chance)
-        for k in (changed, *([crossed] if crossed is not None else [])):
-            grown.derive(k)
+        assert crossed is None or (0 <= crossed < grown.count and crossed != one)
+        met |= {check(grown, k) for k in (changed, crossed) if k is not None}
+    assert "compiles" in met
