@@ -33,7 +33,8 @@ def escape(text: str, newline: str = "<br>") -> str:
     >>> print(escape("+qk_norm and *this* [link](http://a) | <b> __init__"))
     +qk_norm and \*this\* [link\](http://a) \| \<b> \_\_init\_\_
     """
-    return newline.join(_escaped_line(line) for line in visible(text).strip("\n").split("\n"))
+    lines = "\n".join(line.strip(" \t") for line in visible(text).split("\n")).strip("\n")
+    return newline.join(map(_escaped_line, lines.split("\n")))
 
 
 def paragraph(text: str) -> str:

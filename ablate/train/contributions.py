@@ -18,9 +18,7 @@ from torch import Tensor, nn
 from ablate.components.declare import ActsAfterStep, OffersLosses
 from ablate.probes.reading import Reading
 from ablate.train.data_parallel import Ranks
-
-ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
-"""The metrics of the rows."""
+from ablate.train.definitions import ADDED_LOSS, AFTER_STEP
 
 
 def offering(model: nn.Module) -> tuple[tuple[str, OffersLosses], ...]:

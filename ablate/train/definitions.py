@@ -5,7 +5,9 @@ from __future__ import annotations
 from ablate.block.catalogue import Catalogue
 from ablate.probes.registry import definitions as probe_definitions
 from ablate.space.metrics import Definition
-from ablate.train.contributions import ADDED_LOSS, AFTER_STEP
+
+ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
+"""The metrics of what parts contribute (`contributions.py`), named here, where no torch is loaded."""
 
 TRAINING = (
     Definition(

@@ -31,8 +31,9 @@ from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.watch import watching
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
-from ablate.train.contributions import ADDED_LOSS, acting, after_step, recorded
+from ablate.train.contributions import acting, after_step, recorded
 from ablate.train.data_parallel import dropout_seed
+from ablate.train.definitions import ADDED_LOSS
 from ablate.train.divergence import Diverged, check_finite
 from ablate.train.evaluation import evaluate
 from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training

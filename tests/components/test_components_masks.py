@@ -79,6 +79,7 @@ def test_the_centre_of_shaped_attention_is_over_what_is_seen(bias):
     close(run(model), joined(parts(w)[2], w), 1e-14)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("matrix", ["softmax", "shaped", "value_skipinit"])
 @pytest.mark.parametrize("bias", [None, "alibi", "t5"])
 @NAMES

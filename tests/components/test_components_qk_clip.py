@@ -223,6 +223,7 @@ def test_in_bfloat16():
     np.testing.assert_allclose(largest(*weights(model), X)[1], 0.05, rtol=0.05)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("scale", [0.3, -0.3, 0.0])
 @pytest.mark.parametrize("mask", [None, Past(), Everything(), WindowMask(3), PrefixMask(4)], ids=str)
 @pytest.mark.parametrize("causal", [True, False])

@@ -100,6 +100,7 @@ def test_a_rule_is_its_table(name):
     assert bool(mask.rows(0, 20, 20).diagonal(dim1=-2, dim2=-1).all()), "a query sees itself"
 
 
+@pytest.mark.sampled(16)
 @pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("bias", ["none", "shared", "head", "batch"])
@@ -120,6 +121,7 @@ def test_eager_and_sdpa_attend_to_what_is_seen(name, bias, padded, dtype):
         assert bool((actual[0, :, :2] == 0).all()), "the first queries of the first sequence see nothing"
 
 
+@pytest.mark.sampled(12)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize("maps", ["none", "both"])
 @pytest.mark.parametrize("bias", ["none", "shared", "head", "batch"])
@@ -140,6 +142,7 @@ def test_gradients_are_those_of_the_sum_over_what_is_seen(name, bias, maps, padd
             close(actual, exactly, 1e-10)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize(("bias", "maps"), [("none", "none"), ("head", "softcap"), ("batch", "both")])
@@ -326,6 +329,7 @@ def test_at_zero_query_it_is_the_mean_of_what_is_seen(name):
     close(gradient, gradients(mean @ v, [v])[0], 1e-12)
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("rows", [1, 4, 128])
 @pytest.mark.parametrize("padded", [False, True])
 @NAMES
@@ -386,6 +390,7 @@ def learned(q, k, scale):
 LEARNED = torch.nn.Parameter(torch.zeros(1, 2, 33, 33))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("asked", [{}, {"biases": (learned,)}, {"dropout": 0.1}], ids=("plain", "bias", "dropout"))
 @NAMES
 def test_the_gate_checks_the_mask_of_the_site(name, asked, monkeypatch):

@@ -86,6 +86,7 @@ def test_more_or_fewer_keys_than_queries(kernel):
         same(actual, written_out(*given, scale=0.35, seen=past), given)
 
 
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("mask", [None, *MASKS])
 @pytest.mark.parametrize("maps", list(MAPS))
 @pytest.mark.parametrize("kind", ["none", "shared", "head", "batch"])
@@ -157,6 +158,7 @@ def test_a_sink_keeps_its_precision_in_bfloat16():
     assert len(in_pieces(numbers, torch.float32)) == 1
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("asked", [{}, {"causal": False}, {"dropout": 0.1}, {"scale": -0.5}], ids=str)
 def test_the_gate_checks_it_with_its_sink(dtype, asked):
