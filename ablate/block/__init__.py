@@ -21,7 +21,7 @@
     address.py       the names of parts
     select.py        finds and changes parts by address
     align.py         two blocks as one tree with sites where they differ
-    sources.py       the addresses of values that stand earlier in the model
+    value_addresses.py  the addresses of values that stand earlier in the model
     sites.py         the names of the places of those sites
     diff.py          the difference of two blocks as named edits, any subset of which can be applied
     notation.py      arithmetic, gains and sums as the papers write them

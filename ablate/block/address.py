@@ -25,7 +25,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
 from ablate.block.expression import Block, Node, Path, Sequence
-from ablate.block.layers import alternatives, has_patterns, variants
+from ablate.block.layers import alternatives, has_patterns, pattern_free
 
 
 def address(layer: int, name: str) -> str:
@@ -47,11 +47,17 @@ def name_parts(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ..
     if not has_patterns(block, catalogue):
         return names_of(block, catalogue)
     named = {
-        (variant.origins[path], name): None
-        for variant in variants(block, catalogue)
-        for path, name in names_of(variant.block, catalogue)
+        (free.origins[path], name): None
+        for free in pattern_free(block, catalogue)
+        for path, name in names_of(free.block, catalogue)
     }
     return tuple(named)
+
+
+def address_at(path: Path, names: Mapping[Path, str]) -> str | None:
+    """Return the address, within a block, of what stands at a path: a part, or its fields; None outside all parts."""
+    part = next((path[:end] for end in range(len(path), 0, -1) if path[:end] in names), None)
+    return None if part is None else ".".join((names[part], *(s for s in path[len(part) :] if isinstance(s, str))))
 
 
 def names_of(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:

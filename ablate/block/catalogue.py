@@ -89,7 +89,7 @@ class Width:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceField:
+class ValueField:
     """The address of a value that stands earlier in the model, or of as many as `layers.*` names where `several`."""
 
     several: bool = False
@@ -145,7 +145,7 @@ FieldType: TypeAlias = (
     | Arithmetic
     | GainField
     | Width
-    | SourceField
+    | ValueField
     | Part
     | Parts
     | Sequenced

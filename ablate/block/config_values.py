@@ -24,10 +24,10 @@ from ablate.block.catalogue import (
     Part,
     Parts,
     Sequenced,
-    SourceField,
+    ValueField,
     Width,
 )
-from ablate.block.expression import Gain, Node, Path, Sequence, Size, Source
+from ablate.block.expression import Gain, Node, Path, Sequence, Size, ValueAddress
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 
@@ -52,7 +52,7 @@ class PartMaker:
 
 
 @dataclass(frozen=True, slots=True)
-class SourceMaker:
+class ValueMaker:
     """The maker of what reads values that stand earlier: `count` of them, where a field takes several.
 
     It is called with the width that the values must have, "tokens" for the numbers of the tokens.
@@ -88,7 +88,7 @@ class Makers(Protocol):
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         """Return a maker for a gain that is fixed at, or starts at, `value`."""
 
-    def source(self, source: Source, path: Path) -> SourceMaker:
+    def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         """Return a maker for the values that the field at `path` reads, to be called with the width they must have."""
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
@@ -201,8 +201,8 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return makers.gain(surroundings.number(value.value, where), trainable=value.trainable, per=value.per)
         case Width(), Size():
             return surroundings.width(value, where)
-        case SourceField(), Source():
-            return makers.source(value, path)
+        case ValueField(), ValueAddress():
+            return makers.earlier(value, path)
         case Part(), None:
             return None
         case Part(), Node():
@@ -215,6 +215,6 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return makers.sequence(value, path)
         case Branches(), tuple():
             return tuple(makers.sequence(branch, (*path, index)) for index, branch in enumerate(value))
-        case ((Arithmetic() | GainField() | Width() | SourceField() | Part() | Parts() | Sequenced() | Branches()), _):
+        case ((Arithmetic() | GainField() | Width() | ValueField() | Part() | Parts() | Sequenced() | Branches()), _):
             raise TypeError(f"{where} holds {value!r}, which is no {type(kind).__name__}")
     return value

@@ -24,8 +24,8 @@ from typing import Any
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
-from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
-from ablate.block.expression import Block, Gain, Node, Path, Sequence, Source
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
+from ablate.block.expression import Block, Gain, Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
 from ablate.block.notation import Written, lowered, number, written
 from ablate.block.sizes import Sizes
@@ -270,9 +270,9 @@ class _Texts:
         number_now = number(first) if first == last else both
         return f" = {written(expression)} = {number_now}"
 
-    def source(self, source: Source, path: Path) -> SourceMaker:
+    def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         """Return a maker of the address in brackets, which names the value."""
-        return SourceMaker(1, lambda *_: f"⟨{source.text}⟩")
+        return ValueMaker(1, lambda *_: f"⟨{address.text}⟩")
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         def applied(x: str) -> str:

@@ -58,7 +58,7 @@ class Size:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class ValueAddress:
     """The address of a value that stands earlier in the model: `layers.first.attention.value` (see `sources.py`)."""
 
     text: str
@@ -130,7 +130,7 @@ class Series:
         return len(self.values)
 
 
-Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size | Source | WhichLayers"
+Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size | ValueAddress | WhichLayers"
 Value: TypeAlias = "Scalar | Node | Sequence | Series | tuple[Node, ...] | tuple[Sequence, ...] | None"
 
 Path: TypeAlias = tuple[int | str, ...]

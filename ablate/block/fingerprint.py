@@ -11,7 +11,7 @@ from typing import Any
 from ablate.block.added import told, untold, without_added
 from ablate.block.arithmetic import Expression
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, ValueAddress
 from ablate.block.normal_form import normalise
 
 DIGITS = 12
@@ -42,7 +42,7 @@ def canonical(value: Any) -> Any:
         case Size():
             written = str(value.multiple) if isinstance(value.multiple, Fraction) else canonical(value.multiple)
             return {"multiple": written, "units": value.units}
-        case Source(text=text):
+        case ValueAddress(text=text):
             return {"source": text}
         case Node():
             return {"component": value.name, **{name: canonical(child) for name, child in value.fields}}

@@ -106,17 +106,17 @@ def alternatives(node: Node, spec: ComponentSpec) -> Iterator[tuple[Path, Value]
 
 
 @dataclass(frozen=True, slots=True)
-class Variant:
-    """A block without patterns, and for each of its parts the path in the block that it is a variant of."""
+class PatternFree:
+    """A block without patterns, and for each of its parts the path in the block that it comes from."""
 
     block: Block
     origins: Mapping[Path, Path]
 
 
-def variants(block: Block, catalogue: Catalogue) -> tuple[Variant, ...]:
+def pattern_free(block: Block, catalogue: Catalogue) -> tuple[PatternFree, ...]:
     """Return blocks without patterns in which each alternative of every pattern stands at least once.
 
-    Patterns advance together, so these are not all combinations. A block without patterns is its only variant.
+    Patterns advance together, so these are not all combinations. A block without patterns is the only one.
     """
 
     def choice(node: Node, spec: ComponentSpec, path: Path, turn: int) -> tuple[Path, int]:
@@ -125,11 +125,11 @@ def variants(block: Block, catalogue: Catalogue) -> tuple[Variant, ...]:
         return ways[index], inside
 
     if not has_patterns(block, catalogue):
-        return (Variant(block, {}),)
+        return (PatternFree(block, {}),)
     made = []
     for turn in range(_turns(block, catalogue)):
         expansion = _Expansion(catalogue, choice, turn)
-        made.append(Variant(expansion.block(block), expansion.origins))
+        made.append(PatternFree(expansion.block(block), expansion.origins))
     return tuple(made)
 
 

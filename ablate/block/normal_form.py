@@ -20,10 +20,10 @@ from collections.abc import Mapping
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Arithmetic, Catalogue, Transparent
 from ablate.block.config_values import Surroundings, inside
-from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Source, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Value, ValueAddress
 from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
-from ablate.block.sources import resolved
+from ablate.block.value_addresses import resolved
 
 
 def normalise(block: Block, catalogue: Catalogue) -> Block:
@@ -46,7 +46,7 @@ def resolve(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
                 return Gain(Expression(number_text(value.value.at(scope))), value.trainable, value.per)
             case Size(units=None):
                 return Size(units=units(value, here.sizes.d_model))
-            case Source():
+            case ValueAddress():
                 return resolved(value, scope)
             case Node():
                 return node_at(value, here, scope)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ablate.block.address import name_parts
+from ablate.block.address import address_at, name_parts
 from ablate.block.catalogue import Catalogue, InSlot, Several
 from ablate.block.expression import Block, Node, Path
 from ablate.block.layers import alternatives, has_patterns, paths_chosen
@@ -39,6 +39,7 @@ def _unused(
 ) -> Iterator[str]:
     """Yield a line for each alternative of a pattern that none of its layers uses."""
     spec = catalogue[node.name]
+    names = dict(reversed(name_parts(block, catalogue)))
     own = [name for name, kind in spec.fields.items() if not isinstance(kind, InSlot | Several)]
     settings = "".join(f" ({name}: {print_value(node[name])})" for name in own)
     stands = "" if len(ways) == sizes.n_layers else f" in which it stands ({', '.join(map(str, ways))})"
@@ -46,14 +47,6 @@ def _unused(
         if way not in ways.values():
             field, *index = way
             alternative = f"item {int(index[0]) + 1}" if index else f"`{field}`"
-            where = _address(path, block, catalogue)
+            where = address_at(path, names) or "the block"
             none = f"of the model's {sizes.n_layers} layers none{stands} has"
             yield f"{where}: {none} {alternative} of {node.name}{settings}"
-
-
-def _address(path: Path, block: Block, catalogue: Catalogue) -> str:
-    """Return the address of the pattern at a path: of the slot that it fills, or of the part around it."""
-    names = dict(reversed(name_parts(block, catalogue)))
-    inside = next((path[:end] for end in range(len(path), 0, -1) if path[:end] in names), ())
-    fields = [str(step) for step in path[len(inside) :] if isinstance(step, str)]
-    return ".".join((names[inside], *fields)) if inside else "the block"

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Source, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Value, ValueAddress
 from ablate.block.which_layers import EVERY, WhichLayers
 
 Defaults = Mapping[str, Mapping[str, Value]]
@@ -71,7 +71,7 @@ def print_value(value: Value, catalogue: Catalogue | None = None, defaults: Defa
             return f"{fraction}x"
         case Size(multiple=float() | int() as multiple):
             return f"{number_text(multiple)}x"
-        case Source(text=text):
+        case ValueAddress(text=text):
             return _scalar(text)
         case Node():
             text = _entry(value, catalogue, defaults)

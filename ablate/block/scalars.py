@@ -18,12 +18,12 @@ from ablate.block.catalogue import (
     GainField,
     Layers,
     Number,
-    SourceField,
+    ValueField,
     Width,
     Word,
 )
-from ablate.block.expression import Gain, Size, Source, Value
-from ablate.block.sources import fault_of
+from ablate.block.expression import Gain, Size, Value, ValueAddress
+from ablate.block.value_addresses import fault_of
 from ablate.block.which_layers import WhichLayers
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote
@@ -58,7 +58,7 @@ def read_scalar(
         return _gain(located, kind, problems, extended)
     if isinstance(kind, Arithmetic) and kind.optional and isinstance(located, Scalar) and located.value in EMPTY:
         return None
-    if isinstance(kind, SourceField):
+    if isinstance(kind, ValueField):
         return _source(located, kind, problems)
     if isinstance(kind, Layers):
         return _layers(located, problems)
@@ -126,7 +126,7 @@ def _described(kind: FieldType) -> str:
     return "a number or an expression"
 
 
-def _source(located: Located, kind: SourceField, problems: Problems) -> Source:
+def _source(located: Located, kind: ValueField, problems: Problems) -> ValueAddress:
     """Read the address of a value, as it is or as `{from: address}`."""
     inner = located.entries[0][1] if isinstance(located, Mapping) and [*located] == ["from"] else located
     if not isinstance(inner, Scalar) or not isinstance(inner.value, str):
@@ -135,7 +135,7 @@ def _source(located: Located, kind: SourceField, problems: Problems) -> Source:
     if fault := fault_of(inner.value, several=kind.several):
         problems.add(str(fault), inner.within(fault.start, fault.end), notes=SOURCES)
         raise Invalid
-    return Source(inner.value)
+    return ValueAddress(inner.value)
 
 
 def _number(scalar: Scalar, kind: Number, problems: Problems) -> float:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 from ablate.block.address import name_parts, names_of
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Gain, Node, Path, Sequence, Series, Value
-from ablate.block.layers import has_patterns, variants
+from ablate.block.layers import has_patterns, pattern_free
 
 START: Final = "init"
 """What the number that a trained gain starts at is called in an address: `mlp_residual.gain.init`."""
@@ -44,11 +44,11 @@ def parse_address(text: str) -> Selector:
 def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
     """Return every part of a block with the name that addresses match, in reading order.
 
-    With patterns over layers, these are the parts of each variant of the block, without the patterns.
+    With patterns over layers, these are the parts of each block that it has without them.
     """
     if not has_patterns(block, catalogue):
         return tuple((name, node_at(block, path)) for path, name in names_of(block, catalogue))
-    plain = (variant.block for variant in variants(block, catalogue))
+    plain = (free.block for free in pattern_free(block, catalogue))
     return tuple(dict.fromkeys(part for each in plain for part in parts_by_name(each, catalogue)))
 
 
@@ -86,7 +86,7 @@ def is_there(block: Block, address: Selector, catalogue: Catalogue) -> bool:
 def has_field(node: Node, fields: Iterable[str], catalogue: Catalogue) -> bool:
     """Return whether these fields of a part lead to a value, of a pattern over layers or inside its alternatives."""
     fields = tuple(fields)
-    plain = (variant.block for variant in variants(Sequence((node,)), catalogue))
+    plain = (free.block for free in pattern_free(Sequence((node,)), catalogue))
     return any(value_at(each, fields) for each in (node, *(part for block in plain for part in block)))
 
 

@@ -15,18 +15,18 @@ from ablate.block.config_values import (
     GainMaker,
     Maker,
     PartMaker,
-    SourceMaker,
     Surroundings,
+    ValueMaker,
     field_values,
     inside,
     refuse_pattern,
 )
 from ablate.block.expression import Block as Expression
-from ablate.block.expression import Node, Path, Sequence, Source
+from ablate.block.expression import Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
-from ablate.block.sources import is_several, places
 from ablate.block.user_code import reporting_errors
+from ablate.block.value_addresses import is_several, values_named
 from ablate.compiler.block import Block, Chain
 from ablate.compiler.initialise import in_its_place
 from ablate.compiler.random_streams import seeded, stream_seed
@@ -102,11 +102,11 @@ class Builder:
         """Return a maker of the Scale that is, or starts at, `value`."""
         return ScaleMaker(value, trainable, per)
 
-    def source(self, source: Source, path: Path) -> SourceMaker:
+    def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         """Return a maker of what gives the values when it is called in a forward pass."""
         sizes = self.surroundings.sizes
-        kept = [self.read.at(place) for place in places(source, sizes.scope(sizes.layer or 0))]
-        return SourceMaker(len(kept), lambda *_: KeptValues(kept) if is_several(source) else kept[0])
+        kept = [self.read.at(place) for place in values_named(address, sizes.scope(sizes.layer or 0))]
+        return ValueMaker(len(kept), lambda *_: KeptValues(kept) if is_several(address) else kept[0])
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         """Return a maker of the Chain of the parts at `path`, called without widths."""

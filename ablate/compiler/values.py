@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ablate.block.sources import IN, OUT, TOKENS, Place
+from ablate.block.value_addresses import IN, OUT, TOKENS, ValuePlace
 from ablate.errors import InputError
 
 
@@ -58,9 +58,9 @@ class KeptValues(tuple[KeptValue, ...]):
 class ValuesRead:
     """The places in one model that are read."""
 
-    kept: dict[Place, KeptValue] = field(default_factory=dict)
+    kept: dict[ValuePlace, KeptValue] = field(default_factory=dict)
 
-    def at(self, place: Place) -> KeptValue:
+    def at(self, place: ValuePlace) -> KeptValue:
         """Return what will hold the value at a place, for its reader."""
         return self.kept.setdefault(place, KeptValue(place.address))
 

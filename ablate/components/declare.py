@@ -129,8 +129,8 @@ from ablate.block.catalogue import (
     Same,
     Sequenced,
     Several,
-    SourceField,
     Transparent,
+    ValueField,
     Width,
     Word,
 )
@@ -179,6 +179,7 @@ __all__ = [
     "arithmetic",
     "branches",
     "component",
+    "earlier",
     "flag",
     "implements",
     "layers",
@@ -188,7 +189,6 @@ __all__ = [
     "parts",
     "scaling",
     "sequence",
-    "source",
     "width",
     "word",
 ]
@@ -265,13 +265,13 @@ def parts(slot: str) -> Any:
     return _declared(Parts(slot))
 
 
-def source(*, several: bool = False) -> Any:
+def earlier(*, several: bool = False) -> Any:
     """The address of a value that stands earlier in the model: `layers.first.attention.value`, `tokens`.
 
     The config holds a maker, called with the width that the value must have ("tokens" for the tokens): a zero Cost, or
     what gives the value when called in `forward`: a tensor, or, where `several`, a tuple of tensors.
     """
-    return _declared(SourceField(several))
+    return _declared(ValueField(several))
 
 
 def sequence() -> Any:
@@ -303,7 +303,7 @@ def _declared(kind: Any) -> Any:
     return dataclasses.field(metadata={"field": kind})
 
 
-FIELDS = "number, arithmetic, own_size, scaling, width, flag, word, source, part, parts, sequence, branches"
+FIELDS = "number, arithmetic, own_size, scaling, width, flag, word, earlier, part, parts, sequence, branches"
 """The makers of fields."""
 
 

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from ablate.block.arithmetic import ArithmeticProblem, Expression, number_text
 from ablate.block.arithmetic import parse as parse_arithmetic
 from ablate.block.catalogue import Catalogue, ComponentSpec, FieldType, Flag, GainField, Part, Parts, Sequenced, Word
-from ablate.block.expression import Gain, Node, Sequence, Size, Source, Value
+from ablate.block.expression import Gain, Node, Sequence, Size, Value, ValueAddress
 from ablate.block.printer import print_value
 from ablate.block.read import LISTING
 from ablate.block.scalars import read_multiple
@@ -167,7 +167,7 @@ def words(value: Value) -> frozenset[str]:
             return frozenset(word for child in value for word in words(child)) or NOTHING
         case Gain(value=expression, trainable=trainable):
             return frozenset({expression.text, "trainable" if trainable else "fixed"})
-        case Expression(text=text) | Source(text=text):
+        case Expression(text=text) | ValueAddress(text=text):
             return frozenset({text})
         case Size():
             return frozenset({print_value(value)})

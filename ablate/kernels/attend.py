@@ -18,7 +18,7 @@ from ablate.kernels.choose import Needs, choose, objection
 from ablate.kernels.eager import LogitMap, attend_eager, attend_eager_lse
 from ablate.kernels.flex_masked import attend_flex_lse, attend_flex_masked
 from ablate.kernels.largest import largest_logits
-from ablate.kernels.mask import Mask, Past, kind_of_mask, named
+from ablate.kernels.mask import Mask, PastMask, kind_of_mask, named
 from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
 from ablate.kernels.sink import attend_sdpa_sink, less_the_sink
@@ -196,7 +196,7 @@ class Attend(nn.Module):
         self.logits = logits
         self.biases = biases
         # A bias that holds a mask holds that of a causal model.
-        self.holds_mask = holds_mask(biases) and (mask is None or (causal and isinstance(mask, Past)))
+        self.holds_mask = holds_mask(biases) and (mask is None or (causal and isinstance(mask, PastMask)))
         self.dropout = dropout
         self.mask = mask
         self.sink = sink

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from ablate.kernels.mask import Mask, Seen, seen_pairs
+from ablate.kernels.mask import Mask, SeenPairs, seen_pairs
 
 VERSION: Final = 1
 """The version of the numbers of this backend: see `plan/versions.py`."""
@@ -68,7 +68,7 @@ def attend_eager_lse(
 
 
 def mixed(
-    scores: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S K"], dropout: float, pairs: Seen | None
+    scores: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S K"], dropout: float, pairs: SeenPairs | None
 ) -> Float[Tensor, "B H T K"]:
     """Return dropout(softmax(s)) v in the dtype of `v`, 0 for queries that see nothing."""
     weights = torch.softmax(scores, dim=-1)

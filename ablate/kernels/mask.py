@@ -50,7 +50,7 @@ class Mask(ABC):
 
 
 @dataclass(frozen=True)
-class Past(Mask):
+class PastMask(Mask):
     """The causal mask: s ≤ t."""
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
@@ -69,8 +69,8 @@ class Everything(Mask):
 
 def named(mask: Mask | None, *, causal: bool) -> tuple[Mask | None, bool]:
     """Return the mask, and `causal`, as backends take them: no mask where it is one that all of them know by name."""
-    if isinstance(mask, Past | Everything):
-        return None, isinstance(mask, Past)
+    if isinstance(mask, PastMask | Everything):
+        return None, isinstance(mask, PastMask)
     return mask, causal and mask is None
 
 
@@ -82,7 +82,7 @@ def kind_of_mask(mask: Mask | None) -> MaskKind:
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class SeenPairs:
     """What queries see: `keys`, True where a key is seen, and `blind`, True for a query whose keys are all padding.
 
     In `keys` a blind query sees everything, so that its softmax is finite; its result is then replaced, and passes no
@@ -110,23 +110,23 @@ def seen_pairs(
     n_keys: int,
     device: torch.device,
     first: int = 0,
-) -> Seen | None:
+) -> SeenPairs | None:
     """Return what `n_queries` queries from `first` on see; None if `causal` alone says it."""
     if mask is None and padding is None:
         return None
-    rule = mask or (Past() if causal else Everything())
+    rule = mask or (PastMask() if causal else Everything())
     if first == 0 and rule.batch is None:
         keys = table(rule, n_queries, n_keys, device)
     else:
         keys = rule.rows(first, first + n_queries, n_keys, device)
     if padding is None:
-        return Seen(keys)
+        return SeenPairs(keys)
     keys = keys & padding[:, None, None, :]
     blind = ~keys.any(-1, keepdim=True)
-    return Seen(keys | blind, blind)
+    return SeenPairs(keys | blind, blind)
 
 
-def hiding(pairs: Seen, dtype: torch.dtype) -> Float[Tensor, "#B 1 T S"]:
+def hiding(pairs: SeenPairs, dtype: torch.dtype) -> Float[Tensor, "#B 1 T S"]:
     """Return what is added to scores to hide what is not seen: 0 or -∞."""
     return torch.zeros((), dtype=dtype, device=pairs.keys.device).where(pairs.keys, -torch.inf)
 
@@ -142,4 +142,4 @@ def added_table(
     mask: Mask, n_queries: int, n_keys: int, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "1 1 T S"]:
     """Return the same as what is added to scores: one for all layers, which all save the same for a backward pass."""
-    return hiding(Seen(table(mask, n_queries, n_keys, device)), dtype)
+    return hiding(SeenPairs(table(mask, n_queries, n_keys, device)), dtype)

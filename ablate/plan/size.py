@@ -13,15 +13,15 @@ from typing import Any
 from ablate.block.address import address, name_parts
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import GainMaker, Maker, PartMaker, SourceMaker, Surroundings, field_values, inside
+from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
 from ablate.block.cost import Cost
-from ablate.block.expression import Block, Node, Path, Sequence, Source
+from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
 from ablate.block.pattern_check import check_patterns
 from ablate.block.sharing import WAY_OUT, check_sharing
 from ablate.block.sizes import Sizes
-from ablate.block.sources import AROUND, TOKENS
 from ablate.block.user_code import reporting_errors
+from ablate.block.value_addresses import AROUND, TOKENS
 from ablate.errors import InputError
 from ablate.plan.values_read import ValuesStanding, Width, how_many, reads_values
 
@@ -148,12 +148,12 @@ class _Costing:
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         return _GainCost(None if trainable else value, per)
 
-    def source(self, source: Source, path: Path) -> SourceMaker:
+    def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         def read(width: Width) -> Cost:
-            self.values.reads(path, source, width)
+            self.values.reads(path, address, width)
             return Cost()
 
-        return SourceMaker(how_many(source, self.surroundings.sizes), read)
+        return ValueMaker(how_many(address, self.surroundings.sizes), read)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         def inside() -> Cost:

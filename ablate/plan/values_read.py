@@ -1,24 +1,24 @@
 """Whether each value that a block reads stands before it, and is as wide as it must be: found without building a model.
 
-While a layer's cost is computed, each part and each weight tells the width of what it gives, and each source what it
-reads and how wide that must be. When the layer is done, the two are compared. What a value is called, and which stand
-earlier, follows `block/sources.py`.
+While a layer's cost is computed, each part and each weight tells the width of what it gives, and each field that reads
+a value tells which, and how wide it must be. When the layer is done, the two are compared. What a value is called, and
+which stand earlier, follows `block/value_addresses.py`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from ablate.block.address import name_parts
+from ablate.block.address import address_at, name_parts
 from ablate.block.arithmetic import ArithmeticProblem
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Node, Path, Sequence, Series, Source, Value
+from ablate.block.expression import Block, Node, Path, Sequence, Value, ValueAddress, walk
 from ablate.block.sizes import Sizes
-from ablate.block.sources import IN, OUT, TOKENS, Place, places
+from ablate.block.value_addresses import IN, OUT, TOKENS, ValuePlace, values_named
 from ablate.errors import InputError
-from ablate.source.problems import suggest
+from ablate.source.problems import nearest
 
 Width = int | str
 """Units, or `tokens` for the numbers of the tokens."""
@@ -27,54 +27,54 @@ FIRST: Final = ", or not in this layer: {where: {layers: first, use: …, otherw
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _Request:
     """What the field at `path` reads, and the width that it needs."""
 
     path: Path
-    source: Source
+    address: ValueAddress
     width: Width
 
 
 @dataclass
 class ValuesStanding:
-    """The values that stand in a model, by place, with the width of each; `readings` are those of the layer at hand."""
+    """The values that stand in a model, by place, with the width of each; `requests` are those of the layer at hand."""
 
-    widths: dict[Place, Width] = field(default_factory=dict)
+    widths: dict[ValuePlace, Width] = field(default_factory=dict)
     given: dict[Path, int] = field(default_factory=dict)
-    readings: list[_Reading] = field(default_factory=list)
+    requests: list[_Request] = field(default_factory=list)
 
     def stands(self, name: str, width: Width) -> None:
         """Add what a part before the layers gives."""
-        self.widths[Place(None, name)] = width
+        self.widths[ValuePlace(None, name)] = width
 
     def gives(self, path: Path, width: int) -> None:
         """Add that the part or weight at `path` gives a value of that width."""
         self.given[path] = width
 
-    def reads(self, path: Path, source: Source, width: Width) -> None:
+    def reads(self, path: Path, address: ValueAddress, width: Width) -> None:
         """Add that the field at `path` reads a value of that width."""
-        self.readings.append(_Reading(path, source, width))
+        self.requests.append(_Request(path, address, width))
 
     def end_layer(self, block: Block, sizes: Sizes, catalogue: Catalogue) -> None:
         """Check what the layer of `sizes` reads, and add what it gives; InputError for the first not to be read."""
         layer = sizes.layer or 0
         names = dict(name_parts(block, catalogue))
-        here = {path: name for path in self.given if (name := _name(path, names)) is not None}
-        self.widths[Place(layer, IN)] = sizes.d_model
-        mine = {Place(layer, name): (path, self.given[path]) for path, name in here.items()}
-        for reading in self.readings:
-            by = _name(reading.path[:-1], names) or "the block"
-            for place in _places(reading, by, sizes):
-                at = f"{by} reads {reading.source.text} in layer {layer} of {sizes.n_layers}"
+        here = {path: name for path in self.given if (name := address_at(path, names)) is not None}
+        self.widths[ValuePlace(layer, IN)] = sizes.d_model
+        mine = {ValuePlace(layer, name): (path, self.given[path]) for path, name in here.items()}
+        for request in self.requests:
+            by = address_at(request.path[:-1], names) or "the block"
+            for place in _places(request, by, sizes):
+                at = f"{by} reads {request.address.text} in layer {layer} of {sizes.n_layers}"
                 if place in mine:
-                    self._check_order(reading.path, mine[place][0], at, block, catalogue)
+                    self._check_order(request.path, mine[place][0], at, block, catalogue)
                 width = mine[place][1] if place in mine else self._standing(place, at, sizes, mine)
-                self._check_width(width, reading.width, at)
+                self._check_width(width, request.width, at)
         self.widths |= {place: width for place, (_, width) in mine.items()}
-        self.widths[Place(layer, OUT)] = sizes.d_model
-        self.given, self.readings = {}, []
+        self.widths[ValuePlace(layer, OUT)] = sizes.d_model
+        self.given, self.requests = {}, []
 
-    def _standing(self, place: Place, at: str, sizes: Sizes, mine: Iterable[Place]) -> Width:
+    def _standing(self, place: ValuePlace, at: str, sizes: Sizes, mine: Iterable[ValuePlace]) -> Width:
         """Return the width of a value before this layer; InputError if there is none."""
         layer = sizes.layer or 0
         if place in self.widths:
@@ -86,7 +86,7 @@ class ValuesStanding:
         if place.layer is not None and (place.layer > layer or (place.layer == layer and place.name == OUT)):
             raise InputError(f"{at}, which does not stand yet\n  = read what stands earlier: a layer before this one")
         known = sorted(p.name for p in (*self.widths, *mine) if p.layer == place.layer and p.name != IN)
-        told = f": did you mean {nearest!r}?" if (nearest := suggest_name(place.name, known)) else ""
+        told = f": did you mean {near!r}?" if (near := nearest(place.name, known)) else ""
         where = "before the layers" if place.layer is None else f"in layer {place.layer}"
         raise InputError(f"{at}, but there is no such value{told}\n  = {where} there are: {', '.join(known)}")
 
@@ -112,44 +112,31 @@ class ValuesStanding:
         )
 
 
-def suggest_name(name: str, known: list[str]) -> str | None:
-    """Return the nearest of the known names; None if none is near."""
-    told = suggest(name, known)
-    return told.removeprefix("did you mean '").removesuffix("'?") if told else None
-
-
-def reads_values(value: Value) -> bool:
+def reads_values(block: Block) -> bool:
     """Return whether anything in a block reads a value that stands earlier."""
-    return any(isinstance(child, Source) for _, child in _children(value))
+    return any(isinstance(value, ValueAddress) for node in walk(block) for _, value in node.fields)
 
 
-def how_many(source: Source, sizes: Sizes) -> int:
-    """Return how many values a source names in the layer of `sizes`; 0 where its layer has no number."""
+def how_many(address: ValueAddress, sizes: Sizes) -> int:
+    """Return how many values an address names in the layer of `sizes`; 0 where its layer has no number."""
     try:
-        return len(places(source, sizes.scope(sizes.layer or 0)))
+        return len(values_named(address, sizes.scope(sizes.layer or 0)))
     except ArithmeticProblem:
         return 0
 
 
-def _places(reading: _Reading, by: str, sizes: Sizes) -> tuple[Place, ...]:
+def _places(request: _Request, by: str, sizes: Sizes) -> tuple[ValuePlace, ...]:
     try:
-        read = places(reading.source, sizes.scope(sizes.layer or 0))
+        read = values_named(request.address, sizes.scope(sizes.layer or 0))
     except ArithmeticProblem as problem:
-        raise InputError(f"{by} reads {reading.source.text}: {problem}\n  = name a layer by a whole number") from None
+        raise InputError(f"{by} reads {request.address.text}: {problem}\n  = name a layer by a whole number") from None
     if not read:
+        where = f"in layer {sizes.layer} of {sizes.n_layers}"
         raise InputError(
-            f"{by} reads {reading.source.text} in layer {sizes.layer} of {sizes.n_layers}, before which there is none\n"
+            f"{by} reads {request.address.text} {where}, before which there is none\n"
             "  = read layers.*.in, which the first layer has too, or leave that layer out by a pattern"
         )
     return read
-
-
-def _name(path: Path, names: dict[Path, str]) -> str | None:
-    """Return the address, within a block, of what stands at a path."""
-    for end in range(len(path), 0, -1):
-        if path[:end] in names:
-            return ".".join((names[path[:end]], *(str(step) for step in path[end:])))
-    return None
 
 
 def _order(path: Path, block: Block, catalogue: Catalogue) -> tuple[int, ...]:
@@ -168,14 +155,3 @@ def _order(path: Path, block: Block, catalogue: Catalogue) -> tuple[int, ...]:
             order.append(place)
             value = value[place]
     return tuple(order)
-
-
-def _children(value: Value) -> Iterator[tuple[str, Value]]:
-    match value:
-        case Node(fields=fields):
-            for name, child in fields:
-                yield name, child
-                yield from _children(child)
-        case Sequence() | Series() | tuple():
-            for child in value:
-                yield from _children(child)

@@ -18,7 +18,7 @@ from ablate.block.drawing import as_text
 from ablate.block.equation import equations
 from ablate.block.expression import Block, Node
 from ablate.block.fingerprint import fingerprint
-from ablate.block.layers import at_layer, has_patterns, variants
+from ablate.block.layers import at_layer, has_patterns, pattern_free
 from ablate.block.normal_form import normalise
 from ablate.block.pattern_check import check_patterns
 from ablate.block.printer import print_block
@@ -151,7 +151,7 @@ def test_normalising_first_or_choosing_first_comes_to_the_same():
 @pytest.mark.parametrize("text", EACH)
 def test_the_variants_of_a_block_have_every_alternative(text):
     """They are what the layers of a deep model are."""
-    found = {variant.block for variant in variants(read_block(text), CATALOGUE)}
+    found = {variant.block for variant in pattern_free(read_block(text), CATALOGUE)}
     assert found == set(layers(text, 7))
 
 

@@ -66,7 +66,7 @@ error: field 'bias' is not made by one of the field makers: it has a plain value
   |
 8 |     bias: float = -1.0
   |     ^^^^^^^^^^^^^^^^^^ write bias: … = number()
-  = a field is made by one of: number(), arithmetic(), own_size(), scaling(), width(), flag(), word(), source(), \
+  = a field is made by one of: number(), arithmetic(), own_size(), scaling(), width(), flag(), word(), earlier(), \
 part(), parts(), sequence(), branches()
   = its value is written in YAML: in a block, or for all blocks under `defaults:` of the grammar"""
     )

@@ -10,7 +10,7 @@ from builders import CATALOGUE, SIZES, architecture, gain, node, residual, seque
 
 from ablate.block.fingerprint import fingerprint
 from ablate.block.printer import print_block
-from ablate.block.sources import fault_of
+from ablate.block.value_addresses import fault_of
 from ablate.compiler import compile_block, compile_model, size_report
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity
@@ -143,7 +143,6 @@ def test_gated_value_embeddings_of_one_shared_head():
     model = model_of(BLOCKS["gated value embedding"])
     w = arrays(model)
     x = embedded(model, w)
-    factor, inputs = 0.5, 16
     for layer in (1, 2):
         at = f"layers.{layer}.attention"
         gate = model.get_submodule(f"{at}.value.gate")

@@ -16,7 +16,7 @@ from ablate.components.masks.window import WindowMask
 from ablate.components.protocols import ActsAfterStep, OffersLosses, WatchesLogits
 from ablate.errors import InputError
 from ablate.kernels.largest import largest_logits
-from ablate.kernels.mask import Everything, Past
+from ablate.kernels.mask import Everything, PastMask
 from ablate.plan.size import cost
 
 X = np.random.default_rng(3).normal(size=(2, 12, 16))
@@ -225,13 +225,13 @@ def test_in_bfloat16():
 
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("scale", [0.3, -0.3, 0.0])
-@pytest.mark.parametrize("mask", [None, Past(), Everything(), WindowMask(3), PrefixMask(4)], ids=str)
+@pytest.mark.parametrize("mask", [None, PastMask(), Everything(), WindowMask(3), PrefixMask(4)], ids=str)
 @pytest.mark.parametrize("causal", [True, False])
 def test_in_rows(scale, mask, causal):
     numbers = np.random.default_rng(5)
     q, k = (torch.from_numpy(numbers.normal(size=(2, 3, 11, 4))) for _ in range(2))
     scores = scale * (q @ k.mT)
-    rule = mask or (Past() if causal else Everything())
+    rule = mask or (PastMask() if causal else Everything())
     exact = scores.masked_fill(~rule.rows(0, 11, 11), -math.inf).amax((0, 2, 3))
     for rows in (1, 4, 11, 256):
         found = largest_logits(q, k, causal=causal, scale=scale, mask=mask, rows=rows)

@@ -122,7 +122,7 @@ def test_everything_that_computes_is_of_something_and_has_a_version() -> None:
 
 
 CARRY_NO_NUMBERS = {
-    "block/sources.py": "names; enters by what is read",
+    "block/value_addresses.py": "names; enters by what is read",
     "block/added.py": "which fields an identity leaves out",
     "block/architecture.py": "data; enters by its values",
     "block/user_code.py": "messages",

@@ -16,7 +16,7 @@ from ablate.kernels.choose import Needs, objection, order, reservation
 from ablate.kernels.flex import fused, score_mod
 from ablate.kernels.flex_masked import blocks, without_padding
 from ablate.kernels.gate import BACKENDS, Gate, check, sites
-from ablate.kernels.mask import Everything, Mask, Past, named
+from ablate.kernels.mask import Everything, Mask, PastMask, named
 
 UNFUSED = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 
@@ -41,7 +41,7 @@ MASKS = {
     "both ways": (WindowMask(4, causal=False), lambda t, s: abs(t - s) < 4),
     "prefix": (PrefixMask(5), lambda t, s: s <= t or s < 5),
     "full": (Everything(), lambda t, s: True),
-    "causal": (Past(), lambda t, s: s <= t),
+    "causal": (PastMask(), lambda t, s: s <= t),
 }
 NAMES = pytest.mark.parametrize("name", list(MASKS))
 
@@ -250,10 +250,10 @@ def test_flex_skips_the_blocks_that_a_mask_hides_in_each_sequence():
 
 def test_causal_and_full_are_what_backends_know_by_name():
     (q, k, v), _ = Case(SHAPE, dtype=torch.float32).draw()
-    assert named(Past(), causal=False) == (None, True)
+    assert named(PastMask(), causal=False) == (None, True)
     assert named(Everything(), causal=True) == (None, False)
     assert named(None, causal=True) == (None, True)
-    for mask, causal in ((Past(), True), (Everything(), False)):
+    for mask, causal in ((PastMask(), True), (Everything(), False)):
         given = attend(q, k, v, causal=not causal, scale=0.3, mask=mask)
         assert torch.equal(given, attend(q, k, v, causal=causal, scale=0.3))
 
@@ -310,7 +310,7 @@ def test_a_bias_that_holds_the_mask_does_not_hold_the_padding(kernel):
 def test_a_source_that_holds_the_mask_of_another_model_is_masked_all_the_same():
     (q, k, v), _ = Case(SHAPE, seed=7).draw()
     said = with_mask(lambda q, k, scale: distances(q, k, scale))  # as a component says of a model that sees everything
-    core = Attend(causal=False, scale=0.3, biases=(said,), mask=Past())
+    core = Attend(causal=False, scale=0.3, biases=(said,), mask=PastMask())
     expected, _ = numpy_masked(q, k, v, seen_of("causal", 9, 9), scale=0.3, bias=distances(q, k, 0.3))
     close(core(q, k, v), expected, 1e-11)
     zero, _ = numpy_masked(0 * q, k, v, seen_of("causal", 9, 9), scale=0.3, bias=distances(q, k, 0.3))

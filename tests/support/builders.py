@@ -22,11 +22,11 @@ from ablate.block.catalogue import (
     Part,
     Parts,
     Sequenced,
-    SourceField,
+    ValueField,
     Width,
     Word,
 )
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, ValueAddress
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
 
@@ -107,7 +107,7 @@ def plain(spec: ComponentSpec, field: str) -> Any:
             return choices[0]
         case Arithmetic() | GainField():
             return 1
-        case SourceField(several=several):
+        case ValueField(several=several):
             return "layers.*.in" if several else "layers.first.in"
         case Width():
             return Size(multiple=2.0)
@@ -129,8 +129,8 @@ def read(value: Any, kind: FieldType) -> Any:
     match kind, value:
         case Arithmetic(), int() | float() | str():
             return parse(value)
-        case SourceField(), str():
-            return Source(value)
+        case ValueField(), str():
+            return ValueAddress(value)
         case GainField(), int() | float() | str():
             return gain(value)
         case Part(), str():

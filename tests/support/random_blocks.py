@@ -23,11 +23,11 @@ from ablate.block.catalogue import (
     Part,
     Parts,
     Sequenced,
-    SourceField,
+    ValueField,
     Width,
     Word,
 )
-from ablate.block.expression import Block, Gain, Node, Sequence, Size, Source, Value
+from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value, ValueAddress
 from ablate.block.scalars import read_multiple
 
 examples = settings(max_examples=examples_of(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -80,8 +80,8 @@ def values(kind: FieldType, depth: int) -> st.SearchStrategy[Any]:
             return st.none() | expressions(kind)
         case Arithmetic():
             return expressions(kind)
-        case SourceField(several=several):
-            return st.sampled_from(SEVERAL if several else SOURCES).map(Source)
+        case ValueField(several=several):
+            return st.sampled_from(SEVERAL if several else SOURCES).map(ValueAddress)
         case GainField():
             return gains(kind)
         case Width():

@@ -6,7 +6,7 @@ With `beside: {from: layers.first.attention.value}` the values of each layer are
 residual of values; with `beside: lookup` an embedding of the token itself is added to them (value embeddings). `own`
 has the random numbers that it would have alone in the slot.
 
-    Zhou et al. 2024, Value Residual Learning, arXiv:2410.17897, Eq. 5 and 6 (λ_1, λ_2); Jordan et al. 2024,
+    Zhou et al. 2024, Value Residual Learning, arXiv:2410.17897 (λ_1 = λ_2 = 1/2, or trained); Jordan et al. 2024,
     modded-nanogpt (trained gains, value embeddings).
 
 Dimension key: I width of the input (d_in), O width of the output (d_out).

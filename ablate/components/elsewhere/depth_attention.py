@@ -10,7 +10,7 @@ w starts at 0, so that all depths weigh alike. In the paper h are the embedding 
 Dimension key: B batch, T time, D width of the model, N values.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, number, source
+from ablate.components.declare import Cost, Maker, Sizes, component, earlier, implements, number
 
 
 @component(
@@ -24,7 +24,7 @@ from ablate.components.declare import Cost, Maker, Sizes, component, implements,
 class Config:
     """`of` is the address of the values; `eps` is added inside the root of RMSNorm."""
 
-    of: Maker = source(several=True)
+    of: Maker = earlier(several=True)
     eps: float = number(at_least=0.0)
 
     def cost(self, sizes: Sizes) -> Cost:

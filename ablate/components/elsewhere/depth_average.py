@@ -5,13 +5,13 @@
 With `of: layers.*.in` at the start of a block, the last is the stream itself, and the others are what entered the
 blocks before: the averages after each block of DenseFormer, each read by the next block. It starts as the identity.
 
-    Pagliardini et al. 2024, DenseFormer, arXiv:2402.02622, Eq. 2 (period and dilation 1).
+    Pagliardini et al. 2024, DenseFormer, arXiv:2402.02622 (period and dilation 1).
 
 Dimension key: B batch, T time, D width of the model, N values.
 """
 
-from ablate.block.config_values import SourceMaker
-from ablate.components.declare import Cost, Sizes, component, implements, source
+from ablate.block.config_values import ValueMaker
+from ablate.components.declare import Cost, Sizes, component, earlier, implements
 
 
 @component(
@@ -25,7 +25,7 @@ from ablate.components.declare import Cost, Sizes, component, implements, source
 class Config:
     """`of` is the address of the values."""
 
-    of: SourceMaker = source(several=True)
+    of: ValueMaker = earlier(several=True)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of a number for each value."""

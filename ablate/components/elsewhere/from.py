@@ -11,14 +11,14 @@ attention.key}` uses keys as values. Nothing is trained here; gradients reach th
 Dimension key: B batch, T time, O width of the value (d_out).
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, source
+from ablate.components.declare import Cost, Maker, Sizes, component, earlier, implements
 
 
 @component("from", slots=("part", "weight"), modifier=True, source="Zhou et al. 2024", shorthand="of", version=1)
 class Config:
     """`of` is the address of the value: of the width of the slot, or of the model's for a part."""
 
-    of: Maker = source()
+    of: Maker = earlier()
 
     def cost(self, sizes: Sizes, d_in: int | None = None, d_out: int | None = None) -> Cost:
         """Return the zero cost: the value is computed anyway."""

@@ -6,12 +6,13 @@ Added to the values of attention it is a value embedding: `value: {blend: {own: 
 matrices leave the table to AdamW, as they do with embeddings.
 
     Jordan et al. 2024, modded-nanogpt; Karpathy 2025, nanochat (its gate reads a few channels of the input, for each
-    head); tables beside the embedding in every layer: Cheng et al. 2026, Engram, arXiv:2601.07372.
+    head); tables of n-grams, which this is not, are Engram's: DeepSeek-AI
+    2026, arXiv:2601.07372.
 
 Dimension key: B batch, T time, I width of the input (d_in), O width of the output (d_out), V size of the vocabulary.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, part, source
+from ablate.components.declare import Cost, Maker, Sizes, component, earlier, implements, part
 from ablate.errors import InputError
 
 
@@ -19,7 +20,7 @@ from ablate.errors import InputError
 class Config:
     """`of` are the tokens, `init` fills the table (none: the model's own init), `gate` multiplies what is found."""
 
-    of: Maker = source()
+    of: Maker = earlier()
     init: Maker | None = part("init", optional=True)
     gate: Maker | None = part("gate", optional=True)
 

@@ -12,14 +12,14 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, implements, scaling, source
+from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, earlier, implements, scaling
 
 
 @component("recall", slots=("part",), modifier=True, source="Jordan et al. 2024", shorthand="of", version=1)
 class Config:
     """`of` is the address of the value, `skip` multiplies the input, `gain` the value."""
 
-    of: Maker = source()
+    of: Maker = earlier()
     skip: GainMaker = scaling(per=("scalar", "channel"))
     gain: GainMaker = scaling(per=("scalar", "channel"))
 

@@ -27,7 +27,7 @@ class Config:
         return "j ≤ i"
 
 
-from ablate.kernels.mask import Past
+from ablate.kernels.mask import PastMask
 
 
 @implements(Config)
@@ -35,4 +35,4 @@ class Causal:
     """The mask of every place."""
 
     def __init__(self, config: Config, sizes: Sizes):
-        self.mask = Past()
+        self.mask = PastMask()

@@ -13,7 +13,7 @@ is read by as many queries as there are queries to one of them: grouped queries,
 
     Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40;
     grouped queries: Ainslie et al. 2023, arXiv:2305.13245, one head of keys: Shazeer 2019, arXiv:1911.02150; the gate:
-    Qiu et al. 2025, arXiv:2505.06708, Eq. 5; the norm of the output: Wang et al. 2022, arXiv:2210.06423, Sec. 2; the
+    Qiu et al. 2025, arXiv:2505.06708, Eq. 5; the norm of the output: Wang et al. 2022, arXiv:2210.06423; the
     sink: OpenAI 2025, arXiv:2508.10925.
 
 Dimension key: B batch, T time, D width of the model, H heads, K width of a head.

@@ -6,7 +6,7 @@
 R = share * K channels of a head are turned, the first of them; the others carry no position (a share of 1: all).
 
     Su et al. 2021, arXiv:2104.09864, Eq. 15 and 34 (neighbouring channels form the pairs); a share of the channels:
-    Black et al. 2022, GPT-NeoX-20B, arXiv:2204.06745, Sec. 2.2 (a quarter).
+    Black et al. 2022, GPT-NeoX-20B, arXiv:2204.06745 (a quarter).
 
 The number of channels turned must be even. Angles are computed in float64: in float32 they lose digits as positions
 grow.

@@ -23,7 +23,7 @@ from typing import Final
 from ablate.block.address import address
 from ablate.block.arithmetic import ArithmeticProblem, number_text
 from ablate.block.arithmetic import parse as parse_arithmetic
-from ablate.block.expression import Source
+from ablate.block.expression import ValueAddress
 
 TOKENS: Final = "tokens"
 AROUND: Final = ("embedding", "positions", "entry_norm")
@@ -38,7 +38,7 @@ LEAD: Final = len("layers.")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ValuePlace:
     """A value of the model: of block `layer`, or of what stands before the blocks (None), under its name there."""
 
     layer: int | None
@@ -83,37 +83,37 @@ def _fault_of_name(name: str, start: int, message: str) -> ArithmeticProblem | N
     return ArithmeticProblem(message, start + (begun.end() if begun else 0), start + len(name))
 
 
-def places(source: Source, scope: Mapping[str, float]) -> tuple[Place, ...]:
-    """Return the values that a source names as the layer of `scope` sees it; several for `layers.*`.
+def values_named(read: ValueAddress, scope: Mapping[str, float]) -> tuple[ValuePlace, ...]:
+    """Return the values that an address names as the layer of `scope` sees it; several for `layers.*`.
 
     `layers.*.in` are those up to and with this layer, `layers.*` of anything else those of the layers before.
 
     Raises ArithmeticProblem for a layer that has no number.
     """
-    match = OF_LAYER.fullmatch(source.text)
+    match = OF_LAYER.fullmatch(read.text)
     here = int(scope["layer"])
     if match is None:
-        around = source.text in (TOKENS, *AROUND)
-        return (Place(None if around else here, source.text),)
+        around = read.text in (TOKENS, *AROUND)
+        return (ValuePlace(None if around else here, read.text),)
     which, name = match[1], match[2]
     if which == EVERY:
-        return tuple(Place(layer, name) for layer in range(1, here + (name == IN)))
-    return (Place(_layer(which, scope), name),)
+        return tuple(ValuePlace(layer, name) for layer in range(1, here + (name == IN)))
+    return (ValuePlace(_layer(which, scope), name),)
 
 
-def is_several(source: Source) -> bool:
-    """Return whether a source names as many values as there are layers: `layers.*.in`."""
-    return source.text.startswith(f"layers.{EVERY}.")
+def is_several(read: ValueAddress) -> bool:
+    """Return whether an address names as many values as there are layers: `layers.*.in`."""
+    return read.text.startswith(f"layers.{EVERY}.")
 
 
-def resolved(source: Source, scope: Mapping[str, float]) -> Source:
-    """Return the source with the layer as a number, of this layer without one; `layers.*` as it is."""
-    match = OF_LAYER.fullmatch(source.text)
+def resolved(read: ValueAddress, scope: Mapping[str, float]) -> ValueAddress:
+    """Return the address with the layer as a number, of this layer without one; `layers.*` as it is."""
+    match = OF_LAYER.fullmatch(read.text)
     if match is None or match[1] == EVERY:
-        return source
+        return read
     layer = _layer(match[1], scope)
     own = layer == scope["layer"] and match[2] not in (IN, OUT)
-    return Source(match[2] if own else address(layer, match[2]))
+    return ValueAddress(match[2] if own else address(layer, match[2]))
 
 
 def _layer(which: str, scope: Mapping[str, float]) -> int:
