@@ -11,6 +11,7 @@ import numpy as np
 
 from ablate.block.diff import Edit, path_order
 from ablate.block.fingerprint import digest, fingerprint
+from ablate.errors import InputError
 from ablate.plan.designs.between import TreatmentDifference, arm_of, refusals
 from ablate.plan.designs.layout import DesignArm
 from ablate.plan.designs.terms import Levels, Term
@@ -69,18 +70,22 @@ class Combinations:
         return self._refusals[chosen]
 
     def model(self, chosen: Chosen) -> str:
-        """Return a hash that is equal for combinations that are the same model at the sizes of the space.
-
-        An expression without a value at these sizes is reported later; until then equal blocks are the same model.
-        """
+        """Return a hash that is equal for combinations that are the same model at the sizes of the space."""
         if chosen not in self._models:
-            arm, catalogue = self.arm(chosen), self.models.space.grammar.catalogue
-            try:
-                self._models[chosen] = self.models.treatment(arm.block, arm.setting)
-            except ValueError:
-                mark = fingerprint(arm.block, catalogue)
-                self._models[chosen] = digest([mark, arm.changes], 64) if arm.changes else mark
+            self._models[chosen] = self.mark(self.arm(chosen))
         return self._models[chosen]
+
+    def mark(self, arm: DesignArm) -> str:
+        """Return a hash that is equal for arms that are the same model at the sizes of the space.
+
+        What has no value at these sizes (an expression, heads, which layers) is reported later; until then equal blocks
+        are the same model.
+        """
+        try:
+            return self.models.treatment(arm.block, arm.setting)
+        except (ValueError, InputError):
+            mark = fingerprint(arm.block, self.models.space.grammar.catalogue)
+            return digest([mark, arm.changes], 64) if arm.changes else mark
 
     def distinct(self, candidates: Iterable[Chosen]) -> tuple[dict[Chosen, list[Chosen]], dict[str, list[Chosen]]]:
         """Return the allowed candidates, each with those that are the same model and have more edits, and those that

@@ -139,8 +139,7 @@ class LevelCombinations(Combinations):
         space, runs = self.models.space, tuple(runs)
         ends = {}
         for name in (self.ends.to, self.ends.from_):
-            end = arm_of(space, name)
-            ends[self.models.treatment(end.block, end.setting)] = name
+            ends[self.mark(arm_of(space, name))] = name
         names = {run: ends.get(self.model(run)) for run in runs}
         spelt = {run: self._spelt(run) for run, name in names.items() if name is None}
         if any(len(name) > READABLE for name in spelt.values()):
