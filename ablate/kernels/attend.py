@@ -18,7 +18,7 @@ from ablate.kernels.choose import Needs, choose, objection
 from ablate.kernels.eager import LogitMap, attend_eager, attend_eager_lse
 from ablate.kernels.flex_masked import attend_flex_lse, attend_flex_masked
 from ablate.kernels.largest import largest_logits
-from ablate.kernels.mask import Mask, PastMask, kind_of_mask, named
+from ablate.kernels.mask import Mask, MaskSource, PastMask, current, kind_of_mask, named
 from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
 from ablate.kernels.sink import attend_sdpa_sink, less_the_sink
@@ -170,14 +170,16 @@ class Attend(nn.Module):
     """`attend` at an address, so that probes can hook queries, keys and values as they enter it. No parameters.
 
     `biases` are sources of what is added to the scores; their parameters belong to the parts that they come from. A
-    `mask` says which keys a query sees, instead of `causal`, which then describes the model alone. `sink` gives one
-    more logit of every softmax, for each head.
+    `mask` says which keys a query sees, instead of `causal`, which then describes the model alone; it may be what gives
+    the mask of each pass. `sink` gives one more logit of every softmax, for each head. A model with padding sets
+    `padding`, which gives that of each pass.
     `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `observer` is set,
     it receives q, k and v, and no attention is computed: each query gets the mean of the values that it sees.
     """
 
     kernel: str | None = None
     observer: Callable[[Tensor, Tensor, Tensor], None] | None = None
+    padding: Callable[[], Tensor] | None = None
 
     def __init__(
         self,
@@ -187,7 +189,7 @@ class Attend(nn.Module):
         logits: tuple[LogitMap, ...] = (),
         biases: tuple[BiasSource, ...] = (),
         dropout: float = 0.0,
-        mask: Mask | None = None,
+        mask: MaskSource | None = None,
         sink: Callable[[], Tensor] | None = None,
     ):
         super().__init__()
@@ -223,14 +225,26 @@ class Attend(nn.Module):
             kernel=self.kernel,
             overwrite_bias=True,
             holds_mask=self.holds_mask,
-            mask=self.mask,
+            mask=self.rule,
+            padding=self.real_keys,
             sink=self.logits_of_sink,
         )
 
     def largest(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "H"]:
         """Return the largest scaled product of a query and a key that it sees, for each head; no gradient."""
         dtype = working_dtype(q)
-        return largest_logits(q.to(dtype), k.to(dtype), causal=self.causal, scale=self.scale, mask=self.mask)
+        hiding: dict[str, Any] = {"mask": self.rule, "padding": self.real_keys}
+        return largest_logits(q.to(dtype), k.to(dtype), causal=self.causal, scale=self.scale, **hiding)
+
+    @property
+    def rule(self) -> Mask | None:
+        """The mask of the pass that runs."""
+        return current(self.mask)
+
+    @property
+    def real_keys(self) -> Bool[Tensor, "B S"] | None:
+        """True for the keys of the pass that are no padding; None where the model has none."""
+        return None if self.padding is None else self.padding()
 
     @property
     def logits_of_sink(self) -> Float[Tensor, "H"] | None:
@@ -250,21 +264,22 @@ class Attend(nn.Module):
         Without a bias it is a mean over the visible keys, with no [T, S] unless there is a mask; with one, one product
         with softmax(bias). A sink takes no part in it.
         """
-        if not self.biases and self.mask is not None:
+        rule, padding = self.rule, self.real_keys
+        if not self.biases and (rule is not None or padding is not None):
             with as_given(v.device.type):
-                return mean_under_mask(v, self.mask, n_queries=q.shape[-2])
+                return mean_under_mask(v, rule, padding, n_queries=q.shape[-2], causal=self.causal)
         if not self.biases:
             return running_mean(v, n_queries=q.shape[-2], causal=self.causal)
         bias = self.bias(torch.zeros_like(q), k)
         assert bias is not None
+        options: dict[str, Any] = {"holds_mask": self.holds_mask, "mask": rule, "padding": padding}
         with as_given(v.device.type):
-            return mean_under_bias(
-                v, bias, causal=self.causal, overwrite=True, holds_mask=self.holds_mask, mask=self.mask
-            )
+            return mean_under_bias(v, bias, causal=self.causal, overwrite=True, **options)
 
     def needs(self, q: Tensor, k: Tensor, v: Tensor) -> Needs:
         """Return what these inputs need from a backend in training."""
-        mask, causal = named(self.mask, causal=self.causal)
+        mask, causal = named(self.rule, causal=self.causal)
         given: dict[str, Any] = {"causal": causal, "logits": self.logits, "dropout": self.dropout, "mask": mask}
+        given |= {"padding": self.real_keys}
         needs = needs_of(q, k, v, bias=self.bias(q, k), sink=self.logits_of_sink, **given)
         return replace(needs, dtype=str(working_dtype(v)).removeprefix("torch."), gradient=True)

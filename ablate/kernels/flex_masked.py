@@ -20,7 +20,7 @@ from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_bloc
 
 from ablate.kernels.eager import LogitMap
 from ablate.kernels.flex import KERNELS, ScoreMod, attend_flex, fused, past, score_mod
-from ablate.kernels.mask import Mask
+from ablate.kernels.mask import Mask, held_by
 
 
 def attend_flex_masked(
@@ -86,7 +86,11 @@ def blocks(mask: Mask | None, q: Tensor, k: Tensor, *, causal: bool) -> BlockMas
     """Return the blocks that queries see; None if it is all of them."""
     if mask is None:
         return past(q.shape[-2], k.shape[-2], q.device) if causal else None
-    return (_of_places if mask.batch is None else _of_batch)(mask, q.shape[-2], k.shape[-2], q.device)
+    size = (q.shape[-2], k.shape[-2], q.device)
+    if mask.batch is None:
+        return _of_places(mask, *size)
+    found: BlockMask = held_by(mask, ("blocks", *size), lambda: _blocks(mask, *size))
+    return found
 
 
 def _blocks(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> BlockMask:
@@ -97,4 +101,3 @@ def _blocks(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> Bl
 
 
 _of_places = functools.lru_cache(maxsize=16)(_blocks)
-_of_batch = functools.lru_cache(maxsize=1)(_blocks)  # all layers of one pass ask for the same

@@ -36,6 +36,7 @@ from ablate.errors import RefusedError
 from ablate.kernels.attend import BACKENDS, Attend, attend
 from ablate.kernels.choose import BackendChoice, Needs, choose
 from ablate.kernels.eager import scores
+from ablate.kernels.mask import Mask, seen_pairs
 from ablate.kernels.precision import as_given
 from ablate.kernels.xformers import dispatch
 
@@ -60,7 +61,10 @@ NO_MEMORY = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 
 @dataclass(frozen=True, slots=True)
 class AttentionSite:
-    """An attention of a model, and its inputs: `heads` heads, `queries` and `keys` tokens."""
+    """An attention of a model, and its inputs: `heads` heads, `queries` and `keys` tokens.
+
+    `mask` is that of one sequence of a pass.
+    """
 
     core: Attend
     needs: Needs
@@ -68,6 +72,7 @@ class AttentionSite:
     queries: int
     keys: int
     device: torch.device
+    mask: Mask | None = None
 
     @property
     def traits(self) -> Hashable:
@@ -75,7 +80,7 @@ class AttentionSite:
         named = tuple(_name(function) for function in (*self.core.logits, *self.core.biases))
         shape = (self.heads, self.queries, self.keys)
         deterministic = torch.are_deterministic_algorithms_enabled()
-        mask = self.core.mask if self.needs.mask == "shared" else self.needs.mask
+        mask = self.mask if self.needs.mask == "shared" else self.needs.mask
         return (self.needs, shape, str(self.device), self.core.scale, named, self.core.holds_mask, deterministic, mask)
 
 
@@ -132,7 +137,9 @@ def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, Attentio
 
 
 def _note(passed: dict[str, AttentionSite], address: str, core: Attend, q: Tensor, k: Tensor, v: Tensor) -> None:
-    passed[address] = AttentionSite(core, core.needs(q, k, v), q.shape[1], q.shape[2], k.shape[2], q.device)
+    rule = core.rule
+    mask = None if rule is None else rule.of_one()
+    passed[address] = AttentionSite(core, core.needs(q, k, v), q.shape[1], q.shape[2], k.shape[2], q.device, mask)
 
 
 def check(kernel: str, site: AttentionSite) -> tuple[str, str]:
@@ -231,7 +238,7 @@ def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
     """Describe where the backend's numbers are off; empty if nowhere."""
     core, needs = site.core, site.needs
     options: dict[str, Any] = {"causal": needs.causal, "scale": core.scale, "logits": core.logits}
-    options |= {"bias": case.bias, "kernel": kernel, "mask": core.mask, "sink": case.sink}
+    options |= {"bias": case.bias, "kernel": kernel, "mask": site.mask, "sink": case.sink, "padding": _padding(site)}
     result = attend(case.q, case.k, case.v, **options, holds_mask=core.holds_mask)
     gradients = _gradients(result, case) if needs.gradient else {}
     exact = _reference(site, case, gradients)
@@ -271,8 +278,9 @@ def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[T
         for name in gradients:
             parts[name].requires_grad_()
         options: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "logits": site.core.logits}
-        mask = site.core.mask
-        seen = None if mask is None else mask.rows(rows.start, rows.stop, site.keys, site.device)
+        size = {"n_queries": rows.stop - rows.start, "n_keys": site.keys, "first": rows.start}
+        pairs = seen_pairs(site.mask, _padding(site), causal=site.needs.causal, device=site.device, **size)
+        seen = None if pairs is None else pairs.keys
         logits = scores(parts["q"], parts["k"], bias=parts.get("bias"), first=rows.start, seen=seen, **options)
         if "sink" in parts:
             of_sink = parts["sink"][:, None, None].expand(*logits.shape[:-1], 1)
@@ -288,6 +296,13 @@ def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[T
         for (name, (_, place)), gradient in zip(gradients.items(), computed, strict=True):
             (place[..., rows, :] if name in ("q", "bias") else place).add_(gradient)
     return torch.cat(exact, dim=-2)
+
+
+def _padding(site: AttentionSite) -> Tensor | None:
+    """Return padding of the last quarter of the keys, if the attention has any."""
+    if not site.needs.padding:
+        return None
+    return torch.arange(site.keys, device=site.device)[None] < site.keys - site.keys // 4
 
 
 def _rows(site: AttentionSite, case: _Case) -> Iterator[slice]:

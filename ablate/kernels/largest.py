@@ -8,7 +8,7 @@ Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ablate.kernels.eager import hidden
@@ -25,9 +25,13 @@ def largest_logits(
     causal: bool,
     scale: float,
     mask: Mask | None = None,
+    padding: Bool[Tensor, "B S"] | None = None,
     rows: int = 256,
 ) -> Float[Tensor, "H"]:
-    """Compute it in the dtype of q, `rows` queries at a time; in float32 at least. A `mask` replaces `causal`."""
+    """Compute it in the dtype of q, `rows` queries at a time; in float32 at least. A `mask` replaces `causal`.
+
+    `padding` is True for the keys that are tokens, and a query that sees none has no logit.
+    """
     q, scale = with_positive_scale(q, scale)
     mask, causal = named(mask, causal=causal)
     found = []
@@ -36,9 +40,11 @@ def largest_logits(
             within = q[..., first : first + rows, :]
             products = within @ k.mT
             size = {"n_queries": within.shape[-2], "n_keys": k.shape[-2]}
-            pairs = seen_pairs(mask, None, causal=causal, device=q.device, first=first, **size)
+            pairs = seen_pairs(mask, padding, causal=causal, device=q.device, first=first, **size)
             if pairs is not None:
                 products.masked_fill_(~pairs.keys, -torch.inf)
+                if pairs.blind is not None:
+                    products.masked_fill_(pairs.blind, -torch.inf)
             elif causal:
                 products.masked_fill_(hidden(products, first), -torch.inf)
             found.append(products.amax(dim=(0, 2, 3)))

@@ -1,16 +1,19 @@
 """Masks: which keys each query sees, as a rule on places; and padding, keys that no query of one sequence sees.
 
 A rule is asked about pairs, so FlexAttention needs no [T, S]. The other backends get the rule as one table [1, 1, T, S]
-for all heads and, where sizes determine it, for all sequences, layers and models.
+for all heads and, where sizes determine it, for all sequences, layers and models. A rule that follows from the tokens
+is another in each pass; its table [B, 1, T, S] is shared by the layers of that pass.
 
 Dimension key: B batch, H heads, T queries, S keys.
 """
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, TypeVar, TypeVarTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -29,13 +32,20 @@ MaskKind: TypeAlias = Literal["none", "shared", "batch"]
 class Mask(ABC):
     """Which keys a query sees: at least one, its own. Equal masks are one rule, and share what follows from it.
 
-    A mask that varies over the batch has a `batch`, its number of sequences, and is equal to itself alone.
+    A mask that varies over the batch (`MaskOfBatch`) has a `batch`, its number of sequences. What follows from it is
+    `kept` by itself, and goes with it.
     """
+
+    kept: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def batch(self) -> int | None:
         """The number of sequences that the rule tells apart; None for a rule of places alone."""
         return None
+
+    def of_one(self) -> Mask:
+        """Return the rule of one sequence."""
+        return self
 
     @abstractmethod
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
@@ -65,6 +75,93 @@ class Everything(Mask):
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
         """Return True."""
         return s >= 0
+
+
+class MaskOfBatch(Mask):
+    """A mask that varies over the batch: equal to itself alone."""
+
+    __eq__ = object.__eq__
+    __hash__ = object.__hash__
+
+
+@dataclass(frozen=True)
+class AllOf(Mask):
+    """The keys that every one of several masks shows."""
+
+    masks: tuple[Mask, ...]
+
+    @property
+    def batch(self) -> int | None:
+        """That of its masks."""
+        return next((mask.batch for mask in self.masks if mask.batch is not None), None)
+
+    def of_one(self) -> Mask:
+        """Return the rule of one sequence."""
+        return self if self.batch is None else AllOf(tuple(mask.of_one() for mask in self.masks))
+
+    def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
+        """Return whether all show it."""
+        first, *others = (mask.sees(b, t, s) for mask in self.masks)
+        for other in others:
+            first = first & other
+        return first
+
+
+MaskSource: TypeAlias = Mask | Callable[[], Mask]
+"""A mask, or what gives that of the pass that runs."""
+
+
+def current(source: MaskSource | None) -> Mask | None:
+    """Return the mask of the pass that runs."""
+    return source if source is None or isinstance(source, Mask) else source()
+
+
+@dataclass(frozen=True)
+class AllOfPass:
+    """The source of what several masks show together, of which some are other masks in each pass."""
+
+    sources: tuple[MaskSource, ...]
+
+    def __call__(self) -> Mask:
+        """Return the mask of this pass, the same object in all layers that have the same masks."""
+        masks = tuple(source if isinstance(source, Mask) else source() for source in self.sources)
+        of_batch = next(mask for mask in masks if mask.batch is not None)
+        together: Mask = held_by(of_batch, masks, lambda: AllOf(masks))
+        return together
+
+
+def all_of(sources: tuple[MaskSource, ...]) -> MaskSource | None:
+    """Return the source of what all masks show; None without any."""
+    if len(sources) < 2:
+        return sources[0] if sources else None
+    masks = tuple(source for source in sources if isinstance(source, Mask))
+    return AllOf(masks) if len(masks) == len(sources) else AllOfPass(sources)
+
+
+M = TypeVar("M", bound=Mask)
+Ps = TypeVarTuple("Ps")
+
+
+def made_of(tokens: Int[Tensor, "B T"], make: Callable[[Tensor, *Ps], M], *options: *Ps) -> M:
+    """Return the mask that follows from the tokens of the pass: made once, for all layers that ask for it."""
+    if torch.compiler.is_compiling():
+        return make(tokens, *options)
+    mask: M = _made_of(tokens, tokens._version, make, *options)  # type: ignore[assignment]
+    return mask
+
+
+@functools.lru_cache(maxsize=1)  # a tensor is equal to itself alone, and its version tells what was written into it
+def _made_of(tokens: Tensor, version: int, make: Callable[..., Mask], *options: Hashable) -> Mask:
+    return make(tokens, *options)
+
+
+def held_by(mask: Mask, key: Hashable, make: Callable[[], Any]) -> Any:
+    """Return what is made from a mask of a batch, made once; anew while a graph is traced, which has no numbers yet."""
+    if torch.compiler.is_compiling():
+        return make()
+    if key not in mask.kept:
+        mask.kept[key] = make()
+    return mask.kept[key]
 
 
 def named(mask: Mask | None, *, causal: bool) -> tuple[Mask | None, bool]:
@@ -115,10 +212,7 @@ def seen_pairs(
     if mask is None and padding is None:
         return None
     rule = mask or (PastMask() if causal else Everything())
-    if first == 0 and rule.batch is None:
-        keys = table(rule, n_queries, n_keys, device)
-    else:
-        keys = rule.rows(first, first + n_queries, n_keys, device)
+    keys = table(rule, n_queries, n_keys, device) if first == 0 else rule.rows(first, first + n_queries, n_keys, device)
     if padding is None:
         return SeenPairs(keys)
     keys = keys & padding[:, None, None, :]
@@ -131,15 +225,34 @@ def hiding(pairs: SeenPairs, dtype: torch.dtype) -> Float[Tensor, "#B 1 T S"]:
     return torch.zeros((), dtype=dtype, device=pairs.keys.device).where(pairs.keys, -torch.inf)
 
 
+def table(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "#B 1 T S"]:
+    """Return a mask as a table, made once for all that ask for it."""
+    if mask.batch is None:
+        return _table(mask, n_queries, n_keys, device)
+    key = ("table", n_queries, n_keys, device)
+    rows: Tensor = held_by(mask, key, lambda: mask.rows(0, n_queries, n_keys, device))
+    return rows
+
+
+def added_table(
+    mask: Mask, n_queries: int, n_keys: int, device: torch.device, dtype: torch.dtype
+) -> Float[Tensor, "#B 1 T S"]:
+    """Return the same as what is added to scores: one for all layers, which all save the same for a backward pass."""
+    if mask.batch is None:
+        return _added_table(mask, n_queries, n_keys, device, dtype)
+
+    def made() -> Tensor:
+        return hiding(SeenPairs(mask.rows(0, n_queries, n_keys, device)), dtype)
+
+    added: Tensor = held_by(mask, ("added", n_queries, n_keys, device, dtype), made)
+    return added
+
+
 @keeping(TABLES)
-def table(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "1 1 T S"]:
-    """Return the table of a mask of places alone."""
+def _table(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
     return mask.rows(0, n_queries, n_keys, device)
 
 
 @keeping(TABLES)
-def added_table(
-    mask: Mask, n_queries: int, n_keys: int, device: torch.device, dtype: torch.dtype
-) -> Float[Tensor, "1 1 T S"]:
-    """Return the same as what is added to scores: one for all layers, which all save the same for a backward pass."""
-    return hiding(SeenPairs(table(mask, n_queries, n_keys, device)), dtype)
+def _added_table(mask: Mask, n_queries: int, n_keys: int, device: torch.device, dtype: torch.dtype) -> Tensor:
+    return hiding(SeenPairs(_table(mask, n_queries, n_keys, device)), dtype)

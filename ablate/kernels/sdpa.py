@@ -46,7 +46,7 @@ def attend_sdpa(
         seen = None if pairs is None else pairs.keys
         done = (holds_mask and padding is None) or (seen is None and not causal)
         added = narrowed(masked(bias, overwrite=overwrite_bias, done=done, seen=seen), mask_dtype(q))
-    elif mask is not None and mask.batch is None and padding is None:
+    elif mask is not None and padding is None:
         added = added_table(mask, q.shape[-2], k.shape[-2], q.device, mask_dtype(q))
     else:
         assert pairs is not None

@@ -14,7 +14,7 @@ Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from ablate.kernels.bias import is_own, masked
@@ -34,14 +34,24 @@ def running_mean(v: Float[Tensor, "B H S K"], *, n_queries: int, causal: bool) -
     return (sums / seen.to(wide.dtype)[:, None]).to(v.dtype)
 
 
-def mean_under_mask(v: Float[Tensor, "B H S K"], mask: Mask, *, n_queries: int) -> Float[Tensor, "B H T K"]:
-    """Return the mean of the values that each query sees, in float32 at least: one product, with a [T, S]."""
+def mean_under_mask(
+    v: Float[Tensor, "B H S K"],
+    mask: Mask | None,
+    padding: Bool[Tensor, "B S"] | None = None,
+    *,
+    n_queries: int,
+    causal: bool,
+) -> Float[Tensor, "B H T K"]:
+    """Return the mean of the values that each query sees, in float32 at least: one product, with a [T, S].
+
+    A `mask` replaces `causal`; one of them or `padding` must hide something. A query that sees nothing gives 0.
+    """
     wide = torch.promote_types(v.dtype, torch.float32)
-    pairs = seen_pairs(mask, None, causal=False, n_queries=n_queries, n_keys=v.shape[-2], device=v.device)
+    pairs = seen_pairs(mask, padding, causal=causal, n_queries=n_queries, n_keys=v.shape[-2], device=v.device)
     assert pairs is not None
     weights = pairs.keys.to(wide)
     weights /= weights.sum(-1, keepdim=True)
-    return torch.einsum("bhts,bhsk->bhtk", weights, v.to(wide)).to(v.dtype)
+    return pairs.zeroed(torch.einsum("bhts,bhsk->bhtk", weights, v.to(wide)).to(v.dtype))
 
 
 def mean_under_bias(
@@ -52,19 +62,23 @@ def mean_under_bias(
     overwrite: bool = False,
     holds_mask: bool = False,
     mask: Mask | None = None,
+    padding: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B H T K"]:
     """Return softmax(bias) v, in float32 at least: one product, with a matrix no larger than the bias.
 
-    With `overwrite` the weights are written over the bias, where that is possible. A `mask` replaces `causal`.
+    With `overwrite` the weights are written over the bias, where that is possible. A `mask` replaces `causal`;
+    `padding` is True for the keys that are tokens, and a query that sees none gives 0.
     """
     wide = torch.promote_types(v.dtype, torch.float32)
-    pairs = seen_pairs(mask, None, causal=causal, n_queries=bias.shape[-2], n_keys=bias.shape[-1], device=v.device)
-    done = holds_mask or (mask is None and not causal)
+    size = {"n_queries": bias.shape[-2], "n_keys": bias.shape[-1]}
+    pairs = seen_pairs(mask, padding, causal=causal, device=v.device, **size)
+    done = (holds_mask and padding is None) or (pairs is None and not causal)
     scores = masked(bias.to(wide), overwrite=overwrite, done=done, seen=None if pairs is None else pairs.keys)
     mine = (overwrite or scores is not bias) and is_own(scores)
     weights = softmax_(scores) if mine else torch.softmax(scores, dim=-1)
     # Unlike matmul, einsum does not copy weights that batch and heads share.
-    return torch.einsum("bhts,bhsk->bhtk", weights, v.to(wide)).to(v.dtype)
+    y = torch.einsum("bhts,bhsk->bhtk", weights, v.to(wide)).to(v.dtype)
+    return y if pairs is None else pairs.zeroed(y)
 
 
 def softmax_(scores: Tensor) -> Tensor:

@@ -11,7 +11,7 @@ from ablate.block.added import untold
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.cost import Cost
-from ablate.block.expression import Block, walk
+from ablate.block.expression import Block, Node, walk
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal_form import normalise
 from ablate.errors import InputError
@@ -207,12 +207,26 @@ class Models:
 
 def check_hides_the_future(block: Block, catalogue: Catalogue) -> None:
     """Raise InputError for a block that shows a query later tokens: it has nothing to learn from predicting them."""
-    leaking = (node.name for node in walk(block) if getattr(catalogue[node.name].config, "leaks", False))
-    if (name := next(leaking, None)) is not None:
+    if (name := next(leaking(block, catalogue), None)) is not None:
         raise InputError(
             f"{name} shows later tokens, but training predicts each next token: the model would see what it predicts\n"
             "  = replace it, as by mask: causal; such blocks can be shown and counted: ablate show BLOCK --space FILE"
         )
+
+
+def leaking(block: Block, catalogue: Catalogue) -> Iterator[str]:
+    """Yield the components that show later tokens; of a list of masks, all of which must show a key, only if all do."""
+
+    def leaks(value: object) -> bool:
+        return isinstance(value, Node) and getattr(catalogue[value.name].config, "leaks", False)
+
+    hidden: list[Node] = []
+    for node in walk(block):
+        if catalogue[node.name].chooses is not None:
+            continue
+        listed = [value for _, value in node.fields if isinstance(value, tuple) and not all(map(leaks, value))]
+        hidden += [each for value in listed for each in value if isinstance(each, Node) and leaks(each)]
+    return (node.name for node in walk(block) if leaks(node) and not any(node is each for each in hidden))
 
 
 def _expected(vocab_size: int) -> float:

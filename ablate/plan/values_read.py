@@ -104,7 +104,7 @@ class ValuesStanding:
         if width == wanted:
             return
         if TOKENS in (width, wanted):
-            way = "a weight `lookup` reads tokens; anything else reads a signal, such as embedding"
+            way = "`lookup` and masks read the numbers of tokens; anything else reads a signal, such as embedding"
             is_what = "the numbers of the tokens" if width == TOKENS else f"a signal {width} wide"
             raise InputError(f"{at}, which is {is_what}, not what it needs\n  = {way}")
         raise InputError(

@@ -5,7 +5,7 @@
 0 if every query attends to one token (entropy collapse). A causal query sees only itself and earlier tokens, so uniform
 attention over T tokens gives mean_i log i and not log T. The weights are those of the softmax itself, after any
 regulation of the logits, with the bias added. Beside a sink they are those of the tokens among
-themselves, A_m / Σ_m A_m: what the sink takes is left out.
+themselves, A_m / Σ_m A_m: what the sink takes is left out. Queries that are padding are left out, too.
 
     Zhai et al. 2023, Section 3, arXiv:2303.06296
 
@@ -28,6 +28,8 @@ class AttentionEntropy:
     )
 
 
+from typing import Any
+
 from jaxtyping import Float
 from torch import Tensor, nn
 
@@ -42,7 +44,8 @@ def mean_entropy(
     if not isinstance(core, Attend):
         raise TypeError(f"attention entropy is read from an Attend, not a {type(core).__name__}")
     q, k = q.double(), k.double()
-    entropy_BHT = attention_entropy(
-        q, k, causal=core.causal, scale=core.scale, logits=core.logits, bias=core.bias(q, k), mask=core.mask
-    )
+    hiding: dict[str, Any] = {"causal": core.causal, "mask": core.rule, "padding": core.real_keys}
+    entropy_BHT = attention_entropy(q, k, scale=core.scale, logits=core.logits, bias=core.bias(q, k), **hiding)
+    if core.real_keys is not None:
+        return {"attention_entropy": entropy_BHT.transpose(1, 2)[core.real_keys].mean()}
     return {"attention_entropy": entropy_BHT.mean()}

@@ -12,11 +12,12 @@ from ablate.api import read_init
 from ablate.block.architecture import Architecture
 from ablate.block.arithmetic import parse
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, walk
+from ablate.block.expression import Block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, size_report
 from ablate.compiler.random_streams import TorchStreams, seeded
 from ablate.components.registry import declarations
+from ablate.plan.models import leaking
 from ablate.plan.size import cost
 
 SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)
@@ -44,7 +45,7 @@ class BlockChecks:
     def check_causal(self, block: Block, catalogue: Catalogue | None = None) -> None:
         """Check that later tokens change no bit of earlier ones, unless a part declares that it `leaks`."""
         known = catalogue or declarations()
-        if any(getattr(known[node.name].config, "leaks", False) for node in walk(block)):
+        if any(leaking(block, known)):
             return
         leak = self.leak(block, catalogue)
         assert leak == 0, f"earlier tokens change by {leak:g} when only later ones do"

@@ -20,7 +20,7 @@ MODULES = frozenset(
 
 SAID = {
     "extension/configured.py": {"frozen"},  # of settings: they do not change
-    "probes/attention_entropy.py": {"attention"},  # what a probe reads
+    "probes/attention_entropy.py": {"attention", "causal", "padding"},  # what a probe reads
     "probes/watch.py": {"attention"},
     "space/metrics.py": {"attention"},
     "store/serialise.py": {"identity"},  # of a trial: the scheme that it is of
@@ -28,13 +28,18 @@ SAID = {
     "store/repair/report.py": {"where"},  # a key: the place of a file
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
     "space/ways.py": {"dropout"},  # a key of other programs
-    "kernels/attend.py": {"causal", "dropout"},  # options of kernels
+    "kernels/attend.py": {"causal", "dropout", "padding"},  # options of kernels
     "kernels/entropy.py": {"causal"},
-    "kernels/gate.py": {"causal"},
+    "kernels/gate.py": {"causal", "padding"},
     "plan/build.py": {"causal"},  # a key of `model:`
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
     "report/screens/machine.py": {"attention"},  # a heading
-    "store/pending_rows.py": {"attention"},  # a column, and the version in it: which backend computes attention
+    "store/pending_rows.py": {
+        "attention",
+        "document",
+    },  # a column, and the version in it: which backend computes attention
+    "store/ledger.py": {"document"},  # a part of a text
+    "data/corpora/files.py": {"document"},  # an option of another library
     "store/versions.py": {"attention"},
     "block/scalars.py": {"from"},  # {from: address}, as it may be written
     "report/screens/block.py": {"from"},

@@ -14,10 +14,12 @@ from ablate.block.expression import Node, Sequence
 from ablate.components import registry
 from ablate.errors import InputError
 
+READ_A_MODEL = {"from", "lookup", "document", "padding"}
+"""They read what is in a whole model: test_components_elsewhere.py, test_components_token_masks.py."""
 CASES = [
     pytest.param(block, id=f"{spec.name}-{number}")
     for spec in CATALOGUE
-    if spec.name not in {"from", "lookup"}  # what they read is in a whole model: test_components_elsewhere.py
+    if spec.name not in READ_A_MODEL
     if spec.chooses is None  # a pattern has no module: what it holds is built in its place
     for number, block in enumerate(b for component in settings(spec) for b in hosts(component, spec))
 ]

@@ -16,13 +16,13 @@ from ablate.kernels.choose import Needs, objection, order, reservation
 from ablate.kernels.flex import fused, score_mod
 from ablate.kernels.flex_masked import blocks, without_padding
 from ablate.kernels.gate import BACKENDS, Gate, check, sites
-from ablate.kernels.mask import Everything, Mask, PastMask, named
+from ablate.kernels.mask import Everything, MaskOfBatch, PastMask, named
 
 UNFUSED = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 
 
 @dataclass(frozen=True, eq=False)
-class Documents(Mask):
+class Documents(MaskOfBatch):
     """The past of the same document: it varies over the batch."""
 
     of: torch.Tensor

@@ -57,8 +57,8 @@ class Config:
 
     `dropout` is the share of the softmax's weights that is dropped in training. `heads`, `kv_heads` and `head_width`
     are the model's where they are none, with as many keys as queries. `bias` may be a list, which is added up. `gate`
-    and `output_norm` act on all heads' outputs together. `mask` replaces the model's own. `sink` takes part of the
-    softmax's weights, and gives nothing.
+    and `output_norm` act on all heads' outputs together. `mask` replaces the model's own; of a list a query sees what
+    all of them show. `sink` takes part of the softmax's weights, and gives nothing.
     """
 
     query: Maker = part("weight")
@@ -78,7 +78,7 @@ class Config:
     head_width: int | None = own_size("head_width")
     gate: Maker | None = part("gate", optional=True)
     output_norm: Maker | None = part("norm", optional=True)
-    mask: PartMaker | None = part("mask", optional=True)
+    mask: PartMaker | tuple[tuple[str, PartMaker], ...] | None = part("mask", optional=True, several=True)
     sink: PartMaker | None = part("sink", optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
@@ -93,19 +93,20 @@ class Config:
         carried += [self.output_norm(out)] if self.output_norm else []
         carried += [self.gate(out, sizes.n_heads)] if self.gate else []
         carried += [self.sink(sizes.n_heads)] if self.sink else []
+        carried += [mask() for mask in self.masks]
         return sum([*carried, *self.costs_of_matching(sizes)], self.cost_of_pairs(sizes))
 
     def check_mask(self, sizes: Sizes) -> None:
         """Raise InputError for a mask that contradicts what the matrix or the bias is made for."""
-        if self.mask is None:
+        if not self.masks:
             return
-        mask, matrix = self.mask.config.spec.name, self.matrix.config.spec.name
+        mask, matrix = self.masks[0].config.spec.name, self.matrix.config.spec.name
         if getattr(self.matrix.config, "of_own_mask", False):
             raise InputError(
                 f"attention: the matrix {matrix} is solved for the model's own mask, so that {mask} would change it\n"
                 "  = set mask: none, or another matrix"
             )
-        if self.biases and sizes.causal and getattr(self.mask.config, "leaks", False):
+        if self.biases and sizes.causal and all(getattr(mask.config, "leaks", False) for mask in self.masks):
             raise InputError(
                 f"attention: in a causal model the bias {self.biases[0].config.spec.name} is that of earlier keys "
                 f"alone, but the mask {mask} shows later ones\n  = set bias: none, or another mask"
@@ -164,7 +165,7 @@ class Config:
 
         C needs no gradient if all its numbers are fixed. With neither a bias nor a mask it is a running mean.
         """
-        attends, centred = self.attends, self.centred and not (self.mask is None and not self.biases)
+        attends, centred = self.attends, self.centred and bool(self.masks or self.biases)
         bias = sum((bias(sizes.d_head) for bias in self.biases), Cost())
         product = 2 * sizes.seq_len**2 * sizes.query_width
         flops = (attends + centred) * bias.flops + (2 * attends + centred) * product
@@ -189,9 +190,12 @@ class Config:
     @property
     def biases(self) -> tuple[PartMaker, ...]:
         """The makers of all biases."""
-        if isinstance(self.bias, tuple):
-            return tuple(maker for _, maker in self.bias)
-        return (self.bias,) if self.bias else ()
+        return makers(self.bias)
+
+    @property
+    def masks(self) -> tuple[PartMaker, ...]:
+        """The makers of all masks."""
+        return makers(self.mask)
 
     def equation(self, x: str) -> str:
         """Return Attn(x)."""
@@ -208,7 +212,8 @@ class Config:
         on_scores = [regulation for regulation in regulations if regulation.config.spec.stage >= ON_LOGITS]
         query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
         added = " + B" if self.biases else ""
-        hiding = f"0 where {self.mask()}, else -∞" if self.mask else "-∞ where query i may not see key j, else 0"
+        shown = ", and ".join(mask() for mask in self.masks)
+        hiding = f"0 where {shown}, else -∞" if shown else "-∞ where query i may not see key j, else 0"
         softmax = f"softmax(S{added} + M)"
         if self.sink:
             softmax = f"softmax([S{added} + M, {self.sink()}]) without its last column"
@@ -235,6 +240,13 @@ class Config:
         of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
         width = f", each {self.head_width} wide" if self.head_width else ""
         return f"{self.heads or 'H'} heads{of_keys}{width}"
+
+
+def makers(several: PartMaker | tuple[tuple[str, PartMaker], ...] | None) -> tuple[PartMaker, ...]:
+    """Return the makers of a field that may hold a list."""
+    if isinstance(several, tuple):
+        return tuple(maker for _, maker in several)
+    return (several,) if several else ()
 
 
 def sum_of(terms: Iterable[str]) -> str:
@@ -275,6 +287,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ablate.kernels.attend import Attend
+from ablate.kernels.mask import all_of
 
 
 @implements(Config)
@@ -314,7 +327,7 @@ class Attention(nn.Module):
             logits=tuple(m.on_logits for m in self.entropy.values() if isinstance(m, RegulatesLogits)),
             biases=tuple(m.bias for m in (*biases, self.matrix) if isinstance(m, GivesBias)),
             dropout=config.dropout,
-            mask=config.mask().mask if config.mask else None,
+            mask=all_of(tuple(mask().mask for mask in config.masks)),
             sink=self.sink.logits if self.sink else None,
         )
         self.output_norm = config.output_norm(out) if config.output_norm else None

@@ -1,0 +1,86 @@
+"""Document: a query sees no key of another document, where a sequence spans several.
+
+    query i sees key j where j ≤ i and d_j = d_i        d_i: the separators before token i; without j ≤ i if not causal
+
+A separator belongs to the document that it ends. Positions go on counting through the sequence.
+
+    Zhao et al. 2024, arXiv:2402.13991, intra-document causal masking
+
+Dimension key: B batch, T time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, earlier, implements
+
+
+@component("document", slots=("mask",), source="Zhao et al. 2024, arXiv:2402.13991", shorthand="separator", version=1)
+class Config:
+    """`separator` is the number of the token that ends a document; none: the tokenizer's. `of` are the tokens."""
+
+    leaks: ClassVar[bool] = False
+
+    of: Maker = earlier()
+    separator: float | None = arithmetic(at_least=0.0, whole=True, optional=True)
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Return the zero cost: nothing to train, no products."""
+        read: Cost = self.of("tokens")
+        return read
+
+    def equation(self) -> str:
+        """Return when query i sees key j, in a causal model."""
+        return "j ≤ i in the same document"
+
+
+import torch
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from ablate.kernels.mask import MaskOfBatch, made_of
+
+
+@dataclass(frozen=True, eq=False)
+class DocumentMask(MaskOfBatch):
+    """The keys of the same document, of the past alone if `causal`."""
+
+    documents: Int[Tensor, "B T"]
+    causal: bool = True
+
+    @property
+    def batch(self) -> int:
+        """The number of sequences."""
+        return len(self.documents)
+
+    def of_one(self) -> DocumentMask:
+        """Return the mask of the sequence with the most documents."""
+        most = int(self.documents[:, -1].argmax())
+        return DocumentMask(self.documents[most : most + 1], self.causal)
+
+    def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
+        """Return whether both are in one document, and s ≤ t if causal."""
+        same = self.documents[b, t] == self.documents[b, s]
+        return same & (s <= t) if self.causal else same
+
+
+def document_mask(tokens: Int[Tensor, "B T"], separator: int, causal: bool) -> DocumentMask:
+    """Return the mask of these tokens."""
+    ends = (tokens == separator).to(torch.int64)
+    return DocumentMask(ends.cumsum(-1) - ends, causal)
+
+
+@implements(Config)
+class Document:
+    """The mask of each pass, made of its tokens."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.read = config.of("tokens")
+        self.separator = sizes.separator if config.separator is None else int(config.separator)
+        self.causal = sizes.causal
+
+    def mask(self) -> DocumentMask:
+        """Return the mask of the pass that runs, the same object in all its layers."""
+        return made_of(self.read(), document_mask, self.separator, self.causal)

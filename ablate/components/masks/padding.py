@@ -1,0 +1,83 @@
+"""Padding: a query sees no token that only fills up its sequence.
+
+    query i sees key j where j ≤ i and token_j ≠ padding, and its own key; without j ≤ i if not causal
+
+A query that is padding itself sees at least its own key, so that its softmax exists; nobody else reads what it gives.
+
+    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3: what is not to be seen is -∞ in the softmax
+
+Dimension key: B batch, T time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, earlier, implements
+
+
+@component("padding", slots=("mask",), source="Vaswani et al. 2017, arXiv:1706.03762", shorthand="token", version=1)
+class Config:
+    """`token` is the number of the token that fills up; `of` are the tokens."""
+
+    leaks: ClassVar[bool] = False
+
+    token: float = arithmetic(at_least=0.0, whole=True)
+    of: Maker = earlier()
+
+    def cost(self, sizes: Sizes) -> Cost:
+        """Return the zero cost: nothing to train, no products."""
+        read: Cost = self.of("tokens")
+        return read
+
+    def equation(self) -> str:
+        """Return when query i sees key j, in a causal model."""
+        return f"j ≤ i and token_j ≠ {self.token:g}, or j = i"
+
+
+from jaxtyping import Bool, Int
+from torch import Tensor
+
+from ablate.kernels.mask import MaskOfBatch, made_of
+
+
+@dataclass(frozen=True, eq=False)
+class PaddingMask(MaskOfBatch):
+    """The keys that are `real`, of the past alone if `causal`; and each query's own."""
+
+    real: Bool[Tensor, "B T"]
+    causal: bool = True
+
+    @property
+    def batch(self) -> int:
+        """The number of sequences."""
+        return len(self.real)
+
+    def of_one(self) -> PaddingMask:
+        """Return the mask of the sequence with the most padding."""
+        most = int(self.real.sum(-1).argmin())
+        return PaddingMask(self.real[most : most + 1], self.causal)
+
+    def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
+        """Return whether s is real and, if causal, s ≤ t; or s = t."""
+        real = self.real[b, s]
+        return (real & (s <= t) if self.causal else real) | (s == t)
+
+
+def padding_mask(tokens: Int[Tensor, "B T"], token: int, causal: bool) -> PaddingMask:
+    """Return the mask of these tokens."""
+    return PaddingMask(tokens != token, causal)
+
+
+@implements(Config)
+class Padding:
+    """The mask of each pass, made of its tokens."""
+
+    def __init__(self, config: Config, sizes: Sizes):
+        self.read = config.of("tokens")
+        self.token, self.causal = int(config.token), sizes.causal
+
+    def mask(self) -> PaddingMask:
+        """Return the mask of the pass that runs, the same object in all its layers."""
+        return made_of(self.read(), padding_mask, self.token, self.causal)
