@@ -54,7 +54,8 @@ class Architecture:
     the embedding's output only (a tied head uses E unscaled), `embedding_dropout` is the share of x_0 that is dropped
     in training. U = E where `tied`. `positions` are the model's: none, learned or sinusoidal; `position_std` and
     `position_rows`, how many of them there are, are None unless they are learned. `init` is the scheme of every weight
-    that does not name its own, the untied head included. `share` lets layers use the parameters of others.
+    that does not name its own, the untied head included. `share` lets layers use the parameters of others. `ahead` is
+    how many blocks more predict tokens further ahead, each one of them, in training alone (`compiler/ahead.py`).
     """
 
     kind: str
@@ -73,11 +74,16 @@ class Architecture:
     init: Node
     logit_softcap: float | None = added(None)
     share: Share | None = added(None)  # noqa: RUF009  an immutable field
+    ahead: int = added(0)
 
     def sources(self) -> tuple[int, ...]:
         """Return, for each layer, the one whose parameters it uses: its own number, unless layers are shared."""
         layers = range(1, self.sizes.n_layers + 1)
         return tuple(layer if self.share is None else self.share.source(layer) for layer in layers)
+
+    def tokens_ahead(self) -> range:
+        """Return the tokens that blocks of their own predict, by how far ahead they are: from the second on."""
+        return range(2, self.ahead + 2)
 
     def number(self, field: str) -> float:
         """Return the value of one of its `ARITHMETIC` fields at its sizes; InputError if it has none above 0."""

@@ -6,6 +6,7 @@ here: a mechanism of a block (that is a component), the name of one, or training
     compile.py         `compile_block` and `compile_model`: from expressions to models
     build.py           from nodes to modules, field by field
     block.py           a block as a module, with every part registered under its address
+    ahead.py           blocks that predict tokens further ahead, in training
     decoder.py         blocks between an embedding and a head that predicts the next token
     embedding.py       embedding, positions and head
     initialise.py      every parameter from a random stream seeded by its address

@@ -135,19 +135,18 @@ def build_block(
     sizes: Sizes,
     catalogue: Catalogue,
     layer: int,
-    model: SlotAddress,
+    place: SlotAddress,
     read: ValuesRead,
-    source: int | None = None,
 ) -> Block:
     """Build the module of `block` as layer `layer`, weights not filled yet, without the parts that this layer omits.
 
-    The places of the model that it reads are added to `read`. What it draws is that of layer `source`, if it is to have
-    the parameters of that one.
+    `place` is the address that its numbers follow from: its own, or that of a layer whose parameters it is to have. The
+    places of the model that it reads are added to `read`.
     """
     seen = sizes.at(layer)
     block = at_layer(block, catalogue, seen.scope(layer))
     names = dict(name_parts(block, catalogue))
-    builder = Builder(catalogue, Surroundings(seen), model.at("layers", source or layer), names, read=read)
+    builder = Builder(catalogue, Surroundings(seen), place, names, read=read)
     chain = builder.sequence(block, ())()
     named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
     begins = {mixer: part for mixer, part in sublayers(block, catalogue) if mixer in named and part in named}

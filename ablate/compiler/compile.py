@@ -54,7 +54,7 @@ def compile_block(
     model = SlotAddress(seed, salt)
     with _building(device):
         read = ValuesRead()
-        module = build_block(block, sizes, catalogue, layer, model, read)
+        module = build_block(block, sizes, catalogue, layer, model.at("layers", layer), read)
         if alone:
             read.attach(module, {layer: module})
     draw = Draw(seed, salt, _scheme(init, sizes, catalogue, model), address(layer, "").rstrip("."))

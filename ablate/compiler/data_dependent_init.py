@@ -13,6 +13,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from ablate.compiler.ahead import running_ahead
 from ablate.compiler.random_streams import seeded, stream_seed
 from ablate.components.declare import Profiled
 
@@ -41,7 +42,8 @@ def profile(model: nn.Module, tokens: Int[Tensor, "B T"]) -> None:
                     attached.callback(module.register_forward_hook(look).remove)
             model.eval()
             try:
-                model(tokens)
+                with running_ahead(model):
+                    model(tokens)
             finally:
                 for module, was_training in training.items():
                     module.training = was_training

@@ -2,6 +2,7 @@
 
     x_0 = entry_norm(dropout(positions(embedding(tokens))))        x_l = layers.l(x_{l-1})
     logits = head(logit_scale * final_norm(x_L))                   with a softcap c, c tanh(logits / c)
+    logits_k = head(logit_scale * final_norm(ahead.k(x_L)))        in training, for the k-th token ahead (`ahead.py`)
 
 `logit_scale` is 1/width in µP (Yang et al. 2022, arXiv:2203.03466) and 1/sqrt(0.3 width) in the released code of
 DeepScaleLM (Kedia et al. 2024, arXiv:2403.09635). The softcap, 30 in Gemma 2 (Gemma Team 2024, arXiv:2408.00118,
@@ -14,6 +15,8 @@ Dimension key: B batch, T time, D width of the model, V size of the vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
@@ -22,6 +25,7 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.config_values import Surroundings
 from ablate.block.sizes import Sizes
+from ablate.compiler.ahead import Ahead
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.embedding import Head, LearnedPositions, SinusoidalPositions, TiedHead, TokenEmbedding
 from ablate.compiler.values import ValuesRead
@@ -47,7 +51,7 @@ class Decoder(nn.Module):
         self.entry_norm = around.part(entry, ("entry_norm",))(sizes.d_model) if entry else None
         read = ValuesRead()
         blocks = {
-            n: build_block(architecture.block, sizes, catalogue, n, address, read, source)
+            n: build_block(architecture.block, sizes, catalogue, n, address.at("layers", source), read)
             for n, source in enumerate(architecture.sources(), start=1)
         }
         self.layers = nn.ModuleDict({str(n): block for n, block in blocks.items()})
@@ -55,14 +59,24 @@ class Decoder(nn.Module):
         self.logit_scale, self.logit_softcap = numbers["logit_scale"], architecture.logit_softcap
         self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size)
         read.attach(self, blocks)
+        self.ahead = self._further(architecture, catalogue, address, blocks) if architecture.ahead else None
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """[B, T] -> [B, T, V]."""
         x = self.embedding(tokens)
         around = (self.positions, self.embedding_dropout, self.entry_norm)
-        for part in (*around, *self.layers.values(), self.final_norm):
+        for part in (*around, *self.layers.values()):
             if part is not None:
                 x = part(x)
+        logits = self._logits(x)
+        if self.ahead is not None and self.ahead.runs(training=self.training):
+            self.ahead.keep(self._logits(block(x)) for block in self.ahead.values())
+        return logits
+
+    def _logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """Compute the logits of a stream behind a last block."""
+        if self.final_norm is not None:
+            x = self.final_norm(x)
         if self.logit_scale != 1:
             x = self.logit_scale * x
         logits: Tensor = self.head(x, self.embedding.weight) if isinstance(self.head, TiedHead) else self.head(x)
@@ -70,6 +84,18 @@ class Decoder(nn.Module):
             wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
             logits = self.logit_softcap * torch.tanh(wide / self.logit_softcap)
         return logits
+
+    def _further(
+        self, architecture: Architecture, catalogue: Catalogue, address: SlotAddress, blocks: Mapping[int, nn.Module]
+    ) -> Ahead:
+        """Build the blocks ahead: each stands where the last of the model's blocks stands."""
+        last, copies = architecture.sizes.n_layers, {}
+        for token in architecture.tokens_ahead():
+            read = ValuesRead()
+            place = address.at("ahead", token)
+            copies[token] = build_block(architecture.block, architecture.sizes, catalogue, last, place, read)
+            read.attach(self, {**blocks, last: copies[token]})
+        return Ahead(copies)
 
 
 def positions(name: str, sizes: Sizes, *, std: float | None, rows: int) -> nn.Module | None:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from jaxtyping import Int
 from torch import Tensor, nn
 
+from ablate.compiler.ahead import running_ahead
 from ablate.kernels import BackendChoice, choose, order
 from ablate.kernels.gate import THIS_PROCESS, AttentionSite, sites
 from ablate.plan.trial import Trial
@@ -37,7 +38,8 @@ def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], c
     """
     device = device_of(model)
     few = tokens[:SEQUENCES].to(device)
-    by_address = sites(model, lambda: forward(model, few, trial.recipe.dtype))
+    with running_ahead(model):
+        by_address = sites(model, lambda: forward(model, few, trial.recipe.dtype))
     mine = {address: THIS_PROCESS.choose(site) for address, site in by_address.items()}
     chosen = agreed(mine, by_address, cut.ranks)
     uses: dict[KernelUse, int] = {}
@@ -46,7 +48,7 @@ def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], c
         site = by_address[address]
         site.core.kernel = choice.name
         use = KernelUse(
-            address=re.sub(r"^layers\.\d+\.", "layers.*.", address),
+            address=re.sub(r"^(layers|ahead)\.\d+\.", r"\1.*.", address),
             kernel=choice.name,
             reason=choice.reason,
             operator=choice.operator,

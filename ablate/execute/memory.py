@@ -19,7 +19,8 @@ A is what the forward pass keeps for the backward pass. A matrix of d_in × D nu
 token, so all of layer l keep P_l / D; each of the n parts of a block (inits excepted) keeps one more tensor of the
 width D, or rewrites it. In all, S attentions hold their scores, on H heads each, three times (the scores, what is
 computed from them, and its gradient); the others never hold any. The head keeps logits, their log-softmax and its
-gradient over V tokens. A number takes a = p bytes, in bfloat16 3 on average: norms and sums stay in float32.
+gradient over V tokens, and so again for each block that predicts a token further ahead, which counts as a layer. A
+number takes a = p bytes, in bfloat16 3 on average: norms and sums stay in float32.
 
 Not included: what probes hold temporarily, fixed matrices, and what a device keeps for itself. A test compares the
 formula with measurements on shipped blocks.
@@ -68,22 +69,24 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     costs = part_costs(architecture, catalogue)
     parameters = sum(cost.parameters for cost in costs.values())
     apart = part_costs(replace(architecture, share=None), catalogue)  # what is shared is computed in every layer
-    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith("layers."))
-    layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in range(1, sizes.n_layers + 1))
+    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith(("layers.", "ahead.")))
+    depth, heads = sizes.n_layers, 1 + architecture.ahead
+    each = (*range(1, depth + 1), *architecture.ahead * (depth,))
+    layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in each)
     blocks = sum("init" not in catalogue[node.name].slots for block in layers for node in walk(block))
     model = compile_model(architecture, catalogue, device="meta")
     scores = _score_holders(model, architecture, dtype, device_type) * sizes.n_heads * sizes.seq_len
     width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)
     tokens = math.ceil(trial.recipe.batch / ranks / parts) * sizes.seq_len
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
-    activations = tokens * (kept * numbers + 3 * width * sizes.vocab_size)
+    activations = tokens * (kept * numbers + 3 * width * heads * sizes.vocab_size)
     weights = parameters * width
     state = _optimizer_state(trial, model, catalogue, width)
     training = weights + state + max(weights + activations, 2 * weights)
     if not any(isinstance(module, Profiled) for module in model.modules()):
         return math.ceil(training)
     whole = trial.recipe.batch * sizes.seq_len
-    passing = max(in_layers / sizes.n_layers / sizes.d_model, sizes.vocab_size)
+    passing = max(in_layers / len(each) / sizes.d_model, sizes.vocab_size)
     return math.ceil(max(training, weights + whole * width * passing))
 
 

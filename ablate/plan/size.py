@@ -1,6 +1,8 @@
 """The size of a model in closed form: parameters and FLOPs from what each component declares, without torch.
 
-`compiler/size.py` counts the same on the meta device; a test checks that both agree.
+`compiler/size.py` counts the same on the meta device; a test checks that both agree. Blocks that predict tokens further
+ahead (`model.ahead`), and their share of the final norm and the head, are counted as training runs them: an evaluation
+takes fewer FLOPs.
 """
 
 from __future__ import annotations
@@ -53,6 +55,20 @@ def block_costs(
     return {address(layer, name): parts[path] for path, name in name_parts(block, catalogue) if path in parts}
 
 
+def ahead_costs(
+    architecture: Architecture, catalogue: Catalogue, standing: ValuesStanding | None = None
+) -> Iterator[tuple[str, Cost]]:
+    """Yield the cost of each part of the blocks that predict tokens further ahead: the last layer's, once for each.
+
+    They run in training alone, so these FLOPs are none of an evaluation's.
+    """
+    last = architecture.sizes.n_layers
+    for token in architecture.tokens_ahead():
+        costs = block_costs(architecture.block, architecture.sizes, catalogue, last, standing)
+        for name, each in costs.items():
+            yield f"ahead.{token}.{name.removeprefix(address(last, ''))}", each
+
+
 def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
     sizes = architecture.sizes
     around = _Costing(catalogue, Surroundings(sizes), ValuesStanding())
@@ -70,9 +86,17 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
     for layer, source in enumerate(architecture.sources(), start=1):
         costs = block_costs(architecture.block, sizes, catalogue, layer, standing)
         yield from (costs if layer == source else _shared(costs, layer, source, architecture, catalogue)).items()
+    yield from ahead_costs(architecture, catalogue, standing)
+    times = 1 + architecture.ahead
     if architecture.final_norm is not None:
-        yield "final_norm", around.part(architecture.final_norm)(sizes.d_model)
-    yield "head", Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
+        yield "final_norm", _repeated(around.part(architecture.final_norm)(sizes.d_model), times)
+    head = Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
+    yield "head", _repeated(head, times)
+
+
+def _repeated(once: Cost, times: int) -> Cost:
+    """Return the cost of a part that is applied several times in a pass of training, with the same parameters."""
+    return Cost(once.parameters, times * once.flops, times * once.spared)
 
 
 def _before_the_layers(architecture: Architecture) -> ValuesStanding:

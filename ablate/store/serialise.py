@@ -61,6 +61,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
             "init": _node(architecture.init),
             **_given(logit_softcap=architecture.logit_softcap),
             **({} if architecture.share is None else {"share": str(architecture.share)}),
+            **({"ahead": architecture.ahead} if architecture.ahead else {}),
         },
         "data": trial.data.model_dump(mode="json"),
         "recipe": trial.recipe.model_dump(mode="json", exclude=untold(trial.recipe)),

@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
+from ablate.compiler.ahead import running_ahead
 from ablate.train.data_parallel import Ranks
 from ablate.train.loss import forward
 from ablate.train.microbatches import Microbatch
@@ -65,7 +66,7 @@ Passed: TypeAlias = list[tuple[str, bool]]
 
 def _passes(model: nn.Module, parts: Sequence[Microbatch], dtype: str) -> list[Passed]:
     passes: list[Passed] = []
-    with ExitStack() as attached, torch.no_grad():
+    with ExitStack() as attached, torch.no_grad(), running_ahead(model):
         for name, module in model.named_modules():
             if name:
                 hook = _noting(passes, name)

@@ -5,21 +5,23 @@
     minimised: L + label_smoothing * (U - L) + z * mean_bt Z_bt² + Σ_k ahead_k A_k      and what parts add
                                                                                        (`contributions.py`)
     U = - mean_btv log softmax(logits_bt)[v]        Z_bt = log Σ_v exp(logits_btv)
-    A_k = - mean_bt log softmax(logits_bt)[target_b,t+k-1]        k = 2, 3, …: the k-th token ahead, where there is one
+    A_k = - mean_bt log softmax(logits_k,bt)[target_b,t+k-1]      k = 2, 3, …: the k-th token ahead, where there is one
 
 so that with label smoothing ε the target has a probability of 1 - ε + ε/V, and every other token ε/V. All terms are
-linear in the tokens, and recorded apart; `train_loss` and `eval_loss` are L. Tokens further ahead are predicted by the
-same logits, as in modded-nanogpt; a head for each of them is Gloeckle et al. 2024, arXiv:2404.19737.
+linear in the tokens, and recorded apart; `train_loss` and `eval_loss` are L. logits_k are those of a block for the k-th
+token ahead (`model.ahead`), as in Gloeckle et al. 2024, where the model has one; else logits, as in modded-nanogpt.
+U and Z are of logits alone.
 
     Szegedy et al. 2016, arXiv:1512.00567, Sec. 7; z: Chowdhery et al. 2022, arXiv:2204.02311, Sec. 5, with z = 1e-4;
-    ahead: Jordan et al. 2024, modded-nanogpt, with weights that fall to 0 during training
+    ahead: Gloeckle et al. 2024, arXiv:2404.19737, Eq. 2; Jordan et al. 2024, modded-nanogpt, with weights that fall
+    to 0 during training
 
 Dimension key: B batch, T time, V vocabulary.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
@@ -46,12 +48,20 @@ def cross_entropy(
 
 
 def added_by_recipe(
-    logits_BTV: Float[Tensor, "B T V"], targets_BT: Int[Tensor, "B T"], loss: Tensor, terms: Loss
+    logits_BTV: Float[Tensor, "B T V"],
+    targets_BT: Int[Tensor, "B T"],
+    loss: Tensor,
+    terms: Loss,
+    logits_ahead: Sequence[Float[Tensor, "B T V"]] = (),
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield what a recipe adds to the cross-entropy `loss`, by place; nothing if its weights are 0."""
+    """Yield what a recipe adds to the cross-entropy `loss`, by place; nothing if its weights are 0.
+
+    `logits_ahead` are those of the second token ahead, the third, and so on, where they have logits of their own.
+    """
     for further, weight in enumerate(terms.ahead, start=1):
         if weight:
-            of_later = cross_entropy(logits_BTV[:, :-further], targets_BT[:, further:])
+            of_token = logits_ahead[further - 1] if further <= len(logits_ahead) else logits_BTV
+            of_later = cross_entropy(of_token[:, :-further], targets_BT[:, further:])
             yield f"head.ahead.{further + 1}", weight * of_later
     if not (terms.label_smoothing or terms.z):
         return

@@ -36,6 +36,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
+from ablate.compiler.ahead import logits_ahead
 from ablate.components.declare import OffersLosses
 from ablate.probes.reading import Reading
 from ablate.space.documents import Loss
@@ -125,7 +126,8 @@ class Passes:
         """Return the cross-entropy of a part, and what is added to it; no logits outlive this but in the graph."""
         logits = forward(self.model, part.tokens, self.dtype)
         loss = cross_entropy(logits, part.targets)
-        return loss, [*added_by_recipe(logits, part.targets, loss, self.loss), *collected(self._offering)]
+        added = added_by_recipe(logits, part.targets, loss, self.loss, logits_ahead(self.model))
+        return loss, [*added, *collected(self._offering)]
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:
         """Record every buffer that may change: the buffer, its version counter, and a copy of its values."""
