@@ -91,8 +91,8 @@ class Schedule(Document):
 
 class Loss(Document):
     """What is minimised beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and
-    `z` weighs the mean square of the logits' log normaliser. `ahead` weighs what else is predicted by the same logits:
-    the second token ahead, the third, and so on.
+    `z` weighs the mean square of the logits' log normaliser. `ahead` weighs what else is predicted: the second token
+    ahead, the third, and so on, by the same logits, or by blocks of their own (`ahead` of the model).
     """
 
     label_smoothing: Decay = 0.0
@@ -203,7 +203,7 @@ class Model(Document):
     """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
 
     `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not). `share` says which layers have
-    the same parameters.
+    the same parameters. `ahead` is how many blocks more predict a token further ahead each, in training.
     """
 
     kind: Literal["decoder"]
@@ -221,6 +221,7 @@ class Model(Document):
         Literal["none"] | SharedInTurn | SharedInARow,
         Field(description="none, {cycle: 2} or {repeat: 3}", json_schema_extra={ADDED: True}),
     ] = "none"
+    ahead: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
 
 
 class Judged(Document):

@@ -19,6 +19,7 @@ from ablate.space.blocks import read_blocks
 from ablate.space.changed import check_changes, with_changes
 from ablate.space.constraints import read_warned
 from ablate.space.corpora import CorpusSpec
+from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
@@ -100,6 +101,8 @@ def _space(
     name, question = sections.name(), sections.text("question")
     model, around = sections.model()
     data, recipe = sections.data(), sections.recipe()
+    if model is not None and recipe is not None:
+        check_ahead(model, recipe, sections.origins, problems)
     measure = sections.measure()
     judge = sections.judge(measure)
     (seeds, auto), threads = sections.seeds(), sections.threads()

@@ -160,6 +160,7 @@ class Space:
             final_norm=self.around.final_norm,
             init=self.around.init,
             share=None if model.share == "none" else Share(**model.share.model_dump()),
+            ahead=model.ahead,
         )
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 

@@ -76,6 +76,7 @@ WAYS: Final = {
     "measure.evaluation": "such as evaluation: {every: 100, windows: 64}",
     "measure.probes": "`ablate list probes` lists them",
     "model": "such as model: {layers: 6, width: 128, heads: 4, context: 64, head: untied, init: {normal: 0.02}}",
+    "model.ahead": "a number of blocks, one for each weight of recipe.loss.ahead; 0: none",
     "model.embedding": "such as embedding: {std: 0.02, scale: 1}",
     "model.head": "tied: the embedding's matrix is the head's",
     "model.logit_softcap": "a bound such as 30, or none",
