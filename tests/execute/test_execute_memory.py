@@ -13,6 +13,7 @@ from torch.utils._pytree import tree_iter
 
 import ablate
 from ablate.compiler import compile_model
+from ablate.compiler.ahead import logits_ahead
 from ablate.compiler.data_dependent_init import profile
 from ablate.components.registry import declarations
 from ablate.execute.memory import LEAST, MARGIN, UNSURE, Forecast, predict
@@ -88,7 +89,8 @@ def measured(trial, parts=1):
         tokens = torch.zeros(trial.recipe.batch // parts, trial.architecture.sizes.seq_len, dtype=torch.int64)
         for _ in range(2):
             living.peak = 0
-            cross_entropy(forward(model, tokens, dtype), tokens).backward()
+            loss = cross_entropy(forward(model, tokens, dtype), tokens)
+            sum((cross_entropy(logits, tokens) for logits in logits_ahead(model)), loss).backward()
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
     return living.peak
@@ -112,6 +114,7 @@ def test_the_formula_is_near_what_is_measured(tmp_path, block):
         ["model.width=256", "recipe.batch=1"],
         ["model.context=256", "recipe.batch=2"],
         ["model.layers=8"],
+        ["model.ahead=2", "recipe.loss={ahead: [0.5, 0.25]}"],
     ],
     ids=str,
 )

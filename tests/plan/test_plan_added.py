@@ -21,14 +21,16 @@ def trials(tmp_path_factory):
     return trials
 
 
-@pytest.mark.parametrize("settings", [("recipe.loss={z: 0}",), ("model.logit_softcap=none", "recipe.loss.z=0")])
+@pytest.mark.parametrize(
+    "settings", [("recipe.loss={z: 0}",), ("model.logit_softcap=none", "recipe.loss.z=0"), ("model.ahead=0",)]
+)
 def test_at_their_neutral_values_they_have_no_part_in_an_identity(trials, settings):
     before, after = trials()[0], trials(*settings)[0]
     assert (after.id, after.conditions) == (before.id, before.conditions)
     document = trial_document(after)
     assert document == trial_document(before)
     assert "loss" not in document["recipe"]
-    assert "logit_softcap" not in document["architecture"]
+    assert not {"logit_softcap", "ahead"} & set(document["architecture"])
 
 
 @pytest.mark.parametrize(
@@ -51,11 +53,34 @@ def test_at_others_they_make_another_trial_under_other_conditions(trials, settin
         ("recipe.loss={label_smoothing: 1}", "recipe.loss.label_smoothing"),
         ("recipe.loss.z=-1", "recipe.loss.z"),
         ("recipe.loss.y=1", "unknown key 'y'"),
+        ("model.ahead=-1", "model.ahead"),
+        ("model.ahead=1.5", "model.ahead"),
+        ("model.ahead=1", "model.ahead is 1, but recipe.loss.ahead has none"),
     ],
 )
 def test_values_that_mean_nothing_are_refused(trials, setting, message):
     with pytest.raises(ablate.InputError, match=message):
         trials(setting)
+
+
+def test_blocks_of_their_own_are_another_trial_than_the_same_logits(trials):
+    weights = "recipe.loss={ahead: [0.5, 0.25]}"
+    shared, own = trials(weights)[0], trials(weights, "model.ahead=2")[0]
+    assert own.id != shared.id and own.conditions != shared.conditions
+    documents = trial_document(shared), trial_document(own)
+    assert documents[1]["architecture"] == documents[0]["architecture"] | {"ahead": 2}
+    assert documents[1]["recipe"] == documents[0]["recipe"]
+
+
+def test_blocks_of_their_own_can_be_a_treatment(trials):
+    """Beside the same logits, where the weights are the space's, and together with weights, where it has none."""
+    design = "design={compare: [pre_ln, own]}"
+    own = "variants={own: {block: pre_ln, set: {model.ahead: 1, recipe.loss.ahead: [0.5]}}}"
+    found = trials(own, design)
+    assert {(t.architecture.ahead, t.recipe.loss.ahead) for t in found} == {(0, ()), (1, (0.5,))}
+    own = "variants={own: {block: pre_ln, set: {model.ahead: 1}}}"
+    found = trials(own, design, "recipe.loss={ahead: [0.5]}")
+    assert {(t.architecture.ahead, t.recipe.loss.ahead) for t in found} == {(0, (0.5,)), (1, (0.5,))}
 
 
 def test_they_can_be_treatments(trials):
