@@ -6,7 +6,7 @@ import random
 import shlex
 from collections.abc import Iterator
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,7 +24,7 @@ from ablate.grammar.include import GrammarText, looks_included, read_included
 from ablate.grammar.named_blocks import NamedBlock, Preset, read_blocks, read_presets
 from ablate.grammar.rules import read_rules
 from ablate.source.excerpt import shown_name
-from ablate.source.located import Located, Mapping, Scalar
+from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, shorten, suggest, together
 from ablate.source.yaml import read_yaml
 
@@ -50,7 +50,8 @@ USUAL = "transformer"
 class Grammar:
     """The set of blocks that may be built. `derivations` numbers every block that the rules derive, before constraints.
 
-    `defaults` are the fields that YAML may leave out; `space` holds, still located, the defaults of a space, and
+    A grammar may have several `starts`, by the names of their rules: `derivations` are those of the first, unless it is
+    `starting` from another. `defaults` are the fields that YAML may leave out; `space` holds, still located, the defaults of a space, and
     `presets` the sections that it can take by name. The files that it includes are part of it.
     """
 
@@ -64,6 +65,7 @@ class Grammar:
     presets: Map[str, Preset]
     constraints: tuple[Constraint, ...]
     space: Mapping | None
+    starts: Map[str, Template] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         size = f"{len(self.blocks)} named blocks, {len(self.presets)} presets, {len(self.constraints)} constraints"
@@ -73,6 +75,13 @@ class Grammar:
     def count(self) -> int:
         """The exact number of derivations, before constraints."""
         return self.derivations.count
+
+    def starting(self, name: str) -> Grammar:
+        """Return the grammar that derives from another of its starts; KeyError with a suggestion if it has none of it."""
+        if name not in self.starts:
+            hint = suggest(name, tuple(self.starts))
+            raise KeyError(f"grammar {self.name} has no start {name!r}" + (f": {hint}" if hint else ""))
+        return replace(self, derivations=self.starts[name])
 
     def derive(self, k: int) -> Block:
         """Return the k-th derivation, 0 <= k < count, even if a constraint refuses it; IndexError for any other k."""
@@ -159,7 +168,7 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
         problems.add("grammar must be a name", name.span)
     defaults = _located_defaults(texts, catalogue, problems)
     reader = Reader(catalogue, defaults, problems)
-    template = _derivations(entries["rules"], entries["start"], reader)
+    starts = _derivations(entries["rules"], entries["start"], reader)
     blocks, presets = read_blocks(texts, reader), read_presets(texts, problems)
     written = [text.entries["constraints"] for text in texts if "constraints" in text.entries]
     constraints = tuple(read for listed in written for read in read_constraints(listed, catalogue, problems))
@@ -168,9 +177,12 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
         problems.add("space must be a mapping of defaults for spaces", space.span)
         space = None
     parsed = _with_added(_parsed_defaults(defaults, reader), catalogue)
-    if template is None or not isinstance(name, Scalar):
+    if not starts or not isinstance(name, Scalar):
         return None
-    return Grammar(str(name.value), path, catalogue, defaults, parsed, template, blocks, presets, constraints, space)
+    first = next(iter(starts.values()))
+    return Grammar(
+        str(name.value), path, catalogue, defaults, parsed, first, blocks, presets, constraints, space, starts
+    )
 
 
 def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
@@ -198,31 +210,55 @@ def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
     return None if missing else entries
 
 
-def _derivations(rules: Located, start: Located, reader: Reader) -> Template | None:
-    """Read everything that the start rule derives; None if a mistake was noted."""
+def _derivations(rules: Located, start: Located, reader: Reader) -> dict[str, Template]:
+    """Read everything that each start derives, by its name; empty if a mistake was noted."""
     problems = reader.problems
     before = len(problems)
     expander = Expander(read_rules(rules, problems), reader, problems)
-    if not isinstance(start, Scalar) or not isinstance(start.value, str):
-        problems.add("start must name a rule", start.span)
-        return None
-    reference = Scalar("$" + start.value.removeprefix("$"), start.text, start.span)
+    named = _starts(start, problems)
+    read = {name: _derived(written, expander, problems) for name, written in named.items()}
+    if len(problems) == before:
+        for rule in expander.unused():
+            way_out = ("remove it, or use it in a rule that start reaches",)
+            problems.add(f"rule {quote(rule.name)} is never used", rule.key.span, notes=way_out)
+    starts = {name: template for name, template in read.items() if template is not None and template.count}
+    for name, template in read.items():
+        if template is not None and name not in starts:
+            way_out = ("every derivation reaches max_depth: add an alternative that ends",)
+            message = f"{quote(str(named[name].value))} derives no block at all"
+            problems.add(message, named[name].span, notes=way_out)
+    return starts if len(starts) == len(read) == len(named) else {}
+
+
+def _starts(start: Located, problems: Problems) -> dict[str, Scalar]:
+    """Return the rules that are named as starts, by their names: one, or a list of different ones."""
+    listed = isinstance(start, Items)
+    items = start.items if isinstance(start, Items) else (start,)
+    if not items:
+        problems.add("start must name a rule", start.span, notes=("such as start: block",))
+    named: dict[str, Scalar] = {}
+    for item in items:
+        if not isinstance(item, Scalar) or not isinstance(item.value, str):
+            problems.add("each start must name a rule" if listed else "start must name a rule", item.span)
+            continue
+        name = item.value.removeprefix("$")
+        if name in named:
+            also = ((named[name].span, "first listed here"),)
+            problems.add(f"start {quote(name)} is listed twice", item.span, label="and again", also=also)
+        named.setdefault(name, item)
+    return named
+
+
+def _derived(start: Scalar, expander: Expander, problems: Problems) -> Template | None:
+    """Read everything that one start derives; None if a mistake was noted."""
+    reference = Scalar("$" + str(start.value).removeprefix("$"), start.text, start.span)
     try:
-        template = expander.template(reference, Sequenced(), Scope())
+        return expander.template(reference, Sequenced(), Scope())
     except Invalid:
         return None
     except RecursionError:
         problems.add("the rules nest too deeply to be read", start.span, notes=("lower max_depth",))
         return None
-    if len(problems) == before:
-        for rule in expander.unused():
-            way_out = ("remove it, or use it in a rule that start reaches",)
-            problems.add(f"rule {quote(rule.name)} is never used", rule.key.span, notes=way_out)
-    if template.count == 0:
-        way_out = ("every derivation reaches max_depth: add an alternative that ends",)
-        problems.add(f"{quote(start.value)} derives no block at all", start.span, notes=way_out)
-        return None
-    return template
 
 
 def _located_defaults(

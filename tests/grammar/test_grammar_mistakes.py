@@ -108,7 +108,8 @@ def test_an_unused_rule_is_no_news_beside_a_mistake() -> None:
 @pytest.mark.fast
 def test_a_start_that_is_none() -> None:
     assert "unknown rule $blok" in mistakes("block: [mlp]", start="blok")
-    assert "start must name a rule" in mistakes("block: [mlp]", start="[block]")
+    assert "start must name a rule" in mistakes("block: [mlp]", start="{a: block}")
+    assert "each start must name a rule" in mistakes("block: [mlp]", start="[block, 3]")
 
 
 @pytest.mark.fast
