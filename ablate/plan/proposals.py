@@ -33,7 +33,10 @@ class Joined:
 def search_notes(space: Space) -> tuple[str, ...]:
     """Describe what a search does beyond training its reference; empty for another design."""
     search, grammar = space.design.search, space.grammar
-    return () if search is None else tuple(_notes(search, space, f"{grammar.count:.3g} derivations of {grammar.name}"))
+    if search is None:
+        return ()
+    start = "" if search.start is None else f", start {search.start}"
+    return tuple(_notes(search, space, f"{grammar.count:.3g} derivations of {grammar.name}{start}"))
 
 
 def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:

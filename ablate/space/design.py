@@ -211,6 +211,7 @@ class Confirm(Document):
 class Search(Document):
     """Blocks proposed one after another from what the grammar derives, named by their edits from the block `from`.
 
+    `start` names the start of the grammar that they are derived from: None is its first.
     With `vary` each proposal also has one of the values of every address there.
 
     Work item j (the reference is item 0) depends only on `seed`, j and the results of items 0 … j − `parallel` (where
@@ -228,6 +229,7 @@ class Search(Document):
     parallel: Annotated[int, Field(ge=1, le=1_024)]
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)]
     vary: Vary = Vary()
+    start: str | None = None
 
 
 Ends: TypeAlias = Path | LeaveOneOut | AddOneIn | Factorial | Fractional | PlackettBurman | DOptimal

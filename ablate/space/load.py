@@ -19,6 +19,7 @@ from ablate.space.blocks import read_blocks
 from ablate.space.changed import check_changes, with_changes
 from ablate.space.constraints import read_warned
 from ablate.space.corpora import CorpusSpec
+from ablate.space.design import Search
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.origin import Origins
@@ -110,6 +111,7 @@ def _space(
     design = sections.design(measure, recipe, seeds)
     if design is not None and design.search is not None:
         check_beside(sections.origins, noise, auto, problems)
+        grammar = _starting(design.search, grammar, sections.origins, problems)
     warned = read_warned(located.get("constraints"), design, grammar, problems)
     blocks = read_blocks(located, design, judge, grammar, warned, problems)
     others = {} if blocks is None else choices_of(blocks.variants.values())
@@ -156,6 +158,18 @@ def _space(
         warned=warned,
         variants=blocks.variants,
     )
+
+
+def _starting(search: Search, grammar: Grammar, origins: Origins, problems: Problems) -> Grammar:
+    """Return the grammar at the start that a search names, if it does; one that the grammar lacks is noted."""
+    if search.start is None:
+        return grammar
+    if search.start in grammar.starts:
+        return grammar.starting(search.start)
+    written = origins.written("design", "search", "start")
+    message = f"grammar {grammar.name} has no start {quote(search.start)}"
+    problems.add_unknown(message, written.span, search.start, tuple(grammar.starts), "its starts are")
+    return grammar
 
 
 def _check_keys(located: Mapping, problems: Problems) -> None:

@@ -39,7 +39,7 @@ def test_the_first_start_is_what_everything_uses(tmp_path: Path) -> None:
 
 
 def test_a_start_that_it_does_not_have_is_refused_with_a_suggestion(tmp_path: Path) -> None:
-    with pytest.raises(KeyError, match="has no start 'wid'.*wide"):
+    with pytest.raises(KeyError, match=r"has no start 'wid'.*wide"):
         read(tmp_path, "[block, wide]").starting("wid")
 
 

@@ -182,3 +182,21 @@ def test_repetition_is_measured_where_a_derivation_names_it(tmp_path: Path) -> N
     assert space(tmp_path, WRITTEN, "block={mlp_residual.gain: 1-repetition}").names_repetition
     with_norm = "block={attention_norm.eps: 1e-6}"
     assert not space(tmp_path, WRITTEN, with_norm).names_repetition
+
+
+def test_a_search_names_the_start_that_it_derives_from(tmp_path: Path) -> None:
+    text = GRAMMAR.read_text(encoding="utf-8")
+    assert text.count("start: block") == 1
+    (tmp_path / "grammar.yaml").write_text(
+        text.replace("start: block", "start: [block, other]").replace(
+            "rules:", "rules:\n  other: [[mlp], [attention]]"
+        ),
+        encoding="utf-8",
+    )
+    settings = "grammar=grammar.yaml"
+    plain = space(tmp_path, WRITTEN, settings)
+    assert searched(plain).start is None and plain.grammar.count == plain.grammar.starting("block").count
+    other = space(tmp_path, WRITTEN, settings, "design.search.start=other")
+    assert other.grammar.count == 2 and searched(other).start == "other"
+    with pytest.raises(InputError, match="has no start 'othr'"):
+        space(tmp_path, WRITTEN, settings, "design.search.start=othr")
