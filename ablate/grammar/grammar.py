@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 import shlex
 from collections.abc import Iterator
 from collections.abc import Mapping as Map
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -51,7 +52,8 @@ class Grammar:
     """The set of blocks that may be built. `derivations` numbers every block that the rules derive, before constraints.
 
     A grammar may have several `starts`, by the names of their rules: `derivations` are those of the first, unless it is
-    `starting` from another. `defaults` are the fields that YAML may leave out; `space` holds, still located, the defaults of a space, and
+    `starting` from another. `defaults` are the fields that YAML may leave out; `space` holds, still located, the
+    defaults of a space, and
     `presets` the sections that it can take by name. The files that it includes are part of it.
     """
 
@@ -65,7 +67,7 @@ class Grammar:
     presets: Map[str, Preset]
     constraints: tuple[Constraint, ...]
     space: Mapping | None
-    starts: Map[str, Template] = field(default_factory=dict)
+    starts: Map[str, Template] = dataclasses.field(default_factory=dict)
 
     def __repr__(self) -> str:
         size = f"{len(self.blocks)} named blocks, {len(self.presets)} presets, {len(self.constraints)} constraints"
@@ -77,7 +79,7 @@ class Grammar:
         return self.derivations.count
 
     def starting(self, name: str) -> Grammar:
-        """Return the grammar that derives from another of its starts; KeyError with a suggestion if it has none of it."""
+        """Return the grammar that derives from another of its starts; KeyError if it is none."""
         if name not in self.starts:
             hint = suggest(name, tuple(self.starts))
             raise KeyError(f"grammar {self.name} has no start {name!r}" + (f": {hint}" if hint else ""))

@@ -167,6 +167,7 @@ def _starting(search: Search, grammar: Grammar, origins: Origins, problems: Prob
     if search.start in grammar.starts:
         return grammar.starting(search.start)
     written = origins.written("design", "search", "start")
+    assert written is not None
     message = f"grammar {grammar.name} has no start {quote(search.start)}"
     problems.add_unknown(message, written.span, search.start, tuple(grammar.starts), "its starts are")
     return grammar
