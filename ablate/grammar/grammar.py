@@ -53,8 +53,7 @@ class Grammar:
 
     A grammar may have several `starts`, by the names of their rules: `derivations` are those of the first, unless it is
     `starting` from another. `defaults` are the fields that YAML may leave out; `space` holds, still located, the
-    defaults of a space, and
-    `presets` the sections that it can take by name. The files that it includes are part of it.
+    defaults of a space, and `presets` the sections that it can take by name. The files that it includes are part of it.
     """
 
     name: str
