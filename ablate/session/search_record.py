@@ -41,7 +41,7 @@ def record(
     return SearchRecord(
         space=space.name,
         question=space.question,
-        grammar=space.grammar.name,
+        grammar=space.grammar.name if design.start is None else f"{space.grammar.name} from {design.start}",
         derivations=space.grammar.count,
         reference=design.from_,
         objectives=tuple(_objectives(space, definitions)),

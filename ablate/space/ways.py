@@ -28,6 +28,7 @@ WAYS: Final = {
     "design.add_one_in": f"such as add_one_in: {PAIR}",
     "design.factorial": f"such as factorial: {PAIR}",
     "design.factorial.vary": "such as vary: {model.layers: [4, 8, 16]}",
+    "design.search.start": "a rule that the grammar lists under start",
     "design.search.vary": "such as vary: {recipe.optimizer.adamw.lr: {from: 1e-4, to: 1e-1, scale: log}}",
     "design.fractional": "such as fractional: {from: pre_ln, to: op, resolution: IV}",
     "design.fractional.resolution": (

@@ -12,6 +12,7 @@ from tiny_spaces import write_world
 import ablate
 from ablate.execute import interrupt, worker
 from ablate.space.space import Space
+from ablate.store.query import query
 
 CONFIRMED = ", confirm: {blocks: 2, seeds: 2}"
 RUNGS = ", pruner: {asha: {first: 34%, factor: 2}}, confirm: {blocks: 1, seeds: 2}"
@@ -147,6 +148,24 @@ def test_a_search_that_was_stopped_can_be_resumed(world: Path, tmp_path: Path, m
     assert not refused and found.left >= 1
     assert not carry_out(found.space, tmp_path).ended.interrupted
     assert ablate.resumable(tmp_path) == ((), ())
+
+
+def test_a_search_over_another_start_trains_the_newer_parts_and_can_be_resumed(
+    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = space_of(world, ", start: opened", trials=6)
+    whole = carry_out(space, tmp_path / "whole")
+    assert whole.searched.grammar == "transformer from opened"
+    assert whole.searched.derivations == space.grammar.count > space.grammar.starting("block").count
+    (blocks,) = zip(*query(tmp_path / "whole", "SELECT block FROM variants").rows, strict=True)
+    assert any(word in " ".join(blocks) for word in ("mask", "kv_heads", "sink", "moe", "lookup", "recall", "gate"))
+    monkeypatch.setattr(interrupt.Interrupt, "__call__", _after(30))
+    assert carry_out(space, tmp_path / "stopped").ended.interrupted
+    monkeypatch.undo()
+    ((found,), refused) = ablate.resumable(tmp_path / "stopped")
+    assert not refused and found.space.design.search.start == "opened"
+    carry_out(found.space, tmp_path / "stopped")
+    assert tables_of(tmp_path / "stopped") == tables_of(tmp_path / "whole")
 
 
 def _after(calls: int):  # type: ignore[no-untyped-def]

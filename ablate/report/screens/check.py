@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from ablate.block.diff import diff, path_order
 from ablate.block.expression import Block
 from ablate.block.printer import print_block
-from ablate.grammar.census import take_census
+from ablate.grammar.census import Census, take_census
 from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.include import looks_included
@@ -31,34 +31,49 @@ def is_grammar(located: Located) -> bool:
 
 
 def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
-    """Return a summary of a grammar: its blocks, its derivations, and how many the constraints admit."""
+    """Return a summary of a grammar: its blocks, and of each start its derivations and those that are admitted."""
     census = take_census(checked)
     numbers = ordered(checked.derivations)
-    how = "counted" if census.exact else f"{census.low:,} to {census.high:,} at 95 %, from {census.samples:,} draws"
+    others = {name: take_census(checked.starting(name)) for name in tuple(checked.starts)[1:]}
     if as_json:
         return json.dumps(
             {
                 "mistakes": [],
                 "grammar": checked.name,
                 "blocks": list(checked.blocks),
-                "derivations": census.derivations,
-                "admitted": census.admitted,
-                "admitted_low": census.low,
-                "admitted_high": census.high,
-                "exact": census.exact,
+                **_counted(census),
+                **({"starts": {name: _counted(other) for name, other in others.items()}} if others else {}),
                 "ordered": [{"numbers": [float(word) for word in each.words], "scale": each.scale} for each in numbers],
             },
             indent=2,
         )
     lines = [
-        f"grammar {checked.name} is fine: {len(checked.blocks)} named blocks, {census.derivations:,} derivations, "
-        f"{census.admitted:,} of them after {len(checked.constraints)} constraints ({how})"
+        f"grammar {checked.name} is fine: {len(checked.blocks)} named blocks, "
+        f"{_admitted(census, f'{len(checked.constraints)} constraints')}"
     ]
     lines += [
         f"  numbers in order: {len(each.words)} from {each.words[0]} to {each.words[-1]}, {each.scale}"
         for each in numbers
     ]
+    lines += [f"  from the start {name}: {_admitted(other, 'the constraints')}" for name, other in others.items()]
     return "\n".join(lines)
+
+
+def _counted(census: Census) -> dict[str, int | bool]:
+    """Return the numbers of a census by name."""
+    return {
+        "derivations": census.derivations,
+        "admitted": census.admitted,
+        "admitted_low": census.low,
+        "admitted_high": census.high,
+        "exact": census.exact,
+    }
+
+
+def _admitted(census: Census, constraints: str) -> str:
+    """Return how many derivations there are, and how many of them after the constraints."""
+    how = "counted" if census.exact else f"{census.low:,} to {census.high:,} at 95 %, from {census.samples:,} draws"
+    return f"{census.derivations:,} derivations, {census.admitted:,} of them after {constraints} ({how})"
 
 
 def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableType:
