@@ -18,9 +18,21 @@ VERSION: Final = 1
 """The version of how probes read: see `plan/versions.py`."""
 
 
+Padding = Callable[[], Tensor | None]
+"""Gives, during a pass, [B, T]: True for tokens, False for what fills up a sequence; None if nothing does."""
+
+
+def without_padding() -> None:
+    """Return None: sequences are full."""
+
+
 @contextmanager
-def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading]]:
+def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = without_padding) -> Iterator[list[Reading]]:
     """Fill the list during one forward and backward pass of `model` within the context; on exit the hooks are removed.
+
+    Padding is left out: a probe of tokens is given the others alone, one of sequences each sequence by itself, and the
+    mean of these readings is its reading. ValueError for a probe of matrices over positions, which are different ones
+    in sequences of different lengths.
 
     Parameters and their gradients are read on exit, so that all readings are of the same step. Without probes nothing
     is attached. Probes see detached tensors and draw no random numbers: the computation stays the same, bit for bit.
@@ -33,12 +45,14 @@ def watching(model: nn.Module, probes: Iterable[Probe]) -> Iterator[list[Reading
         for site in dict.fromkeys(probe.spec.site for probe in streams):
             here = [probe for probe in streams if probe.spec.site == site]
             for address, module in read_at(model, site):
-                hook = _reading_inputs(readings, address, _stream_measure(here))
+                hook = _reading_inputs(readings, address, _stream_measure(here, padding))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         for probe in probes:
             if probe.of_matrices:
                 for address, module in kernel_sites(model):
-                    attached.callback(module.register_forward_pre_hook(_reading_cells(readings, address, probe)).remove)
+                    attached.callback(
+                        module.register_forward_pre_hook(_reading_cells(readings, address, probe, padding)).remove
+                    )
         if cores:
             for address, module in attention_sites(model):
                 hook = _reading_inputs(readings, address, _core_measure(cores, module))
@@ -67,19 +81,34 @@ def kernel_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 Measure = Callable[..., Iterator[Mapping[str, Tensor]]]
 
 
-def _stream_measure(probes: list[Probe]) -> Measure:
+def _stream_measure(probes: list[Probe], padding: Padding) -> Measure:
     def measure(x: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
-        sequences = x.double()
+        sequences, real = x.double(), padding()
+        if real is not None:
+            return (_measure_real(probe, sequences, real) for probe in probes)
         tokens = sequences.flatten(0, -2)  # a view, not a copy
         return (probe.measure(sequences if probe.spec.reads == "sequences" else tokens) for probe in probes)
 
     return measure
 
 
-def _reading_cells(readings: list[Reading], address: str, probe: Probe) -> Callable[[nn.Module, Any], None]:
+def _measure_real(probe: Probe, sequences: Tensor, real: Tensor) -> Mapping[str, Tensor]:
+    """Return what a probe reads of the real tokens."""
+    if probe.spec.reads != "sequences":
+        numbers: Mapping[str, Tensor] = probe.measure(sequences[real])
+        return numbers
+    apart = [probe.measure(sequence[tokens][None]) for sequence, tokens in zip(sequences, real, strict=True)]
+    return {metric: torch.stack([each[metric] for each in apart]).mean() for metric in apart[0]}
+
+
+def _reading_cells(
+    readings: list[Reading], address: str, probe: Probe, padding: Padding
+) -> Callable[[nn.Module, Any], None]:
     (metric,) = probe.spec.metrics
 
     def read(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if padding() is not None:
+            raise ValueError(f"{probe.spec.name} is over positions, but sequences are of different lengths")
         with torch.no_grad():
             kernel = probe.measure(inputs[0].detach().double())
         for row, cells in enumerate(kernel):

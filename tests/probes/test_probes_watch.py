@@ -204,3 +204,31 @@ def test_sequences_are_told_apart_from_the_batch(build, tokens):
         units = (x / np.linalg.norm(x, axis=-1, keepdims=True)).reshape(3, 5, -1)
         cosines = [np.mean((u @ u.T)[~np.eye(5, dtype=bool)]) for u in units]
         assert readings["token_cosine", site] == pytest.approx(np.mean(cosines), rel=1e-12)
+
+
+def test_what_fills_up_a_sequence_is_not_read(build, tokens):
+    model = build()
+    real = torch.arange(tokens.shape[1])[None] < torch.tensor([tokens.shape[1] - 2, *[3] * (len(tokens) - 1)])[:, None]
+    names = ("kurtosis", "token_cosine")
+    with torch.no_grad(), watching(model, registry.select(names), lambda: real) as readings:
+        model(tokens)
+    read = {(r.metric, r.address): r.value.item() for r in readings if r.metric in names}
+    whole = step(model, tokens, names)
+    for site, x in stream_inputs(model, tokens).items():
+        kept = x[real.flatten().numpy()]
+        squares = (kept**2).mean(0)
+        assert read["kurtosis", site] == pytest.approx((squares**2).mean() / squares.mean() ** 2, rel=1e-5)
+        cosines = []
+        for sequence, mask in zip(x.reshape(*tokens.shape, -1), real.numpy(), strict=True):
+            unit = sequence[mask] / np.linalg.norm(sequence[mask], axis=-1, keepdims=True)
+            products = unit @ unit.T
+            cosines.append(products[~np.eye(len(unit), dtype=bool)].mean())
+        assert read["token_cosine", site] == pytest.approx(np.mean(cosines), rel=1e-5)
+        for name in names:
+            assert read[name, site] != pytest.approx(whole[name, site], rel=1e-5), "else this could not fail"
+    matrices = registry.select(("token_kernel",))
+    with (
+        pytest.raises(ValueError, match="over positions, but sequences are of different lengths"),
+        watching(model, matrices, lambda: real),
+    ):
+        model(tokens)
