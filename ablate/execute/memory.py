@@ -4,7 +4,7 @@ At its peak, with P parameters of p bytes (4, or 8 in float64) and batches of b 
 
     Pp + O + max(Pp + A, 2Pp)     weights and optimiser state; gradients and A, or gradients and a step's temporaries
 
-    A = b·T·a·(Σ_l (P_l / D + n·D) + 3·S·H·T) + 3·b·T·V·max(p, 4)
+    A = b·T·a·(Σ_l (P_l / D + n·D) + 3·H·T) + 3·b·T·V·max(p, 4)
 
 and, if a component examines the first batch before training (`Profiled`), no less than that pass holds with the whole
 batch of B sequences, however it is divided for training: the parameters, and the outputs of one layer's matrices or the
@@ -17,9 +17,9 @@ more matrices for each side of a weight); for an optimiser that has to read valu
 
 A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps its output, d_in numbers per
 token, so all of layer l keep P_l / D; each of the n parts of a block (inits excepted) keeps one more tensor of the
-width D, or rewrites it. In all, S attentions hold their scores, on H heads each, three times (the scores, what is
-computed from them, and its gradient); the others never hold any. The head keeps logits, their log-softmax and its
-gradient over V tokens, and so again for each block that predicts a token further ahead, which counts as a layer. A
+width D, or rewrites it. Attentions that hold their scores have H heads in all, and hold them three times (the scores,
+what is computed from them, and its gradient); the others never hold any. The head keeps logits, their log-softmax and
+its gradient over V tokens, and so again for each block that predicts a token further ahead, which counts as a layer. A
 number takes a = p bytes, in bfloat16 3 on average: norms and sums stay in float32.
 
 Not included: what probes hold temporarily, fixed matrices, and what a device keeps for itself. A test compares the
@@ -30,7 +30,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import nn
@@ -42,7 +44,7 @@ from ablate.block.layers import at_layer
 from ablate.compiler import compile_model
 from ablate.components.declare import Profiled
 from ablate.execute.task import Task
-from ablate.kernels import explain
+from ablate.kernels import Attend, explain
 from ablate.plan.size import part_costs
 from ablate.plan.trial import Trial
 from ablate.space.choice import Choice
@@ -75,7 +77,7 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in each)
     blocks = sum("init" not in catalogue[node.name].slots for block in layers for node in walk(block))
     model = compile_model(architecture, catalogue, device="meta")
-    scores = _score_holders(model, architecture, dtype, device_type) * sizes.n_heads * sizes.seq_len
+    scores = _heads_with_scores(model, architecture, dtype, device_type) * sizes.seq_len
     width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)
     tokens = math.ceil(trial.recipe.batch / ranks / parts) * sizes.seq_len
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
@@ -106,11 +108,21 @@ def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width
     return width * sum(value.numel() for value in kept if isinstance(value, torch.Tensor))
 
 
-def _score_holders(model: nn.Module, architecture: Architecture, dtype: str, device_type: str) -> int:
-    """Count the attentions of the model that hold a [B, H, T, T], by the model itself on the meta device."""
+def _heads_with_scores(model: nn.Module, architecture: Architecture, dtype: str, device_type: str) -> int:
+    """Count the heads of the attentions that hold a [B, H, T, T], by the model itself on the meta device."""
     tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
-    choices = explain(model, tokens, device_type=device_type, dtype=dtype).values()
-    return sum(choice.name == "eager" for choice in choices)
+    heads: dict[str, int] = {}
+    with ExitStack() as attached:
+        for name, module in model.named_modules():
+            if isinstance(module, Attend):
+                hook = partial(_note_heads, heads, name.rpartition(".")[0])
+                attached.callback(module.register_forward_pre_hook(hook).remove)
+        choices = explain(model, tokens, device_type=device_type, dtype=dtype)
+    return sum(heads[address] for address, choice in choices.items() if choice.name == "eager")
+
+
+def _note_heads(heads: dict[str, int], address: str, core: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+    heads[address] = inputs[0].shape[1]
 
 
 class Forecast:

@@ -124,6 +124,15 @@ def test_it_follows_type_batch_width_context_and_depth(tmp_path, settings):
     assert TOO_LITTLE < predicted / measured(trial) < TOO_MUCH
 
 
+def test_scores_are_counted_on_the_heads_that_a_block_has_itself(tmp_path):
+    sizes = ["model.context=128", "recipe.batch=2"]
+    own = trial_of(tmp_path, "op_softcap", *sizes, "block={attention.heads: 16}")
+    predicted = predict(own, declarations(), device_type="cpu")
+    assert TOO_LITTLE < predicted / measured(own) < TOO_MUCH
+    plain = trial_of(tmp_path, "op_softcap", *sizes)
+    assert predict(plain, declarations(), device_type="cpu") / measured(own) < TOO_LITTLE, "else this could not fail"
+
+
 OPTIMIZERS = ("adamw", "adam", "sgd", "lion", "muon", "soap")
 
 
