@@ -107,11 +107,18 @@ class _Namer:
 
     def loose(self, item: Aligned, place: str) -> Iterator[str]:
         """Name the sites of a part without a principal: all are at its own place."""
-        if isinstance(item, SharedNode):
-            for field, child in item.fields:
-                yield from self.part(child, f"{place}.{field}" if isinstance(child, SharedNode) else place)
-        else:
-            yield from self.part(item, place)
+        match item:
+            case SharedItems(items=inner) | SharedSeries(values=inner):
+                for child in inner:
+                    yield from self.loose(child, place)
+            case SharedNode(name=name, fields=fields) if self.catalogue[name].chooses is not None:
+                for _, child in fields:
+                    yield from self.loose(child, place)
+            case SharedNode(fields=fields):
+                for field, child in fields:
+                    yield from self.part(child, f"{place}.{field}" if isinstance(child, SharedNode) else place)
+            case _:
+                yield from self.part(item, place)
 
     def _name(self, role: str, side: Side, *, passed: bool = False) -> str:
         ordinal = self.passed[side][role] + (not passed)
@@ -156,15 +163,20 @@ class _Namer:
 
         A pattern over layers is what it holds, the first modifier of it if there are several.
         """
-        sides = (item.before, item.after) if isinstance(item, EditSite) else (item,)
-        for side in sides:
-            for node in side.parts if isinstance(side, Sequence) else (side,):
-                if not isinstance(node, Node | SharedNode):
-                    continue
-                pattern = isinstance(node, Node) and self.catalogue[node.name].chooses is not None
-                specs = (self.catalogue[each.name] for each in (walk(node) if pattern else (node,)))  # type: ignore[arg-type]
-                if role := next((spec.role for spec in specs if spec.modifier), ""):
-                    return role
+        match item:
+            case EditSite():
+                return self._modifier(item.before) or self._modifier(item.after)
+            case Sequence() | Series():
+                return next((role for part in item if (role := self._modifier(part))), "")
+            case SharedItems(items=values) | SharedSeries(values=values):
+                return next((role for value in values if (role := self._modifier(value))), "")
+            case SharedNode(name=name, fields=fields) if self.catalogue[name].chooses is not None:
+                return next((role for _, child in fields if (role := self._modifier(child))), "")
+            case Node(name=name) if self.catalogue[name].chooses is not None:
+                specs = (self.catalogue[each.name] for each in walk(item))
+                return next((spec.role for spec in specs if spec.modifier), "")
+            case Node(name=name) | SharedNode(name=name):
+                return self.catalogue[name].role if self.catalogue[name].modifier else ""
         return ""
 
 

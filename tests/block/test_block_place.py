@@ -6,6 +6,7 @@ import random
 import pytest
 from reading import transformer
 
+from ablate.api import load_block
 from ablate.block.address import name_parts
 from ablate.block.diff import diff
 from ablate.block.normal_form import normalise
@@ -34,3 +35,17 @@ def test_a_norm_that_moves_behind_its_part_is_named_after_it():
         "+layer_norm": ("attention_post_norm", "mlp_post_norm"),
         "-layer_norm": ("attention_norm", "mlp_norm"),
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "place"),
+    [
+        ("[residual: [rms_norm, attention], residual: [{cycle: [layer_norm, rms_norm]}, mlp]]", "mlp_norm"),
+        ("[residual: [rms_norm, attention], residual: [mlp], {cycle: [layer_norm, rms_norm]}]", "mlp_post_norm"),
+        ("[{where: {layers: first, use: layer_norm, otherwise: rms_norm}}, residual: [attention]]", "attention_norm"),
+    ],
+)
+def test_a_norm_in_a_pattern_that_both_have_is_named_like_one_outside(before, place):
+    after = load_block(before.replace("layer_norm", "simple_rms_norm"))
+    (edit,) = diff(load_block(before), after, CATALOGUE).edits
+    assert edit.places == (place,)
