@@ -214,7 +214,8 @@ class Reader:
         names = [node.name for node in nodes if isinstance(node, Node)]
         for index, name in enumerate(names):
             if name in names[:index] and self.catalogue[name].chooses is None:
-                fail(self.problems, f"{name} is listed twice", items[index])
+                way_out = ("name each component once",)
+                fail(self.problems, f"{name} is listed twice", items[index], notes=way_out)
         return tuple(nodes)  # type: ignore[arg-type]
 
     def _listed(self, item: Located, kind: Parts) -> Value:

@@ -3,8 +3,8 @@
     logits_k = head(logit_scale * final_norm(ahead.k(x_L)))        k = 2, 3, …: the k-th token ahead; then the softcap
 
 Each is a copy of the model's block as it is in the last layer, with parameters of its own; norm and head are the
-model's. What a copy reads of the last layer (`from: attention.key`, `layers.previous.out`) is its own, and of any other
-layer the model's: it stands where the last layer stands, on the stream behind that.
+model's. What a copy reads of the last layer (`from: attention.key`, `in`) is its own, and of any other layer the
+model's: it stands where the last layer stands, but on the stream behind that.
 
 They are for training alone: they run while a model trains and gradients are tracked, so an evaluation is that of the
 model without them. What they give is kept until the loss asks for it.

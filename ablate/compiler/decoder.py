@@ -70,16 +70,20 @@ class Decoder(nn.Module):
                 x = part(x)
         logits = self._logits(x)
         if self.ahead is not None and self.ahead.runs(training=self.training):
-            self.ahead.keep(self._logits(block(x)) for block in self.ahead.values())
+            self.ahead.keep(self._logits(block(x), ahead=True) for block in self.ahead.values())
         return logits
 
-    def _logits(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """Compute the logits of a stream behind a last block."""
+    def _logits(self, x: Float[Tensor, "B T D"], *, ahead: bool = False) -> Float[Tensor, "B T V"]:
+        """Compute the logits of a stream behind a last block; of one `ahead` past the hooks of the head.
+
+        What is read at the head is the model's own stream.
+        """
         if self.final_norm is not None:
             x = self.final_norm(x)
         if self.logit_scale != 1:
             x = self.logit_scale * x
-        logits: Tensor = self.head(x, self.embedding.weight) if isinstance(self.head, TiedHead) else self.head(x)
+        given = (x, self.embedding.weight) if isinstance(self.head, TiedHead) else (x,)
+        logits: Tensor = self.head.forward(*given) if ahead else self.head(*given)
         if self.logit_softcap is not None:
             wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
             logits = self.logit_softcap * torch.tanh(wide / self.logit_softcap)

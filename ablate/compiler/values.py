@@ -6,10 +6,11 @@ module knows nothing of its readers; readers hold the same `KeptValue`, also in 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from ablate.block.value_addresses import IN, OUT, TOKENS, ValuePlace
@@ -22,12 +23,25 @@ class KeptValue:
     def __init__(self, address: str):
         self.address = address
         self.value: Tensor | None = None
+        self.made: dict[Hashable, Any] = {}
 
     def __call__(self) -> Tensor:
         """Return the value; RuntimeError if it does not stand yet."""
         if self.value is None:
             raise RuntimeError(f"{self.address} is read before it stands")
         return self.value
+
+    def once(self, make: Callable[..., Any], *options: Hashable) -> Any:
+        """Return `make(value, store, *options)`, made once in a pass: for all readers that ask for the same.
+
+        The store is emptied when the pass has ended. While a graph is traced all is made anew: it has no numbers yet.
+        """
+        if torch.compiler.is_compiling():
+            return make(self(), {}, *options)
+        if (make, options) not in self.made:
+            with torch.inference_mode(False):  # else it could never be saved for a backward pass
+                self.made[make, options] = make(self(), self.made, *options)
+        return self.made[make, options]
 
     def keep_output(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
         """Keep what a module gives."""
@@ -40,10 +54,11 @@ class KeptValue:
     def forget(self, *_: Any) -> None:
         """Let the value go, when the pass has ended."""
         self.value = None
+        self.made.clear()
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the value out of copies and pickles."""
-        return {"address": self.address, "value": None}
+        return {"address": self.address, "value": None, "made": {}}
 
 
 class KeptValues(tuple[KeptValue, ...]):

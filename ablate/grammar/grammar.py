@@ -220,7 +220,7 @@ def _derivations(rules: Located, start: Located, reader: Reader) -> dict[str, Te
     read = {name: _derived(written, expander, problems) for name, written in named.items()}
     if len(problems) == before:
         for rule in expander.unused():
-            way_out = ("remove it, or use it in a rule that start reaches",)
+            way_out = ("remove it, or use it in a rule that a start reaches",)
             problems.add(f"rule {quote(rule.name)} is never used", rule.key.span, notes=way_out)
     starts = {name: template for name, template in read.items() if template is not None and template.count}
     for name, template in read.items():
@@ -240,7 +240,8 @@ def _starts(start: Located, problems: Problems) -> dict[str, Scalar]:
     named: dict[str, Scalar] = {}
     for item in items:
         if not isinstance(item, Scalar) or not isinstance(item.value, str):
-            problems.add("each start must name a rule" if listed else "start must name a rule", item.span)
+            message = "each start must name a rule" if listed else "start must name a rule"
+            problems.add(message, item.span, notes=("such as start: block",))
             continue
         name = item.value.removeprefix("$")
         if name in named:

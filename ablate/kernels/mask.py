@@ -9,11 +9,10 @@ Dimension key: B batch, H heads, T queries, S keys.
 
 from __future__ import annotations
 
-import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeVar, TypeVarTuple
+from typing import Any, Literal, TypeAlias
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -32,15 +31,18 @@ MaskKind: TypeAlias = Literal["none", "shared", "batch"]
 class Mask(ABC):
     """Which keys a query sees: at least one, its own. Equal masks are one rule, and share what follows from it.
 
-    A mask that varies over the batch (`MaskOfBatch`) has a `batch`, its number of sequences. What follows from it is
-    `kept` by itself, and goes with it.
+    A mask that varies over the batch (`MaskOfBatch`) has a `batch`, its number of sequences, and a `store` for what
+    follows from it.
     """
-
-    kept: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @property
     def batch(self) -> int | None:
         """The number of sequences that the rule tells apart; None for a rule of places alone."""
+        return None
+
+    @property
+    def store(self) -> dict[Hashable, Any] | None:
+        """What is held for all layers of a pass, by mask and use; None for a rule of places alone."""
         return None
 
     def of_one(self) -> Mask:
@@ -77,11 +79,19 @@ class Everything(Mask):
         return s >= 0
 
 
+@dataclass(frozen=True, eq=False)
 class MaskOfBatch(Mask):
-    """A mask that varies over the batch: equal to itself alone."""
+    """A mask that varies over the batch: equal to itself alone. Who gives it a store empties it after the pass."""
+
+    held: dict[Hashable, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
     __eq__ = object.__eq__
     __hash__ = object.__hash__
+
+    @property
+    def store(self) -> dict[Hashable, Any]:
+        """What is held for all layers of the pass."""
+        return self.held
 
 
 @dataclass(frozen=True)
@@ -94,6 +104,11 @@ class AllOf(Mask):
     def batch(self) -> int | None:
         """That of its masks."""
         return next((mask.batch for mask in self.masks if mask.batch is not None), None)
+
+    @property
+    def store(self) -> dict[Hashable, Any] | None:
+        """That of its masks."""
+        return next((mask.store for mask in self.masks if mask.store is not None), None)
 
     def of_one(self) -> Mask:
         """Return the rule of one sequence."""
@@ -123,11 +138,8 @@ class AllOfPass:
     sources: tuple[MaskSource, ...]
 
     def __call__(self) -> Mask:
-        """Return the mask of this pass, the same object in all layers that have the same masks."""
-        masks = tuple(source if isinstance(source, Mask) else source() for source in self.sources)
-        of_batch = next(mask for mask in masks if mask.batch is not None)
-        together: Mask = held_by(of_batch, masks, lambda: AllOf(masks))
-        return together
+        """Return the mask of this pass: equal, with one store, in all layers that have the same masks."""
+        return AllOf(tuple(source if isinstance(source, Mask) else source() for source in self.sources))
 
 
 def all_of(sources: tuple[MaskSource, ...]) -> MaskSource | None:
@@ -138,30 +150,15 @@ def all_of(sources: tuple[MaskSource, ...]) -> MaskSource | None:
     return AllOf(masks) if len(masks) == len(sources) else AllOfPass(sources)
 
 
-M = TypeVar("M", bound=Mask)
-Ps = TypeVarTuple("Ps")
-
-
-def made_of(tokens: Int[Tensor, "B T"], make: Callable[[Tensor, *Ps], M], *options: *Ps) -> M:
-    """Return the mask that follows from the tokens of the pass: made once, for all layers that ask for it."""
-    if torch.compiler.is_compiling():
-        return make(tokens, *options)
-    mask: M = _made_of(tokens, tokens._version, make, *options)  # type: ignore[assignment]
-    return mask
-
-
-@functools.lru_cache(maxsize=1)  # a tensor is equal to itself alone, and its version tells what was written into it
-def _made_of(tokens: Tensor, version: int, make: Callable[..., Mask], *options: Hashable) -> Mask:
-    return make(tokens, *options)
-
-
 def held_by(mask: Mask, key: Hashable, make: Callable[[], Any]) -> Any:
     """Return what is made from a mask of a batch, made once; anew while a graph is traced, which has no numbers yet."""
     if torch.compiler.is_compiling():
         return make()
-    if key not in mask.kept:
-        mask.kept[key] = make()
-    return mask.kept[key]
+    assert mask.store is not None
+    if (mask, key) not in mask.store:
+        with torch.inference_mode(False):  # else it could never be saved for a backward pass
+            mask.store[mask, key] = make()
+    return mask.store[mask, key]
 
 
 def named(mask: Mask | None, *, causal: bool) -> tuple[Mask | None, bool]:

@@ -4,6 +4,7 @@
     build.py        build_plan: arms folded into variants, sizes checked, trials with their identities
     fair/           fair comparisons: matched sizes, equal budgets, tuned settings
     models.py       what a block becomes in a space: architecture, cost, variant, trials
+    hidden_future.py  whether a block hides the later tokens that training predicts
     pairing.py      whether two treatments see the same batches at one seed
     addresses.py    components that replace another under a different address
     choices.py      warnings about choices that are rarely intended

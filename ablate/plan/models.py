@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 from ablate.block.added import untold
 from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue
 from ablate.block.cost import Cost
-from ablate.block.expression import Block, Node, walk
+from ablate.block.expression import Block
 from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal_form import normalise
 from ablate.errors import InputError
+from ablate.output.words import ordinal
+from ablate.plan.hidden_future import check_hides_the_future
 from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting
@@ -128,7 +129,8 @@ class Models:
         furthest = len(space.recipe.loss.ahead) + 1
         if furthest > space.model.context:
             raise InputError(
-                f"recipe.loss.ahead weighs the {furthest}th token ahead, but a sequence has {space.model.context}\n"
+                f"recipe.loss.ahead weighs the {ordinal(furthest)} token ahead, but a sequence has "
+                f"{space.model.context}\n"
                 "  = give fewer weights, or a longer model.context"
             )
 
@@ -203,30 +205,6 @@ class Models:
                     id=trial_id_of(trial, models[variant.id], training),
                     conditions=conditions_of(trial, training),
                 )
-
-
-def check_hides_the_future(block: Block, catalogue: Catalogue) -> None:
-    """Raise InputError for a block that shows a query later tokens: it has nothing to learn from predicting them."""
-    if (name := next(leaking(block, catalogue), None)) is not None:
-        raise InputError(
-            f"{name} shows later tokens, but training predicts each next token: the model would see what it predicts\n"
-            "  = replace it, as by mask: causal; such blocks can be shown and counted: ablate show BLOCK --space FILE"
-        )
-
-
-def leaking(block: Block, catalogue: Catalogue) -> Iterator[str]:
-    """Yield the components that show later tokens; of a list of masks, all of which must show a key, only if all do."""
-
-    def leaks(value: object) -> bool:
-        return isinstance(value, Node) and getattr(catalogue[value.name].config, "leaks", False)
-
-    hidden: list[Node] = []
-    for node in walk(block):
-        if catalogue[node.name].chooses is not None:
-            continue
-        listed = [value for _, value in node.fields if isinstance(value, tuple) and not all(map(leaks, value))]
-        hidden += [each for value in listed for each in value if isinstance(each, Node) and leaks(each)]
-    return (node.name for node in walk(block) if leaks(node) and not any(node is each for each in hidden))
 
 
 def _expected(vocab_size: int) -> float:

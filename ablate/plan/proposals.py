@@ -35,7 +35,7 @@ def search_notes(space: Space) -> tuple[str, ...]:
     search, grammar = space.design.search, space.grammar
     if search is None:
         return ()
-    start = "" if search.start is None else f", start {search.start}"
+    start = "" if search.start in (None, *tuple(grammar.starts)[:1]) else f", start {search.start}"
     return tuple(_notes(search, space, f"{grammar.count:.3g} derivations of {grammar.name}{start}"))
 
 

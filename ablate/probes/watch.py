@@ -30,9 +30,9 @@ def without_padding() -> None:
 def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = without_padding) -> Iterator[list[Reading]]:
     """Fill the list during one forward and backward pass of `model` within the context; on exit the hooks are removed.
 
-    Padding is left out: a probe of tokens is given the others alone, one of sequences each sequence by itself, and the
-    mean of these readings is its reading. ValueError for a probe of matrices over positions, which are different ones
-    in sequences of different lengths.
+    Padding is left out: a probe of tokens is given the others alone, one of sequences each sequence of two tokens or
+    more by itself, and the mean of these readings is its reading. ValueError for a probe of matrices over positions,
+    which are different ones in sequences of different lengths, and for attention that does not know the padding.
 
     Parameters and their gradients are read on exit, so that all readings are of the same step. Without probes nothing
     is attached. Probes see detached tensors and draw no random numbers: the computation stays the same, bit for bit.
@@ -55,7 +55,7 @@ def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = witho
                     )
         if cores:
             for address, module in attention_sites(model):
-                hook = _reading_inputs(readings, address, _core_measure(cores, module))
+                hook = _reading_inputs(readings, address, _core_measure(cores, module, padding))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         yield readings
     with torch.no_grad():
@@ -97,7 +97,11 @@ def _measure_real(probe: Probe, sequences: Tensor, real: Tensor) -> Mapping[str,
     if probe.spec.reads != "sequences":
         numbers: Mapping[str, Tensor] = probe.measure(sequences[real])
         return numbers
-    apart = [probe.measure(sequence[tokens][None]) for sequence, tokens in zip(sequences, real, strict=True)]
+    several = real.sum(-1) > 1
+    pairs = zip(sequences[several], real[several], strict=True)
+    apart = [probe.measure(sequence[tokens][None]) for sequence, tokens in pairs]
+    if not apart:
+        raise ValueError(f"{probe.spec.name} is over sequences, but none has two tokens that are no padding")
     return {metric: torch.stack([each[metric] for each in apart]).mean() for metric in apart[0]}
 
 
@@ -118,8 +122,10 @@ def _reading_cells(
     return read
 
 
-def _core_measure(probes: list[Probe], core: nn.Module) -> Measure:
+def _core_measure(probes: list[Probe], core: nn.Module, padding: Padding) -> Measure:
     def measure(q: Tensor, k: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
+        if padding() is not None and isinstance(core, Attend) and core.real_keys is None:
+            raise ValueError("sequences have padding, but attention does not know it: set the padding of its Attend")
         return (probe.measure(core, q, k) for probe in probes)
 
     return measure

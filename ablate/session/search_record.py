@@ -41,7 +41,7 @@ def record(
     return SearchRecord(
         space=space.name,
         question=space.question,
-        grammar=space.grammar.name if design.start is None else f"{space.grammar.name} from {design.start}",
+        grammar=_derived_from(space.grammar, design.start),
         derivations=space.grammar.count,
         reference=design.from_,
         objectives=tuple(_objectives(space, definitions)),
@@ -76,6 +76,11 @@ def record(
         definitions=definitions,
         varied=tuple(factor.described for factor in design.vary.factors),
     )
+
+
+def _derived_from(grammar: Grammar, start: str | None) -> str:
+    """Return the grammar's name, with the start if it is not the first."""
+    return grammar.name if start in (None, *tuple(grammar.starts)[:1]) else f"{grammar.name} from {start}"
 
 
 def _objectives(space: Space, definitions: Mapping[str, str]) -> Iterator[Objective]:

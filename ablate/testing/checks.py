@@ -17,7 +17,7 @@ from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, size_report
 from ablate.compiler.random_streams import TorchStreams, seeded
 from ablate.components.registry import declarations
-from ablate.plan.models import leaking
+from ablate.plan.hidden_future import leaking
 from ablate.plan.size import cost
 
 SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)

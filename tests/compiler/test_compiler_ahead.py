@@ -19,6 +19,8 @@ from ablate.compiler.ahead import logits_ahead
 from ablate.compiler.data_dependent_init import profile
 from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
+from ablate.probes.registry import select
+from ablate.probes.watch import watching
 from ablate.space.documents import Loss
 from ablate.train.microbatches import BatchShares, Passes
 
@@ -141,9 +143,21 @@ def test_an_evaluation_is_that_of_the_model_without_them():
     assert torch.equal(model.eval()(tokens), wanted)
     assert (ran, logits_ahead(model)) == ([], ())
     assert torch.equal(model.train()(tokens), wanted) and len(ran) == 2
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model_of(ahead=1)))):
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
         assert logits_ahead(other) == (), "logits are in no copy"
     assert len(logits_ahead(model)) == 2 and logits_ahead(without) == ()
+
+
+def test_what_is_read_at_the_head_is_the_models_own_stream():
+    with_blocks, tokens = model_of(ahead=2), text()[0]
+    without = model_of()
+    without.load_state_dict({k: v for k, v in with_blocks.state_dict().items() if not k.startswith("ahead")})
+    read = []
+    for model in (with_blocks, without):
+        with watching(model, select(("kurtosis",))) as readings:
+            model(tokens).sum().backward()
+        read.append([(r.address, r.value.item()) for r in readings if r.metric == "kurtosis"])
+    assert read[0] == read[1] and [address for address, _ in read[0]].count("head") == 1
 
 
 AROUND = {

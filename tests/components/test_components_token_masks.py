@@ -1,8 +1,10 @@
 """Masks that follow from the tokens: documents and padding, in models, against NumPy over the pairs that are seen."""
 
 import copy
+import gc
 import math
 import pickle
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -17,7 +19,7 @@ from ablate.components.masks.padding import PaddingMask
 from ablate.errors import InputError
 from ablate.kernels import Attend
 from ablate.kernels.gate import THIS_PROCESS, sites
-from ablate.plan.models import leaking
+from ablate.plan.hidden_future import leaking
 from ablate.plan.size import cost
 from ablate.probes.watch import watching
 
@@ -108,13 +110,6 @@ def test_documents_in_one_sequence_are_what_they_are_alone():
         assert torch.allclose(whole, alone, atol=1e-12) == same
 
 
-def test_the_separator_is_that_of_the_tokenizer_unless_one_is_given():
-    sizes = replace(SIZES, seq_len=T, separator=END)
-    block = sequence(residual(node("attention", mask=node("document", of="tokens", separator=None))))
-    model = compile_model(architecture(block, sizes=sizes), CATALOGUE, dtype=torch.float64)
-    torch.testing.assert_close(model(torch.from_numpy(TOKENS)), logits_of(model, same_document(True)))
-
-
 @NAMES
 def test_later_tokens_change_nothing_earlier_and_other_documents_nothing_at_all(name):
     model = model_of(MASKS[name][0])
@@ -180,7 +175,7 @@ def test_it_can_be_copied_and_has_no_parameters():
 
 
 def test_a_mask_of_a_batch_is_equal_to_itself_alone():
-    one, other = (document_mask(torch.from_numpy(TOKENS), END, True) for _ in range(2))
+    one, other = (document_mask(torch.from_numpy(TOKENS), {}, END, True) for _ in range(2))
     assert one == one and one != other and len({one, other}) == 2
     assert one.of_one().batch == 1 and one.of_one().documents.tolist() == DOCUMENTS[:1].tolist()
     filled = PaddingMask(torch.from_numpy(TOKENS != FILLING)).of_one()
@@ -237,7 +232,7 @@ def test_a_centre_is_over_the_same_document():
     core = model.get_submodule("layers.1.attention.attend")
     v = torch.randn(2, 2, T, 8, dtype=torch.float64)
     seen = torch.from_numpy(same_document(True)).double()[:, None]
-    rule = document_mask(torch.from_numpy(TOKENS), END, True)
+    rule = document_mask(torch.from_numpy(TOKENS), {}, END, True)
     core.mask = lambda: rule
     torch.testing.assert_close(core.uniform(v, v, v), seen / seen.sum(-1, keepdim=True) @ v)
     core.mask, core.padding = None, lambda: torch.from_numpy(TOKENS != FILLING)
@@ -267,12 +262,71 @@ def test_entropy_is_over_what_is_seen_and_over_real_queries():
 def test_the_largest_logit_is_over_what_is_seen():
     model = model_of(DOCUMENT, layers=1)
     core = model.get_submodule("layers.1.attention.attend")
-    rule = document_mask(torch.from_numpy(TOKENS), END, True)
+    rule = document_mask(torch.from_numpy(TOKENS), {}, END, True)
     core.mask, core.padding = lambda: rule, lambda: torch.from_numpy(TOKENS != FILLING)
     q, k = (torch.randn(2, 2, T, 8, dtype=torch.float64) for _ in range(2))
     seen = same_document(True) & (TOKENS != FILLING)[:, None, :]
     scores = np.where(seen[:, None], np.einsum("bhtk,bhsk->bhts", q.numpy(), k.numpy()) / math.sqrt(8), -np.inf)
     np.testing.assert_allclose(core.largest(q, k).numpy(), scores.max((0, 2, 3)))
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [DOCUMENT, (DOCUMENT, WINDOW), (DOCUMENT, PADDING), (DOCUMENT, PADDING, WINDOW)],
+    ids=["one", "with a window", "two of tokens", "three"],
+)
+def test_each_mask_of_tokens_is_made_once_in_a_pass_and_gone_behind_it(mask, monkeypatch):
+    made = []
+
+    def counted(cls):
+        new = cls.__init__
+
+        def init(self, *args, **kwargs):
+            made.append(weakref.ref(self))
+            new(self, *args, **kwargs)
+
+        monkeypatch.setattr(cls, "__init__", init)
+
+    counted(DocumentMask)
+    counted(PaddingMask)
+    model = model_of(mask, layers=4)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            model(torch.from_numpy(TOKENS)).sum().backward()
+    finally:
+        gc.enable()
+    assert len(made) == 3 * (1 if mask is DOCUMENT else sum(each is not WINDOW for each in mask))
+    assert not [each for each in made if each() is not None], "and nothing waits for the garbage collector"
+
+
+@NAMES
+def test_a_pass_in_inference_mode_leaves_nothing_that_training_cannot_use(name):
+    model = model_of(MASKS[name][0])
+    tokens = torch.from_numpy(TOKENS)
+    with torch.inference_mode():
+        inside = model(tokens)
+        torch.testing.assert_close(model(torch.from_numpy(TOKENS)), inside)
+    outside = model(tokens)
+    outside.sum().backward()
+    torch.testing.assert_close(outside, inside)
+
+
+def test_what_is_written_into_tokens_past_torch_counts():
+    model, numbers = model_of(DOCUMENT), TOKENS.copy()
+    tokens = torch.from_numpy(numbers)
+    before = model(tokens)
+    numbers[0, 4] = END
+    assert not torch.equal(model(tokens), before)
+    assert torch.equal(model(tokens), model(torch.from_numpy(numbers.copy())))
+
+
+@pytest.mark.parametrize(("mask", "number"), [("document", 11.0), ("padding", 300.0)])
+def test_a_token_that_there_is_not_is_refused(mask, number):
+    masks = {"document": node("document", separator=number), "padding": node("padding", token=number)}
+    with pytest.raises(InputError, match=rf"is {number:g}, but tokens are below 11\n  = give the token"):
+        cost(architecture(sequence(node("attention", mask=masks[mask]))), CATALOGUE)
 
 
 def test_a_list_of_masks_leaks_only_if_all_of_it_does():
@@ -281,7 +335,11 @@ def test_a_list_of_masks_leaks_only_if_all_of_it_does():
 
     assert names((node("full"), node("causal"))) == names(DOCUMENT) == []
     assert names(node("full")) == ["full"] and names((node("full"), node("prefix", length=2.0))) == ["full", "prefix"]
+    full = node("full")
+    again = sequence(node("attention", mask=(full, node("causal"))), node("attention", mask=full))
+    assert list(leaking(again, CATALOGUE)) == ["full"], "the same node, alone in the second"
     assert list(leaking(load_block("[attention: {mask: {cycle: [full, causal]}}]"), CATALOGUE)) == ["full"]
+    assert not list(leaking(load_block("[attention: {mask: {cycle: [[document, full], causal]}}]"), CATALOGUE))
 
 
 def test_a_block_alone_has_no_tokens():

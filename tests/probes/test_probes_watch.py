@@ -226,9 +226,17 @@ def test_what_fills_up_a_sequence_is_not_read(build, tokens):
         assert read["token_cosine", site] == pytest.approx(np.mean(cosines), rel=1e-5)
         for name in names:
             assert read[name, site] != pytest.approx(whole[name, site], rel=1e-5), "else this could not fail"
+    alone = real.clone()
+    alone[0, 1:] = False
+    with torch.no_grad(), watching(model, registry.select(names), lambda: alone) as readings:
+        model(tokens)
+    assert all(r.value.isfinite() for r in readings), "a sequence of one token has no cosine, and is left out"
     matrices = registry.select(("token_kernel",))
     with (
         pytest.raises(ValueError, match="over positions, but sequences are of different lengths"),
         watching(model, matrices, lambda: real),
     ):
+        model(tokens)
+    entropy = registry.select(("attention_entropy",))
+    with pytest.raises(ValueError, match="attention does not know it"), watching(model, entropy, lambda: real):
         model(tokens)

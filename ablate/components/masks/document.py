@@ -15,19 +15,25 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, earlier, implements
+from ablate.errors import InputError
 
 
 @component("document", slots=("mask",), source="Zhao et al. 2024, arXiv:2402.13991", shorthand="separator", version=1)
 class Config:
-    """`separator` is the number of the token that ends a document; none: the tokenizer's. `of` are the tokens."""
+    """`separator` is the number of the token that ends a document, `of` are the tokens."""
 
     leaks: ClassVar[bool] = False
 
     of: Maker = earlier()
-    separator: float | None = arithmetic(at_least=0.0, whole=True, optional=True)
+    separator: float = arithmetic(at_least=0.0, whole=True)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products; InputError for a token that there is not."""
+        if self.separator >= sizes.vocab_size:
+            raise InputError(
+                f"document.separator is {self.separator:g}, but tokens are below {sizes.vocab_size}\n"
+                "  = give the token that ends a document: 0 of bytes and BPE"
+            )
         read: Cost = self.of("tokens")
         return read
 
@@ -36,11 +42,14 @@ class Config:
         return "j ≤ i in the same document"
 
 
+from collections.abc import Hashable
+from typing import Any
+
 import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from ablate.kernels.mask import MaskOfBatch, made_of
+from ablate.kernels.mask import MaskOfBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,10 +75,10 @@ class DocumentMask(MaskOfBatch):
         return same & (s <= t) if self.causal else same
 
 
-def document_mask(tokens: Int[Tensor, "B T"], separator: int, causal: bool) -> DocumentMask:
-    """Return the mask of these tokens."""
+def document_mask(tokens: Int[Tensor, "B T"], store: dict[Hashable, Any], separator: int, causal: bool) -> DocumentMask:
+    """Return the mask of these tokens; what follows from it goes into the store."""
     ends = (tokens == separator).to(torch.int64)
-    return DocumentMask(ends.cumsum(-1) - ends, causal)
+    return DocumentMask(ends.cumsum(-1) - ends, causal, held=store)
 
 
 @implements(Config)
@@ -78,9 +87,9 @@ class Document:
 
     def __init__(self, config: Config, sizes: Sizes):
         self.read = config.of("tokens")
-        self.separator = sizes.separator if config.separator is None else int(config.separator)
-        self.causal = sizes.causal
+        self.separator, self.causal = int(config.separator), sizes.causal
 
     def mask(self) -> DocumentMask:
         """Return the mask of the pass that runs, the same object in all its layers."""
-        return made_of(self.read(), document_mask, self.separator, self.causal)
+        mask: DocumentMask = self.read.once(document_mask, self.separator, self.causal)
+        return mask

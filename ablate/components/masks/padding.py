@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, earlier, implements
+from ablate.errors import InputError
 
 
 @component("padding", slots=("mask",), source="Vaswani et al. 2017, arXiv:1706.03762", shorthand="token", version=1)
@@ -27,7 +28,12 @@ class Config:
     of: Maker = earlier()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
+        """Return the zero cost: nothing to train, no products; InputError for a token that there is not."""
+        if self.token >= sizes.vocab_size:
+            raise InputError(
+                f"padding.token is {self.token:g}, but tokens are below {sizes.vocab_size}\n"
+                "  = give the token that fills up sequences"
+            )
         read: Cost = self.of("tokens")
         return read
 
@@ -36,10 +42,13 @@ class Config:
         return f"j ≤ i and token_j ≠ {self.token:g}, or j = i"
 
 
+from collections.abc import Hashable
+from typing import Any
+
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from ablate.kernels.mask import MaskOfBatch, made_of
+from ablate.kernels.mask import MaskOfBatch
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,9 +74,9 @@ class PaddingMask(MaskOfBatch):
         return (real & (s <= t) if self.causal else real) | (s == t)
 
 
-def padding_mask(tokens: Int[Tensor, "B T"], token: int, causal: bool) -> PaddingMask:
-    """Return the mask of these tokens."""
-    return PaddingMask(tokens != token, causal)
+def padding_mask(tokens: Int[Tensor, "B T"], store: dict[Hashable, Any], token: int, causal: bool) -> PaddingMask:
+    """Return the mask of these tokens; what follows from it goes into the store."""
+    return PaddingMask(tokens != token, causal, held=store)
 
 
 @implements(Config)
@@ -80,4 +89,5 @@ class Padding:
 
     def mask(self) -> PaddingMask:
         """Return the mask of the pass that runs, the same object in all its layers."""
-        return made_of(self.read(), padding_mask, self.token, self.causal)
+        mask: PaddingMask = self.read.once(padding_mask, self.token, self.causal)
+        return mask

@@ -212,7 +212,8 @@ class Config:
         on_scores = [regulation for regulation in regulations if regulation.config.spec.stage >= ON_LOGITS]
         query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
         added = " + B" if self.biases else ""
-        shown = ", and ".join(mask() for mask in self.masks)
+        masks = [mask() for mask in self.masks]
+        shown = " and ".join(f"({mask})" for mask in masks) if len(masks) > 1 else "".join(masks)
         hiding = f"0 where {shown}, else -∞" if shown else "-∞ where query i may not see key j, else 0"
         softmax = f"softmax(S{added} + M)"
         if self.sink:
