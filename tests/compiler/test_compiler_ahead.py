@@ -143,7 +143,9 @@ def test_an_evaluation_is_that_of_the_model_without_them():
     assert torch.equal(model.eval()(tokens), wanted)
     assert (ran, logits_ahead(model)) == ([], ())
     assert torch.equal(model.train()(tokens), wanted) and len(ran) == 2
-    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+    passed = model_of(ahead=1)
+    passed(tokens)
+    for other in (copy.deepcopy(model), pickle.loads(pickle.dumps(passed))):
         assert logits_ahead(other) == (), "logits are in no copy"
     assert len(logits_ahead(model)) == 2 and logits_ahead(without) == ()
 
