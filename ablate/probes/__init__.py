@@ -5,6 +5,7 @@
     reading.py   a number read from a model, and the probe that reads it
     sites.py     the other places of the residual stream where a probe may read
     watch.py     probes hooked to a model for one forward and backward pass
+    update.py    the stream before and after a step of training
 
 The folder is the list: a file that declares a probe is found, and a plugin or a distribution adds its own.
 

@@ -18,11 +18,14 @@ What the function receives, always in float64, and what it returns:
     sequences    X [B, T, d], the same within each sequence                                     a number per metric
     kernel       X [B, T, d], at a few places and evaluations                                   one matrix [R, R]
     attention    the core, and queries and keys [B, H, T, K] as they enter it                   a number per metric
+    gradients    ∂L/∂X [n, d], what a block, or the head, passes back into its input X          a number per metric
+    update       X before and after a step, each [n, d], as the same tokens enter a block     a number per metric
     parameters   the model, after the backward pass and before clipping                         Readings, one by one
 
-A probe of activations reads held-out text at each evaluation, without dropout and gradients; one of parameters reads in
-the measured training steps. It draws no random numbers and keeps no state. `sites` lets a space read a probe of the
-stream at other places too (`sites.py`). A source is any text: a paper with its arXiv id or DOI, a URL, a book.
+A probe of activations reads held-out text at each evaluation, without dropout and gradients; one of gradients, of an
+update or of parameters reads in the measured training steps, that of an update without dropout. It draws no random
+numbers and keeps no state. `sites` lets a space read a probe of the stream at other places too (`sites.py`). A source
+is any text: a paper with its arXiv id or DOI, a URL, a book.
 
 Of each metric the numbers `<metric>`, `peak_<metric>` and `mean_<metric>` can be judged (`space/metrics.py`).
 """

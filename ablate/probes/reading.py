@@ -29,8 +29,18 @@ class Probe:
 
     @property
     def of_parameters(self) -> bool:
-        """True if it reads in training steps, where gradients exist, and not at evaluations."""
+        """True if it reads parameters and their gradients once the backward pass is over."""
         return self.spec.reads == "parameters"
+
+    @property
+    def of_gradients(self) -> bool:
+        """True if it reads the gradients of the stream as they pass back, in each part of a batch by itself."""
+        return self.spec.reads == "gradients"
+
+    @property
+    def of_updates(self) -> bool:
+        """True if it reads the stream before and after a step, each in a pass of its own."""
+        return self.spec.reads == "update"
 
     @property
     def of_matrices(self) -> bool:

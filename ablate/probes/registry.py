@@ -53,7 +53,7 @@ def definitions(catalogue: Catalogue | None = None) -> tuple[Definition, ...]:
 
 
 def _read_on(spec: ProbeSpec, metric: Definition) -> Definition:
-    text = "in steps of training, on their batch" if spec.reads == "parameters" else HELD_OUT
+    text = "in steps of training, on their batch" if spec.in_steps else HELD_OUT
     return Definition(metric.metric, f"{metric.definition}; read {text}", metric.source)
 
 

@@ -39,6 +39,7 @@ def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = witho
     """
     probes = tuple(probes)
     streams = [probe for probe in probes if probe.spec.reads in ("stream", "sequences")]
+    backward = [probe for probe in probes if probe.of_gradients]
     cores = [probe for probe in probes if probe.spec.reads == "attention"]
     readings: list[Reading] = []
     with ExitStack() as attached:
@@ -47,6 +48,9 @@ def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = witho
             for address, module in read_at(model, site):
                 hook = _reading_inputs(readings, address, _stream_measure(here, padding))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
+        for address, module in read_at(model, "blocks") if backward else ():
+            hook = _reading_gradients(readings, address, _stream_measure(backward, padding))
+            attached.callback(module.register_forward_pre_hook(hook).remove)
         for probe in probes:
             if probe.of_matrices:
                 for address, module in kernel_sites(model):
@@ -139,3 +143,17 @@ def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> 
                 readings.extend(Reading(metric, address, value) for metric, value in numbers.items())
 
     return read
+
+
+def _reading_gradients(readings: list[Reading], address: str, measure: Measure) -> Callable[[nn.Module, Any], None]:
+    """Read what the backward pass brings to the input; nothing if none does, without gradients or behind frozen parts.
+
+    A hook on the tensor hangs on the graph of this pass, and goes with it.
+    """
+    read = _reading_inputs(readings, address, measure)
+
+    def follow(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        if inputs[0].requires_grad:
+            inputs[0].register_hook(lambda gradient: read(module, (gradient,)))  # type: ignore[no-untyped-call]
+
+    return follow

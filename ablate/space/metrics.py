@@ -11,9 +11,13 @@ from ablate.extension.declaration import Declaration
 from ablate.extension.kinds import PROBE, Kind
 
 Better: TypeAlias = Literal["lower", "higher"]
-Reads: TypeAlias = Literal["stream", "sequences", "kernel", "attention", "parameters"]
+Reads: TypeAlias = Literal["stream", "sequences", "kernel", "attention", "parameters", "gradients", "update"]
 """What a probe reads: the tokens of the stream, its sequences, the stream for a matrix over positions, attention
-cores, or parameters with their gradients."""
+cores, parameters with their gradients, the gradients that the stream passes back, or the stream before and after a
+step."""
+
+IN_STEPS: frozenset[Reads] = frozenset({"parameters", "gradients", "update"})
+"""What is read in measured steps of training, on their batch; the rest is read at evaluations."""
 
 SITES: Mapping[str, str] = {
     "before_sublayers": "read in the residual stream where the sub-layer of each attention and MLP begins",
@@ -81,6 +85,11 @@ class ProbeSpec(Declaration):
     def judged(self) -> bool:
         """Return whether its readings are themselves numbers of a trial; the cells of a matrix are not."""
         return self.reads != "kernel"
+
+    @property
+    def in_steps(self) -> bool:
+        """Return whether it reads in measured steps of training, and not at evaluations."""
+        return self.reads in IN_STEPS
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,7 +203,7 @@ def judgeable(catalogue: Catalogue) -> Mapping[str, Judgeable]:
 
 def _of_probe(name: str, spec: ProbeSpec) -> Iterator[Judgeable]:
     probe = name if spec.asked else None
-    when = "in a measured step" if spec.reads == "parameters" else "at an evaluation"
+    when = "in a measured step" if spec.in_steps else "at an evaluation"
     for metric in spec.metrics if spec.judged else ():
         peak = metric.peak or Peak(
             f"largest finite value, {when} and at any part, of: {metric.definition}", metric.source

@@ -25,6 +25,7 @@ from ablate.compiler import compile_model
 from ablate.errors import InputError
 from ablate.probes.reading import Reading
 from ablate.probes.registry import select
+from ablate.probes.update import changes, streams
 from ablate.probes.watch import watching
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
@@ -107,16 +108,21 @@ class ProbeContract(BlockChecks):
         return self.step(self.model(), watch=True)
 
     def step(self, model: nn.Module, *, watch: bool) -> list[Reading]:
-        """Run one forward and backward pass; return the readings if `watch`."""
+        """Run one forward and backward pass; return the readings if `watch`, those of an update after a small one."""
         spec = self.spec()
         chosen = [probe for probe in select([self.probe], self._catalogue()) if probe.spec.name == spec.name]
         tokens = torch.randint(
             self.sizes.vocab_size, (3, self.sizes.seq_len), generator=torch.Generator().manual_seed(1)
         )
+        updates = [probe for probe in chosen if probe.of_updates and watch]
+        before = streams(model, lambda: model(tokens)) if updates else {}
         with watching(model, chosen if watch else ()) as readings:
             logits: Tensor = model(tokens)
             loss: Tensor = nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
             loss.backward()  # type: ignore[no-untyped-call]
+        if updates:
+            torch.optim.SGD(model.parameters(), lr=0.1).step()
+            readings += changes(updates, before, streams(model, lambda: model(tokens)))
         return readings
 
     def model(self) -> nn.Module:

@@ -28,6 +28,7 @@ from ablate.plan.trial import Trial
 from ablate.probes.reading import Probe, Reading
 from ablate.probes.registry import select
 from ablate.probes.token_kernel import snapshot_due
+from ablate.probes.update import changes, streams
 from ablate.probes.watch import watching
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
@@ -37,8 +38,8 @@ from ablate.train.definitions import ADDED_LOSS
 from ablate.train.divergence import Diverged, check_finite
 from ablate.train.evaluation import evaluate
 from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
-from ablate.train.loss import device_of
-from ablate.train.microbatches import BatchShares, Passes
+from ablate.train.loss import device_of, forward
+from ablate.train.microbatches import BatchShares, Microbatch, Passes, averaged
 from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.rows import Clock, evaluated, rows_of, statistics
 from ablate.train.schedule import rate_schedule
@@ -141,8 +142,8 @@ class _Loop:
     ) -> Iterator[Training]:
         """Run the remaining steps, up to the outcome."""
         recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
-        of_step = tuple(probe for probe in self.probes if probe.of_parameters)
-        of_text = tuple(probe for probe in self.probes if not probe.of_parameters)
+        of_step = tuple(probe for probe in self.probes if probe.spec.in_steps)
+        of_text = tuple(probe for probe in self.probes if not probe.spec.in_steps)
         passes = Passes(self.model, recipe.dtype, self.cut, recipe.loss)
         clock, first = Clock(), progress.step
         self.model.train()
@@ -181,18 +182,30 @@ class _Loop:
         parts = self.cut.of(tokens_BT, targets_BT, device_of(model))
         ranks.draw_apart(self.trial.seed, step)
         rates = set_rates(self.optimizer, self.schedule(step))
-        with watching(model, probes) as readings:
+        backward = tuple(probe for probe in probes if probe.of_gradients)
+        updates = tuple(probe for probe in probes if probe.of_updates)
+        others = tuple(probe for probe in probes if not probe.of_gradients and not probe.of_updates)
+        before = [self._streams(part) for part in parts] if updates else []
+        with watching(model, others) as readings, watching(model, backward) as passed:
             loss = passes.backward(parts)
         norm = gradient_norm(model)
         numbers = {"train_loss": loss, "gradient_norm": norm.item()}
         added = {f"{ADDED_LOSS} {place}": value for place, value in passes.added.items()}
         check_finite(model, parts, recipe.dtype, ranks, **numbers, **added)
+        if backward:
+            readings += averaged(_by_part(passed, len(parts)), [part.weight for part in parts], ranks)
         clip_gradients(model, recipe.clip, norm)
         self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
         readings += [*recorded(passes.added), *after_step(self.acting, ranks)]
+        if updates:
+            read = [changes(updates, x, self._streams(part)) for part, x in zip(parts, before, strict=True)]
+            readings += averaged(read, [part.weight for part in parts], ranks)
         self.progress.step = step + 1
         return numbers, rates, readings
+
+    def _streams(self, part: Microbatch) -> dict[str, Tensor]:
+        return streams(self.model, lambda: forward(self.model, part.tokens, self.trial.recipe.dtype))
 
     def _evaluated(self, windows: Windows, step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
         with self.streams.during(f"evaluation at step {step}"):
@@ -219,6 +232,12 @@ class _Loop:
         alone = self.cut.ranks.rank == 0
         state = save_state(self.trial.id, self.model, self.optimizer, self.streams, self.progress) if alone else b""
         return Checkpoint(self.progress.step, state)
+
+
+def _by_part(readings: list[Reading], parts: int) -> list[list[Reading]]:
+    """Divide what was read in the parts of a batch, one after another: the same places in each."""
+    each = len(readings) // parts
+    return [readings[place * each : (place + 1) * each] for place in range(parts)]
 
 
 def lacks_memory(error: BaseException) -> bool:

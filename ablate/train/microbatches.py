@@ -12,13 +12,15 @@ Losses that parts of the model add (`contributions.py`) are weighted alike, so o
 of the whole batch; any other is the mean of those of its parts.
 
 Readings of probes from parameters and gradients are those of the whole batch. Readings from streams and attention, in
-the batches of an evaluation, are made for each part and averaged by sequences. That is exact for means over tokens or
-over sequences (`max_median_ratio`, `attention_entropy`, as released too; `token_cosine`), and approximate for the rest,
-which are not linear in the tokens:
+the batches of an evaluation, and from what a step does with streams (their gradients, their update) are made for each
+part and averaged by sequences. That is exact for means over tokens or over sequences (`max_median_ratio`,
+`attention_entropy`, as released too; `token_cosine`), and approximate for the rest, which are not linear in the tokens:
 
     activation_rms       a mean of roots, at most the root of the mean (Jensen)
     kurtosis, gram       ratios of moments over fewer tokens, so of mean squares and products with more variance
     token_correlation    over pairs within a part alone
+    moment_update        its terms of the fourth moment, as kurtosis; those of the second are exact
+    normality            the quantiles of fewer entries, of gradients too
     max_median_ratio     its median and max over tokens: means of those of the parts
 
 Kurtosis of four parts of 6, 24 and 96 tokens of width 8 is off by up to 22%, 6% and 1% (measured in the tests): by

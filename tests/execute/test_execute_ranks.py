@@ -131,6 +131,23 @@ def test_it_is_the_trial_of_one_process(world, dtype, how):
     assert not {"parts", "ranks", "readings"} & {*expected[0].versions, *expected[-1].detail}
 
 
+def probed(world, name, *probes, **how):
+    wanted = ", ".join(["kurtosis", *probes])
+    return replace(world(name, "recipe.dtype=float32", f"measure.probes=[{wanted}]"), **how)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("probe", ["gradient_normality", "moment_update"])
+def test_what_reads_in_steps_changes_no_bit_of_what_two_ranks_train(world, probe):
+    plain, watched = (probed(world, f"watched-{len(by)}-{probe}", *by, ranks=2) for by in ((), (probe,)))
+    expected, actual = carried_out(plain), carried_out(watched)
+    assert actual[-1].kind == expected[-1].kind == "finished"
+    assert {key: rows(actual)[key] for key in rows(expected)} == rows(expected)
+    assert len(rows(actual)) > len(rows(expected))
+    ours = parameters(watched, actual)
+    assert all(torch.equal(ours[name], there) for name, there in parameters(plain, expected).items())
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("how", [{"ranks": 2}, {"ranks": 3, "parts": 2}])
 def test_experts_are_balanced_by_the_load_of_all_ranks(world, how):

@@ -8,6 +8,7 @@ from torch.nn import functional
 from ablate.errors import InputError
 from ablate.kernels import Attend
 from ablate.probes import registry
+from ablate.probes.update import changes, streams
 from ablate.probes.watch import watching
 
 pytestmark = pytest.mark.fast
@@ -127,8 +128,8 @@ def test_nothing_hangs_on_the_model_after_watching(build, tokens):
     model = build()
     with watching(model, registry.select(registry.probe_names())):
         assert (
-            hooks(model) == 3 + 3 + 2 + 2 * 4
-        )  # streams, kernels, attention cores, two further sites of two mixers a block
+            hooks(model) == 3 + 3 + 3 + 2 + 2 * 4
+        )  # streams, their gradients, kernels, attention cores, two further sites of two mixers a block
     assert hooks(model) == 0
     with watching(model, ()):
         assert hooks(model) == 0
@@ -167,6 +168,10 @@ def test_probes_see_what_autocast_computes_but_compute_in_float64_themselves(bui
 
 def test_every_reading_has_a_definition_and_every_definition_a_reading(build, tokens):
     read = {metric for metric, _ in step(build(), tokens, registry.probe_names())}
+    of_updates = [probe for probe in registry.probes().values() if probe.of_updates]  # read after it, not while watched
+    model = build()
+    entering = streams(model, lambda: model(tokens))
+    read |= {reading.metric for reading in changes(of_updates, entering, entering)}
     defined = [definition.metric for definition in registry.definitions()]
     assert sorted(read) == defined  # sorted, and no metric is defined twice
     assert all(definition.definition and definition.source for definition in registry.definitions())

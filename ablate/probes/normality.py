@@ -1,0 +1,72 @@
+"""Normality of the stream: how nearly normal are the activations, as theories of signal propagation assume?
+
+    R² = corr(x_(1..N), q_(1..N))²        q_i = Φ⁻¹((i - 1/2) / N)        x_(i) the i-th smallest of N entries of X
+
+The squared correlation of the quantile-quantile plot: what of the variance of the sorted entries a straight line
+explains. 1 if they are spaced as those of a normal distribution are, whatever its mean and variance; NaN if all are
+equal. The paper states the R² of a best fit to its gradients, but not how it is fitted: this fit is our choice.
+
+Up to 65 536 entries are all read; of more, each k-th in the order of tokens and then neurons, for the smallest k that
+leaves no more than that and has no factor in common with the width, so that every neuron is among them.
+
+    Kedia et al. 2024, App. L, arXiv:2403.09635
+    Filliben 1975, The Probability Plot Correlation Coefficient Test for Normality, Technometrics 17 (1)
+
+Dimension key: n tokens of the batch, d width.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ablate.probes.declare import implements, metric, probe
+
+MOST: Final = 1 << 16
+"""The most entries that are sorted."""
+
+SOURCE: Final = "Kedia et al. 2024, App. L, arXiv:2403.09635"
+
+
+@probe("normality", reads="stream", sites=True, source=SOURCE, version=1)
+class Normality:
+    """Normality of the stream: how nearly normal are the activations, as theories of signal propagation assume?"""
+
+    normality = metric(
+        "R^2 of the normal quantile-quantile plot of the stream: squared correlation of the sorted entries with the "
+        "normal quantiles of (i - 1/2) / N, over the tokens and neurons of the batch jointly, or of more than 65536 "
+        "entries each k-th, k the smallest that leaves no more and is coprime to the width; 1 at most, for a normal "
+        "distribution",
+        SOURCE,
+        at_most=1.0,
+    )
+
+
+import math
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+
+@implements(Normality)
+def normality(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """R² of the quantile-quantile plot of the entries of X."""
+    return {"normality": straightness(x)}
+
+
+def straightness(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
+    """Return the squared correlation of sorted entries with normal quantiles."""
+    entries = x.flatten()[:: stride(*x.shape)].sort().values
+    ranks = torch.arange(1, len(entries) + 1, dtype=entries.dtype, device=entries.device)
+    quantiles = torch.special.ndtri((ranks - 0.5) / len(entries))
+    entries, quantiles = entries - entries.mean(), quantiles - quantiles.mean()
+    squared: Tensor = (entries @ quantiles).square() / (entries.square().sum() * quantiles.square().sum())
+    return squared
+
+
+def stride(tokens: int, width: int) -> int:
+    """Return the smallest step through the entries that reads at most MOST of them, and every neuron."""
+    step = max(1, -(-tokens * width // MOST))
+    while math.gcd(step, width) > 1:
+        step += 1
+    return step

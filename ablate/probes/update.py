@@ -1,0 +1,58 @@
+"""The stream before and after a step of training, of the same tokens, for the probes that read its change.
+
+Both passes are without dropout and gradients, so that the difference is that of the parameters alone. Each leaves no
+trace: what it moves of the model's buffers is put back, and it draws no random numbers. They run where an evaluation
+might, before a step has begun and after all of it is done, what parts do after an update included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from ablate.probes.reading import Probe, Reading
+from ablate.probes.sites import read_at
+
+
+@torch.no_grad()
+def streams(model: nn.Module, run: Callable[[], object]) -> dict[str, Tensor]:
+    """Return [B, T, d] as it enters each block, and the head, while `run` passes tokens through `model`."""
+    held = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
+    seen: dict[str, Tensor] = {}
+    hooks = [module.register_forward_pre_hook(_keeping(seen, address)) for address, module in read_at(model, "blocks")]
+    training = model.training
+    model.eval()
+    try:
+        run()
+    finally:
+        model.train(training)
+        for hook in hooks:
+            hook.remove()
+        for buffer, version, values in held:
+            if buffer._version != version:
+                buffer.copy_(values)
+    return seen
+
+
+@torch.no_grad()
+def changes(probes: Iterable[Probe], before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> list[Reading]:
+    """Return what the probes of updates read at every place."""
+    return [
+        Reading(metric, address, value)
+        for address, x in before.items()
+        for probe in probes
+        for metric, value in probe.measure(_tokens(x), _tokens(after[address])).items()
+    ]
+
+
+def _tokens(x: Tensor) -> Tensor:
+    return x.double().flatten(0, -2)
+
+
+def _keeping(seen: dict[str, Tensor], address: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+    def keep(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+        seen[address] = inputs[0].clone()
+
+    return keep
