@@ -7,7 +7,9 @@
     local_rows.py   local files whose rows are documents
     splits.py       which folder goes to train, tuning or verdict
     corpus.py       read_corpus: the source that a space names, read and divided
-    tokenizer.py    bytes, and byte-level BPE
+    special.py      SpecialTokens: the ids of a tokenizer that stand for no text
+    tokenizer.py    what a tokenizer is; bytes, and byte-level BPE
+    wordpiece.py    WordPiece, as BERT's
     report.py       CorpusReport: what a corpus holds, and whether that is enough
     refusal.py      errors in a corpus, each with the value of the space that causes it
     cache.py        files that are either complete or absent

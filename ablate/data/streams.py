@@ -29,6 +29,7 @@ from ablate.data.tokenizer import (
     train_tokenizer,
     vocab_size_of,
 )
+from ablate.data.wordpiece import WordPieceTokenizer
 from ablate.errors import RefusedError
 from ablate.space.documents import Data
 
@@ -184,7 +185,7 @@ def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens) -> Corp
 
 
 def _vocabulary_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
-    if not isinstance(tokenizer, BpeTokenizer) or tokenizer.used == tokenizer.vocab_size:
+    if not isinstance(tokenizer, BpeTokenizer | WordPieceTokenizer) or tokenizer.used == tokenizer.vocab_size:
         return ()
     return (
         f"the training split yields {tokenizer.used:,} of the {tokenizer.vocab_size:,} requested tokens: "

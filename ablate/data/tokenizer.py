@@ -1,11 +1,11 @@
-"""Tokenizers: bytes, and byte-level BPE trained on the training split. Both turn any text into tokens and back.
+"""What a tokenizer is, and those that turn any text into tokens and back: bytes, and byte-level BPE.
 
 Every document is followed by one separator token, so that a model can tell where it ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import islice
@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from ablate.data.special import SpecialTokens
 from ablate.data.text import Text
-from ablate.space.documents import Bpe
+from ablate.data.wordpiece import WordPieceTokenizer
+from ablate.space.documents import Bpe, WordPiece
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer as Trained
@@ -39,16 +41,21 @@ class Tokenizer(Protocol):
     def separator(self) -> int:
         """The token after every document."""
 
+    @property
+    def special(self) -> SpecialTokens:
+        """The ids that stand for no text; the separator is one of them."""
+
     def encode(self, texts: Iterable[Text]) -> Tokens:
         """Return the tokens of all texts in order, each text followed by the separator."""
 
     def decode(self, tokens: npt.ArrayLike) -> str:
         """Return the text of `tokens`; bytes that are not UTF-8 (a text cut in two) appear as `\\ufffd`."""
 
-    def token_bytes(self) -> TokenBytes:
+    def token_bytes(self) -> TokenBytes | None:
         """Return the number of UTF-8 bytes of each of the `vocab_size` tokens; a separator counts as one.
 
-        So a text has the same number of bytes under any tokenizer, and bits per byte are of the same bytes.
+        None: tokens do not say how much text they were, so there are no bits per byte. Otherwise a text has the same
+        number of bytes under any tokenizer, and bits per byte are of the same bytes.
         """
 
     def to_json(self) -> str | None:
@@ -61,6 +68,11 @@ class ByteTokenizer:
 
     vocab_size: int = 256
     separator: int = 0
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The separator alone: all ids are bytes."""
+        return SpecialTokens(self.separator)
 
     def encode(self, texts: Iterable[Text]) -> Tokens:
         """Return the bytes, with byte 0 after each text."""
@@ -123,6 +135,11 @@ class BpeTokenizer:
         return BpeTokenizer(tokenizer, vocab_size)
 
     @property
+    def special(self) -> SpecialTokens:
+        """The separator alone."""
+        return SpecialTokens(self.separator)
+
+    @property
     def used(self) -> int:
         """The number of the `vocab_size` ids that stand for a token."""
         return int(self.trained.get_vocab_size())
@@ -155,24 +172,35 @@ class BpeTokenizer:
         return str(self.trained.to_str())
 
 
-def vocab_size_of(tokenizer: Literal["bytes"] | Bpe) -> int:
+def vocab_size_of(tokenizer: Literal["bytes"] | Bpe | WordPiece) -> int:
     """Return the size of the vocabulary, which is known before any text is read."""
+    if isinstance(tokenizer, WordPiece):
+        return tokenizer.wordpiece.size
     return tokenizer.bpe if isinstance(tokenizer, Bpe) else ByteTokenizer().vocab_size
 
 
-def describe_tokenizer(tokenizer: Literal["bytes"] | Bpe) -> str:
-    """Name a tokenizer by what decides its tokens: BPE with its release of `tokenizers`, since others may merge
-    differently."""
+def describe_tokenizer(tokenizer: Literal["bytes"] | Bpe | WordPiece) -> str:
+    """Name a tokenizer by what decides its tokens: what is trained with its release of `tokenizers`, since others may
+    merge differently."""
+    if isinstance(tokenizer, WordPiece):
+        pieces = tokenizer.wordpiece
+        case = "lowercase" if pieces.lowercase else "cased"
+        return f"wordpiece {pieces.size} {case} (tokenizers {version('tokenizers')})"
     return f"bpe {tokenizer.bpe} (tokenizers {version('tokenizers')})" if isinstance(tokenizer, Bpe) else "bytes"
 
 
-def train_tokenizer(tokenizer: Literal["bytes"] | Bpe, texts: Iterable[Text]) -> Tokenizer:
+def train_tokenizer(tokenizer: Literal["bytes"] | Bpe | WordPiece, texts: Sequence[Text]) -> Tokenizer:
     """Train the tokenizer that `Data.tokenizer` names on the texts of the training split."""
+    if isinstance(tokenizer, WordPiece):
+        pieces = tokenizer.wordpiece
+        return WordPieceTokenizer.train(texts, pieces.size, lowercase=pieces.lowercase)
     return BpeTokenizer.train(texts, tokenizer.bpe) if isinstance(tokenizer, Bpe) else ByteTokenizer()
 
 
-def tokenizer_from(tokenizer: Literal["bytes"] | Bpe, trained: str | None) -> Tokenizer:
+def tokenizer_from(tokenizer: Literal["bytes"] | Bpe | WordPiece, trained: str | None) -> Tokenizer:
     """Rebuild a tokenizer from the result of its `to_json`."""
+    if isinstance(tokenizer, WordPiece) and trained is not None:
+        return WordPieceTokenizer.from_json(trained, tokenizer.wordpiece.size)
     if isinstance(tokenizer, Bpe) and trained is not None:
         return BpeTokenizer.from_json(trained, tokenizer.bpe)
     return ByteTokenizer()

@@ -17,7 +17,7 @@ from ablate.plan.designs import Contrast, DesignArm, Layout, arm_of, lay_out
 from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models, TokenisedText
-from ablate.plan.pairing import check_losses, check_pairing, unpaired_notes, with_pairing
+from ablate.plan.pairing import check_bits, check_losses, check_pairing, unpaired_notes, with_pairing
 from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
 from ablate.plan.proposals import search_notes
 from ablate.plan.trial import HeldOut, Trial
@@ -85,6 +85,7 @@ def build_plan(
         for comparison in _comparisons(layout, of, space, baseline, noise)
     )
     check_losses(variants, baseline, models, problems)
+    check_bits(variants, models, problems)
     check_pairing(comparisons, factors, known_variants, models, problems)
     _check_claims(comparisons, variants, space, problems)
     problems.raise_if_any()

@@ -14,6 +14,7 @@ from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Factors, PlannedLadder, Variant
 from ablate.plan.setting import Setting
 from ablate.source.problems import Problems
+from ablate.space.documents import WordPiece
 from ablate.space.metrics import BITS, NATS
 from ablate.space.variants import is_inside
 
@@ -124,8 +125,23 @@ def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models,
         if texts:
             names = f"{baseline.name} and {variant.name}"
             message = f"{NATS} of {names} cannot be compared: {_differ(texts)}, and it is in nats per token"
-            notes = (f"judge {BITS}, which means the same for every tokenizer",)
+            notes = (f"judge {BITS}, which means the same for every tokenizer that gives its text back",)
             problems.add(message, space.origins.key("judge", "metrics", NATS), notes=notes)
+            return
+
+
+def check_bits(variants: Sequence[Variant], models: Models, problems: Problems) -> None:
+    """Refuse to judge bits per byte of a tokenizer whose tokens do not say how much text they were."""
+    space = models.space
+    if BITS not in space.judge.metrics:
+        return
+    for variant in variants:
+        if isinstance(models.at(variant.setting.changes).data.tokenizer, WordPiece):
+            message = (
+                f"{variant.name} has no {BITS}: WordPiece loses white space and unknown words, so tokens have no bytes"
+            )
+            notes = (f"judge {NATS}, or let data.tokenizer be bytes or {{bpe: 32000}}, which lose nothing",)
+            problems.add(message, space.origins.key("judge", "metrics", BITS), notes=notes)
             return
 
 

@@ -121,11 +121,29 @@ class Bpe(Document):
     bpe: Annotated[int, Field(ge=257, le=65536)]
 
 
+class Pieces(Document):
+    """WordPiece: `size` pieces at most, five special tokens included; `lowercase` drops case and accents."""
+
+    size: Annotated[int, Field(ge=6, le=65536)]
+    lowercase: bool
+
+
+def _pieces(value: object) -> object:
+    """Read a bare number of pieces as WordPiece that drops case and accents, as BERT's first release does."""
+    return value if isinstance(value, dict | Pieces) else {"size": value, "lowercase": True}
+
+
+class WordPiece(Document):
+    """WordPiece trained on the training split: `wordpiece: 32768`, or `wordpiece: {size: 32768, lowercase: false}`."""
+
+    wordpiece: Annotated[Pieces, BeforeValidator(_pieces)]
+
+
 class Data(Document):
     """The text: a corpus, cut into tokens, with the share of folders held out for the tuning and verdict splits."""
 
     corpus: Annotated[CorpusChoice, Field(description="a corpus, such as {files: ['texts/**/*.txt']}")]
-    tokenizer: Literal["bytes"] | Bpe
+    tokenizer: Literal["bytes"] | Bpe | WordPiece
     tuning: Share
     verdict: Share
 

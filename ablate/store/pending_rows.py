@@ -209,9 +209,16 @@ def _trial_row(
 
 
 def _tokenizer(trial: Document) -> str | None:
-    """Return the identity of a tokenizer: byte-pair merges depend on the text they were learnt from."""
+    """Return the identity of a tokenizer: merges depend on the text they were learnt from."""
     tokenizer = trial.get("data", {}).get("tokenizer")
-    return f"bpe {tokenizer['bpe']} of {trial['corpus'][:8]}" if isinstance(tokenizer, dict) else tokenizer
+    if not isinstance(tokenizer, dict):
+        return None if tokenizer is None else str(tokenizer)
+    learnt_from = trial["corpus"][:8]
+    if "wordpiece" in tokenizer:
+        pieces = tokenizer["wordpiece"]
+        case = "lowercase" if pieces["lowercase"] else "cased"
+        return f"wordpiece {pieces['size']} {case} of {learnt_from}"
+    return f"bpe {tokenizer['bpe']} of {learnt_from}"
 
 
 def _clock(ending: Ending) -> Rows:

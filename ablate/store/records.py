@@ -189,12 +189,29 @@ class PairsRecord(TypedDict):
     bpe: int
 
 
+class PieceCountRecord(TypedDict):
+    """The pieces of a WordPiece tokenizer: how many, and whether case is dropped."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    size: int
+    lowercase: bool
+
+
+class PiecesRecord(TypedDict):
+    """A WordPiece tokenizer."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    wordpiece: PieceCountRecord
+
+
 class DataRecord(TypedDict):
     """The text of a trial."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
-    tokenizer: NotRequired[str | PairsRecord]
+    tokenizer: NotRequired[str | PairsRecord | PiecesRecord]
 
 
 class TrialRecord(TypedDict):

@@ -21,6 +21,7 @@ from ablate.block.fingerprint import fingerprint
 from ablate.block.layers import has_patterns
 from ablate.block.printer import Defaults, print_block
 from ablate.block.sizes import Sizes
+from ablate.data.tokenizer import vocab_size_of
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar
 from ablate.output.terminal import Text
@@ -40,8 +41,6 @@ DISPLAY = Sizes(n_layers=12, d_model=768, n_heads=12, seq_len=128, vocab_size=50
 """The default sizes at which numbers are shown; the screen names them."""
 DEPTHS = (12, 36, 72)
 """Depths tried in turn for display: equations solved for a depth have no solution at some of them."""
-BYTES = 256
-"""The vocabulary size of a byte tokenizer."""
 
 
 @dataclass(frozen=True)
@@ -181,7 +180,7 @@ def sizes_of(space: Space) -> Sizes:
         d_model=model.width,
         n_heads=model.heads,
         seq_len=model.context,
-        vocab_size=BYTES if isinstance(tokenizer, str) else tokenizer.bpe,
+        vocab_size=vocab_size_of(tokenizer),
         causal=model.causal,
         repetition=DISPLAY.repetition,
     )
