@@ -20,6 +20,7 @@ class Sizes:
 
     `layer` is the block that the sizes are seen from (from 1); None outside the blocks. `repetition` is how often two
     tokens of one sequence are the same, if it was measured on the text: the correlation of their embeddings.
+    `separator` is the token that ends a document.
 
     Raises InputError for a size below 1 or not whole, and for a layer that the model does not have.
     """
@@ -34,6 +35,7 @@ class Sizes:
     repetition: float | None = None
     kv_heads: int | None = added(None)
     head_width: int | None = added(None)
+    separator: int = added(0)
 
     def __post_init__(self) -> None:
         wrong = [f"{name} is {getattr(self, name)!r}" for name in COUNTED if not _counts(getattr(self, name))]

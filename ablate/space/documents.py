@@ -147,6 +147,11 @@ class Data(Document):
     tuning: Share
     verdict: Share
 
+    @property
+    def separator(self) -> int:
+        """The token that ends a document: `[SEP]` of WordPiece, else 0."""
+        return 3 if isinstance(self.tokenizer, WordPiece) else 0
+
 
 class Evaluation(Document):
     """Loss on `windows` windows of a held-out split, every `every` steps and after the last.

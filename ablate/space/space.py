@@ -141,6 +141,7 @@ class Space:
             seq_len=model.context,
             vocab_size=vocab_size,
             causal=model.causal,
+            separator=self.data.separator,
         )
         learned = model.position.learned if isinstance(model.position, Learned) else None
         built = Architecture(

@@ -110,6 +110,13 @@ def test_documents_in_one_sequence_are_what_they_are_alone():
         assert torch.allclose(whole, alone, atol=1e-12) == same
 
 
+def test_the_separator_is_that_of_the_tokenizer_unless_one_is_given():
+    sizes = replace(SIZES, seq_len=T, separator=END)
+    block = sequence(residual(node("attention", mask=node("document", separator=None))))
+    model = compile_model(architecture(block, sizes=sizes), CATALOGUE, dtype=torch.float64)
+    torch.testing.assert_close(model(torch.from_numpy(TOKENS)), logits_of(model, same_document(True)))
+
+
 @NAMES
 def test_later_tokens_change_nothing_earlier_and_other_documents_nothing_at_all(name):
     model = model_of(MASKS[name][0])
@@ -325,7 +332,7 @@ def test_what_is_written_into_tokens_past_torch_counts():
 @pytest.mark.parametrize(("mask", "number"), [("document", 11.0), ("padding", 300.0)])
 def test_a_token_that_there_is_not_is_refused(mask, number):
     masks = {"document": node("document", separator=number), "padding": node("padding", token=number)}
-    with pytest.raises(InputError, match=rf"is {number:g}, but tokens are below 11\n  = give the token"):
+    with pytest.raises(InputError, match=rf"is {number:g}, but tokens are below 11\n  = "):
         cost(architecture(sequence(node("attention", mask=masks[mask]))), CATALOGUE)
 
 

@@ -12,7 +12,7 @@ from ablate.data.special import SpecialTokens
 from ablate.data.text import Text
 from ablate.data.tokenizer import ByteTokenizer, describe_tokenizer, tokenizer_from, train_tokenizer, vocab_size_of
 from ablate.data.wordpiece import SPECIAL, WordPieceTokenizer
-from ablate.space.documents import Bpe, WordPiece
+from ablate.space.documents import Bpe, Data, WordPiece
 
 TEXTS = [Text(str(seed), prose(seed, 2000).encode()) for seed in range(5)]
 SPACE = WordPiece.model_validate({"wordpiece": 300})
@@ -102,3 +102,9 @@ def test_training_is_the_same_in_another_process(trained, threads):
         [sys.executable, "-c", script], env=environment, capture_output=True, check=True, encoding="utf-8"
     )
     assert run.stdout == trained.to_json()
+
+
+@pytest.mark.parametrize("tokenizer", ["bytes", Bpe(bpe=300), SPACE], ids=["bytes", "bpe", "wordpiece"])
+def test_a_space_knows_what_ends_its_documents(tokenizer):
+    data = Data.model_construct(tokenizer=tokenizer)
+    assert data.separator == train_tokenizer(tokenizer, TEXTS).separator

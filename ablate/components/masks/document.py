@@ -20,19 +20,19 @@ from ablate.errors import InputError
 
 @component("document", slots=("mask",), source="Zhao et al. 2024, arXiv:2402.13991", shorthand="separator", version=1)
 class Config:
-    """`separator` is the number of the token that ends a document, `of` are the tokens."""
+    """`separator` is the number of the token that ends a document; none: the tokenizer's. `of` are the tokens."""
 
     leaks: ClassVar[bool] = False
 
     of: Maker = earlier()
-    separator: float = arithmetic(at_least=0.0, whole=True)
+    separator: float | None = arithmetic(at_least=0.0, whole=True, optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products; InputError for a token that there is not."""
-        if self.separator >= sizes.vocab_size:
+        if self.separator is not None and self.separator >= sizes.vocab_size:
             raise InputError(
                 f"document.separator is {self.separator:g}, but tokens are below {sizes.vocab_size}\n"
-                "  = give the token that ends a document: 0 of bytes and BPE"
+                "  = leave it out: it is the tokenizer's then"
             )
         read: Cost = self.of("tokens")
         return read
@@ -87,7 +87,8 @@ class Document:
 
     def __init__(self, config: Config, sizes: Sizes):
         self.read = config.of("tokens")
-        self.separator, self.causal = int(config.separator), sizes.causal
+        self.separator = sizes.separator if config.separator is None else int(config.separator)
+        self.causal = sizes.causal
 
     def mask(self) -> DocumentMask:
         """Return the mask of the pass that runs, the same object in all its layers."""
