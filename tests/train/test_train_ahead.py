@@ -67,7 +67,7 @@ def test_twenty_steps_are_finite(make_trial, data, block, dtype):
     if block == "acting":
         assert {"layers.1.mlp.balance", "ahead.2.mlp.balance", "ahead.3.mlp.balance"} <= added
         acted = {row.address for row in rows(events) if row.metric == "after_step"}
-        assert {"ahead.2.mlp.largest_load", "ahead.3.attention.entropy.largest_logit"} <= acted, acted
+        assert {"ahead.2.mlp.largest_load", "ahead.3.attention.entropy.qk_clip.largest_logit"} <= acted, acted
 
 
 @pytest.mark.parametrize("block", BLOCKS)
