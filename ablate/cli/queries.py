@@ -266,6 +266,12 @@ def list_schedules(plugin: Plugin = None, json: Json = False) -> None:
     list_things("schedules", plugin, json)
 
 
+@listing.command("objectives", cls=Verb)
+def list_objectives(plugin: Plugin = None, json: Json = False) -> None:
+    """List the objectives that recipe.objective may name."""
+    list_things("objectives", plugin, json)
+
+
 @listing.command("samplers", cls=Verb)
 def list_samplers(plugin: Plugin = None, json: Json = False) -> None:
     """List the samplers by which a search may propose blocks."""

@@ -10,7 +10,6 @@ from contextlib import ExitStack
 from typing import Any
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn
 
 from ablate.compiler.ahead import running_ahead
@@ -19,8 +18,8 @@ from ablate.components.declare import Profiled
 
 
 @torch.no_grad()
-def profile(model: nn.Module, tokens: Int[Tensor, "B T"]) -> None:
-    """Calibrate, in place, the modules of `model` that are `Profiled`, by one forward pass over `tokens`.
+def profile(model: nn.Module, inputs: Tensor | tuple[Tensor, ...]) -> None:
+    """Calibrate, in place, the modules of `model` that are `Profiled`, by one forward pass over a batch's `inputs`.
 
     The pass is in evaluation mode, so no running state changes; if a component draws random numbers nevertheless, they
     come from a stream that is the same for every model. Each module is then calibrated from the measurements of the
@@ -43,7 +42,7 @@ def profile(model: nn.Module, tokens: Int[Tensor, "B T"]) -> None:
             model.eval()
             try:
                 with running_ahead(model):
-                    model(tokens)
+                    model(*((inputs,) if isinstance(inputs, Tensor) else inputs))
             finally:
                 for module, was_training in training.items():
                     module.training = was_training

@@ -16,9 +16,12 @@
     streams.py      prepare, fingerprint: corpus to token streams, through the cache
     repetition.py   how often two tokens of one sequence are the same
     epochs.py       Epochs: how often training reads its text, and how much of that is repeated
-    batches.py      Batches, evaluation_windows: the only file here that imports torch
+    uniform.py      numbers drawn by a key, the same on every machine
+    batch.py        Batch: what a model is given, and what it is to predict
+    batches.py      Batches, evaluation_windows: it and `batch` are the only files here that import torch
 
-A planner imports all but `batches`; `datasets`, `pyarrow` and `tokenizers` are imported only when a space needs them.
+A planner imports all but `batch` and `batches`; `datasets`, `pyarrow` and `tokenizers` are imported only when a space
+needs them.
 This package knows nothing of models, draws no random number that is not a function of (seed, step) or of (seed, split),
 and reports every text that it leaves out.
 

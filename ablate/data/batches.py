@@ -10,18 +10,18 @@ separator, and windows may span several.
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 
+from ablate.data.batch import Batch, Tensors
 from ablate.data.text import Split
 from ablate.data.tokenizer import TokenBytes, Tokens
+from ablate.data.uniform import philox
 from ablate.errors import RefusedError
 
 VERSION: Final = 1
@@ -50,26 +50,31 @@ class Batches:
                 "Add more text, or lower model.context."
             )
 
-    def at(self, step: int) -> tuple[Int64[Tensor, "batch time"], Int64[Tensor, "batch time"]]:
-        """Return the tokens of a step and their targets."""
+    def at(self, step: int) -> Batch:
+        """Return the tokens [batch, time] of a step, and those one position later."""
         words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
         places = len(self.stream) - self.seq_len  # the bias of the remainder is below places / 2**64
-        return _windows(self.stream, (words % np.uint64(places)).astype(np.int64), self.seq_len)
+        return Batch(*_windows(self.stream, (words % np.uint64(places)).astype(np.int64), self.seq_len))
 
 
-class Windows(NamedTuple):
-    """The windows of an evaluation: `tokens`, their `targets`, and the bytes of text of all targets together (None if
-    the tokens do not come from text).
+class Examples(NamedTuple):
+    """The examples of an evaluation: `inputs` and `targets` as in a batch, and the bytes of text of all targets
+    together (None if the targets do not come from text).
     """
 
-    tokens: Int64[Tensor, "windows time"]
-    targets: Int64[Tensor, "windows time"]
+    inputs: Tensors
+    targets: Tensors
     bytes: int | None
+
+    @property
+    def batch(self) -> Batch:
+        """All of them as one batch."""
+        return Batch(self.inputs, self.targets)
 
 
 def evaluation_windows(
     stream: Tokens, seq_len: int, windows: int, *, seed: int, split: Split, token_bytes: TokenBytes | None = None
-) -> Windows:
+) -> Examples:
     """Return the windows that every evaluation of a trial of `seed` uses, whatever its model is.
 
     Each seed has its own windows, so that the variation over seeds includes the choice of text: if all seeds were
@@ -88,7 +93,7 @@ def evaluation_windows(
         )
     starts = window_starts(len(stream) - seq_len, windows, seed=seed, split=split)
     tokens, targets = _windows(stream, starts, seq_len)
-    return Windows(tokens, targets, None if token_bytes is None else int(token_bytes[targets.numpy()].sum()))
+    return Examples(tokens, targets, None if token_bytes is None else int(token_bytes[targets.numpy()].sum()))
 
 
 def window_starts(places: int, windows: int, *, seed: int, split: Split) -> npt.NDArray[np.int64]:
@@ -102,8 +107,7 @@ def window_starts(places: int, windows: int, *, seed: int, split: Split) -> npt.
 
         Cochran 1977, "Sampling Techniques", Section 5.6
     """
-    key = hashlib.sha256(f"evaluation windows/{seed}/{split}".encode()).digest()[:16]
-    words = np.random.Philox(key=np.frombuffer(key, dtype="<u8").astype(np.uint64)).random_raw(windows)
+    words = philox(f"evaluation windows/{seed}/{split}").random_raw(windows)
     cells = enumerate(words.tolist())  # Python integers, since the products exceed 64 bits
     return np.array([((i << 64) + word) * places // (windows << 64) for i, word in cells], dtype=np.int64)
 

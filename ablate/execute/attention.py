@@ -12,10 +12,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from jaxtyping import Int
-from torch import Tensor, nn
+from torch import nn
 
 from ablate.compiler.ahead import running_ahead
+from ablate.data.batch import Tensors, changed
 from ablate.kernels import BackendChoice, choose, order
 from ablate.kernels.gate import THIS_PROCESS, AttentionSite, sites
 from ablate.plan.trial import Trial
@@ -31,13 +31,13 @@ HELD = 3
 """Copies of the scores in a backend that keeps them: the scores, what is computed from them, and its gradient."""
 
 
-def choose_kernels(model: nn.Module, trial: Trial, tokens: Int[Tensor, "B T"], cut: BatchShares) -> Attending:
+def choose_kernels(model: nn.Module, trial: Trial, inputs: Tensors, cut: BatchShares) -> Attending:
     """Set the backend of each attention of `model`; return which, and why. RefusedError if that crashes the device.
 
-    `tokens` are those of the first batch, the same on all ranks.
+    `inputs` are those of the first batch, the same on all ranks.
     """
     device = device_of(model)
-    few = tokens[:SEQUENCES].to(device)
+    few = changed(inputs, lambda tensor: tensor[:SEQUENCES].to(device))
     with running_ahead(model):
         by_address = sites(model, lambda: forward(model, few, trial.recipe.dtype))
     mine = {address: THIS_PROCESS.choose(site) for address, site in by_address.items()}

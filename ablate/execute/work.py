@@ -11,7 +11,9 @@ from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
 from ablate.compiler.data_dependent_init import profile
 from ablate.components.registry import declarations
-from ablate.data.batches import Batches, evaluation_windows
+from ablate.data.batch import changed
+from ablate.data.batches import Batches as Windows
+from ablate.data.batches import evaluation_windows
 from ablate.data.streams import TokenStreams, prepare
 from ablate.errors import RefusedError
 from ablate.execute.attention import choose_kernels
@@ -22,6 +24,7 @@ from ablate.train.events import Outcome, Training
 from ablate.train.loop import WHOLE, lacks_memory, train
 from ablate.train.loss import parameter_type
 from ablate.train.microbatches import BatchShares
+from ablate.train.objective import Batches, examples_of, objective_of
 from ablate.train.threads import pin_threads
 
 IN_PROFILE = "in the pass of its initialisation over the whole first batch: splitting the batch does not help"
@@ -62,8 +65,9 @@ def compute(
         dtype=parameter_type(trial.recipe.dtype),
         device=device(),
     )
-    batches = Batches(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed)
-    attending = choose_kernels(model, trial, batches.at(0)[0], cut)
+    objective = objective_of(trial, catalogue)
+    batches = Batches(Windows(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed), objective, trial.seed)
+    attending = choose_kernels(model, trial, batches.at(0).inputs, cut)
     if made_with is not None and made_with != attending.operators:
         resume = None
     yield attending
@@ -72,7 +76,7 @@ def compute(
         yield Outcome("out_of_memory", 0, {"cause": f"{lack} ({IN_PROFILE})", UNCUT: IN_PROFILE})
         return
     held_out, windows = streams.split(trial.split), trial.measure.evaluation.windows
-    evaluation = evaluation_windows(
+    drawn = evaluation_windows(
         held_out,
         sizes.seq_len,
         windows,
@@ -80,6 +84,7 @@ def compute(
         split=trial.split,
         token_bytes=streams.tokenizer.token_bytes(),
     )
+    evaluation = examples_of(drawn, objective, trial, catalogue)
     yield from train(
         model,
         trial,
@@ -100,7 +105,7 @@ def _profile(model: nn.Module, batches: Batches) -> str | None:
     bits, and a pass without gradients keeps one layer's activations where training keeps all.
     """
     try:
-        profile(model, batches.at(0)[0].to(device()))
+        profile(model, changed(batches.at(0).inputs, lambda tensor: tensor.to(device())))
     except (RuntimeError, MemoryError) as error:
         if not lacks_memory(error):
             raise

@@ -45,9 +45,12 @@ OPTIMIZER = Kind(
     "optimizer", "optimiser", "optimizers", "train/optimizers", "update", "decorate the function that builds it with"
 )
 SCHEDULE = Kind("schedule", "schedule", "schedules", "train/schedules", "", "")
+OBJECTIVE = Kind(
+    "objective", "objective", "objectives", "train/objectives", "loss", "decorate the class that computes it with"
+)
 SAMPLER = Kind(
     "sampler", "sampler", "samplers", "execute/search/samplers", "proposer", "decorate the function that makes it with"
 )
 CORPUS = Kind("corpus", "corpus", "corpora", "data/corpora", "reader", "decorate the function that reads it with")
 
-KINDS = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, SAMPLER, CORPUS)
+KINDS = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, OBJECTIVE, SAMPLER, CORPUS)

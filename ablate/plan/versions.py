@@ -18,9 +18,9 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Node, walk
 from ablate.extension.declaration import Declaration
-from ablate.extension.kinds import OPTIMIZER, PACKAGE, SCHEDULE
+from ablate.extension.kinds import OBJECTIVE, OPTIMIZER, PACKAGE, SCHEDULE
 from ablate.plan.syntax_hash import syntax_hash
-from ablate.space.documents import Measure, Recipe
+from ablate.space.documents import NEXT_TOKEN, Measure, Recipe
 from ablate.space.metrics import known_probes
 
 Version: TypeAlias = "int | str"
@@ -29,8 +29,15 @@ SHARED: Mapping[str, tuple[str, ...]] = {
     "expressions": ("block/arithmetic.py", "block/address.py", "block/config_values.py", "block/sizes.py"),
     "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/data_dependent_init.py"),
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
-    "batches": ("data/batches.py",),
-    "loop": ("train/loop.py", "train/*.py", "execute/work.py", "execute/attention.py"),
+    "batches": ("data/batches.py", "data/batch.py", "data/uniform.py"),
+    "loop": (
+        "train/loop.py",
+        "train/*.py",
+        "train/objectives/cross_entropy.py",
+        "train/objectives/next_token.py",
+        "execute/work.py",
+        "execute/attention.py",
+    ),
     "probing": ("probes/watch.py", "probes/*.py"),
     "kernel eager": ("kernels/eager.py",),
     "kernel sdpa": ("kernels/sdpa.py",),
@@ -57,8 +64,10 @@ def model_versions(architecture: Architecture, catalogue: Catalogue) -> Mapping[
 
 
 def recipe_versions(recipe: Recipe, catalogue: Catalogue) -> Mapping[str, Version]:
-    """Return the versions of a recipe's optimiser and schedule."""
+    """Return the versions of a recipe's optimiser, schedule and objective; the first objective is the loop's own."""
     chosen = {OPTIMIZER: recipe.optimizer, SCHEDULE: recipe.schedule.decay}
+    if recipe.objective != NEXT_TOKEN:
+        chosen[OBJECTIVE] = recipe.objective
     return _versions(catalogue.others[kind.plural][choice.name] for kind, choice in chosen.items())
 
 

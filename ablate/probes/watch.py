@@ -68,6 +68,11 @@ def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = witho
                 readings.extend(probe.measure(model))
 
 
+def padding_of(model: nn.Module) -> Padding:
+    """Return what gives the padding of the last pass of a model: its `real_tokens`, if it has any."""
+    return getattr(model, "real_tokens", without_padding)
+
+
 def attention_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield every attention core, with the address of the part that holds it."""
     for name, module in model.named_modules():

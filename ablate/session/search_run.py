@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from ablate.data.streams import prepare
 from ablate.execute.controller import EndCounts, Work
@@ -14,7 +14,6 @@ from ablate.execute.search.rungs import ladder_of
 from ablate.execute.search.search import BlockSearch
 from ablate.execute.search.search_space import space_ground
 from ablate.execute.search.source import Past, SearchSource
-from ablate.execute.search.zero_cost import Batch
 from ablate.execute.task import cache_of
 from ablate.plan.plan import Plan
 from ablate.plan.proposals import most_trials
@@ -35,6 +34,9 @@ from ablate.train.events import Outcome
 from ablate.verdict.finals import Finals
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
+
+if TYPE_CHECKING:
+    from ablate.data.batch import Batch
 
 
 class SearchRun:

@@ -18,6 +18,7 @@
     choice.py       a choice among the things of one kind, with its settings
     optimizers.py   declarations of optimisers and schedules
     corpora.py      declarations of corpora; reads `data.corpus`
+    objectives.py   declarations of objectives
     samplers.py     declarations of samplers
     streamed.py     how many bytes of a streamed corpus are read
     blocks.py       the blocks that a space names

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticKnownError
@@ -89,6 +89,10 @@ class Schedule(Document):
     from_zero: bool
 
 
+NEXT_TOKEN: Final = Choice("next_token")
+"""The objective of a recipe that names none."""
+
+
 class Loss(Document):
     """What is minimised beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and
     `z` weighs the mean square of the logits' log normaliser. `ahead` weighs what else is predicted: the second token
@@ -103,7 +107,8 @@ class Loss(Document):
 class Recipe(Document):
     """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
 
-    `loss` came later: a recipe that minimises the cross-entropy alone is the same with and without it.
+    `objective` is what is learned, `loss` what is minimised beside it. Both came later: a recipe that minimises the
+    cross-entropy of the next token alone is the same with and without them.
     """
 
     steps: Count
@@ -113,6 +118,10 @@ class Recipe(Document):
     schedule: Schedule
     dtype: Literal["float32", "float64", "bfloat16"]
     loss: Loss = Field(default=Loss(), json_schema_extra={ADDED: True})
+    objective: Annotated[
+        Choice,
+        Field(description="one objective, such as next_token or {masked_words: {}}", json_schema_extra={ADDED: True}),
+    ] = NEXT_TOKEN
 
 
 class Bpe(Document):

@@ -20,6 +20,7 @@ CHOICES = (
     ("model", "final_norm"),
     ("data", "tokenizer"),
     ("recipe", "schedule", "decay"),
+    ("recipe", "objective"),
 )
 """Where the one key of a mapping says which alternative is meant: another key replaces it, instead of being added."""
 CORPUS = ("data", "corpus")

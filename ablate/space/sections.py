@@ -22,13 +22,14 @@ from ablate.source.problems import Problems, nearest, quote
 from ablate.space.choice import Choice, CorpusChoice, read_choice
 from ablate.space.corpora import CorpusSpec, read_corpus_choice
 from ablate.space.design import Design
-from ablate.space.documents import LOOKS, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
+from ablate.space.documents import LOOKS, NEXT_TOKEN, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms, Tune
 from ablate.space.fairness import check_fairness
 from ablate.space.ladder import LadderSizes, read_sizes, without_sizes
 from ablate.space.layers import lay_on_space
 from ablate.space.looks import Looks, check_looks
 from ablate.space.metrics import askable_probes, judgeable
+from ablate.space.objectives import ObjectiveSpec
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.origin import Keys, Origins
 from ablate.space.samplers import SamplerSpec
@@ -98,7 +99,9 @@ class Sections:
         located = self.located.get("recipe")
         if not isinstance(located, Mapping):
             return self._section("recipe", Recipe)
-        plain, schedule = _without_settings(located, "optimizer"), located.get("schedule")
+        plain, schedule = located, located.get("schedule")
+        for key in ("optimizer", "objective"):
+            plain = _without_settings(plain, key)
         decay = None
         if isinstance(schedule, Mapping):
             plain = overlay(
@@ -108,10 +111,13 @@ class Sections:
         optimizer = self._chosen(located, OptimizerSpec, "recipe.optimizer", "optimizer")
         if isinstance(schedule, Mapping):
             decay = self._chosen(schedule, ScheduleSpec, "recipe.schedule.decay", "decay")
-        if recipe is None or optimizer is None or decay is None:
+        objective = NEXT_TOKEN
+        if "objective" in located:
+            objective = self._chosen(located, ObjectiveSpec, "recipe.objective", "objective")  # type: ignore[assignment]
+        if recipe is None or optimizer is None or decay is None or objective is None:
             return None
         timed = recipe.schedule.model_copy(update={"decay": decay})
-        recipe = recipe.model_copy(update={"optimizer": optimizer, "schedule": timed})
+        recipe = recipe.model_copy(update={"optimizer": optimizer, "schedule": timed, "objective": objective})
         self._check_lengths(recipe)
         self._check_floor(recipe)
         return recipe

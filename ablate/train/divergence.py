@@ -73,7 +73,7 @@ def _passes(model: nn.Module, parts: Sequence[Microbatch], dtype: str) -> list[P
                 attached.callback(module.register_forward_hook(hook).remove)
         for part in parts:
             passes.append([])
-            forward(model, part.tokens, dtype)
+            forward(model, part.inputs, dtype)
     return passes
 
 

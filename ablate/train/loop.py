@@ -4,7 +4,6 @@ Steps count from 0, and a step has the number of its batch: its rows describe th
 on the evaluation windows at step s (`eval_loss`, `eval_bits_per_byte`, probes of activations) describe the model after
 s updates, so the last of them have step `steps`.
 
-Dimension key: B batch, T time, V vocabulary, N evaluation windows.
 """
 
 from __future__ import annotations
@@ -15,21 +14,21 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int
 from torch import Tensor, nn, optim
 
 from ablate.block.catalogue import Catalogue
 from ablate.compiler.random_streams import TrainingStreams
 from ablate.components.declare import ActsAfterStep
 from ablate.components.registry import declarations
-from ablate.data.batches import Windows
+from ablate.data.batch import Batch
+from ablate.data.batches import Examples
 from ablate.errors import RefusedError
 from ablate.plan.trial import Trial
 from ablate.probes.reading import Probe, Reading
 from ablate.probes.registry import select
 from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.update import changes, streams
-from ablate.probes.watch import watching
+from ablate.probes.watch import padding_of, watching
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.contributions import acting, after_step, recorded
@@ -40,6 +39,8 @@ from ablate.train.evaluation import evaluate
 from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
 from ablate.train.loss import device_of, forward
 from ablate.train.microbatches import BatchShares, Microbatch, Passes, averaged
+from ablate.train.objective import objective_of
+from ablate.train.objectives.declare import Objective
 from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.rows import Clock, evaluated, rows_of, statistics
 from ablate.train.schedule import rate_schedule
@@ -65,8 +66,8 @@ a context, for cuBLAS (its handle or its workspace), or for cuDNN."""
 class BatchSource(Protocol):
     """The training data: the batch of a step is a function of the step."""
 
-    def at(self, step: int) -> tuple[Int[Tensor, "B T"], Int[Tensor, "B T"]]:
-        """Return the tokens and targets of `step`."""
+    def at(self, step: int) -> Batch:
+        """Return the batch of `step`."""
         ...
 
 
@@ -74,7 +75,7 @@ def train(
     model: nn.Module,
     trial: Trial,
     batches: BatchSource,
-    evaluation: Windows,
+    evaluation: Examples,
     *,
     resume: bytes | None = None,
     should_stop: Callable[[], bool],
@@ -107,7 +108,8 @@ def train(
     schedule, probes = rate_schedule(trial.recipe, known), select(trial.measure.probes, known)
     progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else TrialProgress()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
-    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes, acting(model))
+    objective = objective_of(trial, known)
+    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes, acting(model), objective)
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
         return
@@ -132,11 +134,12 @@ class _Loop:
     cut: BatchShares
     probes: tuple[Probe, ...]
     acting: tuple[tuple[str, ActsAfterStep], ...]
+    objective: Objective
 
     def run(
         self,
         batches: BatchSource,
-        evaluation: Windows,
+        evaluation: Examples,
         until: int | None,
         should_stop: Callable[[], bool],
     ) -> Iterator[Training]:
@@ -144,7 +147,7 @@ class _Loop:
         recipe, measure, progress = self.trial.recipe, self.trial.measure, self.progress
         of_step = tuple(probe for probe in self.probes if probe.spec.in_steps)
         of_text = tuple(probe for probe in self.probes if not probe.spec.in_steps)
-        passes = Passes(self.model, recipe.dtype, self.cut, recipe.loss)
+        passes = Passes(self.model, recipe.dtype, self.cut, self.objective)
         clock, first = Clock(), progress.step
         self.model.train()
         for step in range(first, recipe.steps):
@@ -158,10 +161,10 @@ class _Loop:
 
             measured = step % measure.every == 0 or step == recipe.steps - 1
             clock.start()
-            tokens_BT, targets_BT = batches.at(step)
+            batch = Batch(*batches.at(step))
             with self.streams.during(f"step {step}"):
-                numbers, rates, readings = self._step(step, tokens_BT, targets_BT, passes, of_step if measured else ())
-            clock.stop(tokens_BT.numel())
+                numbers, rates, readings = self._step(step, batch, passes, of_step if measured else ())
+            clock.stop(batch.examples * self.trial.architecture.sizes.seq_len)
 
             rows = list(rows_of(step, numbers, rates, readings)) if measured else []
             progress.last = statistics(progress.last, step, numbers, rows)
@@ -175,18 +178,19 @@ class _Loop:
         yield Outcome("finished", recipe.steps)
 
     def _step(
-        self, step: int, tokens_BT: Tensor, targets_BT: Tensor, passes: Passes, probes: tuple[Probe, ...]
+        self, step: int, batch: Batch, passes: Passes, probes: tuple[Probe, ...]
     ) -> tuple[dict[str, float], dict[str, float], list[Reading]]:
         """Make one update; return loss and gradient norm before it, its rates, and what probes and parts read."""
         model, recipe, ranks = self.model, self.trial.recipe, self.cut.ranks
-        parts = self.cut.of(tokens_BT, targets_BT, device_of(model))
+        parts = self.cut.of(batch, device_of(model), self.objective)
         ranks.draw_apart(self.trial.seed, step)
         rates = set_rates(self.optimizer, self.schedule(step))
         backward = tuple(probe for probe in probes if probe.of_gradients)
         updates = tuple(probe for probe in probes if probe.of_updates)
         others = tuple(probe for probe in probes if not probe.of_gradients and not probe.of_updates)
         before = [self._streams(part) for part in parts] if updates else []
-        with watching(model, others) as readings, watching(model, backward) as passed:
+        padding = padding_of(model)
+        with watching(model, others, padding) as readings, watching(model, backward, padding) as passed:
             loss = passes.backward(parts)
         norm = gradient_norm(model)
         numbers = {"train_loss": loss, "gradient_norm": norm.item()}
@@ -205,11 +209,12 @@ class _Loop:
         return numbers, rates, readings
 
     def _streams(self, part: Microbatch) -> dict[str, Tensor]:
-        return streams(self.model, lambda: forward(self.model, part.tokens, self.trial.recipe.dtype))
+        return streams(self.model, lambda: forward(self.model, part.inputs, self.trial.recipe.dtype))
 
-    def _evaluated(self, windows: Windows, step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
+    def _evaluated(self, examples: Examples, step: int, probes: tuple[Probe, ...]) -> list[Row | Timing]:
+        due = self._due(probes, step)
         with self.streams.during(f"evaluation at step {step}"):
-            events = list(evaluate(self.model, windows, step, self.trial, self.cut, self._due(probes, step)))
+            events = list(evaluate(self.model, examples, step, self.trial, self.cut, self.objective, due))
         rows = [
             row for row in events if isinstance(row, Row) and row.metric != "token_kernel"
         ]  # a matrix is no statistic

@@ -1,60 +1,78 @@
-"""The loss, mean token cross-entropy in nats, what a recipe adds to it, and the precision it is computed in.
+"""The cross-entropy in nats, what a recipe adds to it, and the precision it is computed in.
 
-    L = - mean_bt log softmax(logits_bt)[target_bt]
+    L = - mean_n log softmax(logits_n)[target_n]        over the targets n of an objective (`objectives/`)
 
-    minimised: L + label_smoothing * (U - L) + z * mean_bt Z_bt² + Σ_k ahead_k A_k      and what parts add
+    minimised: L + label_smoothing * (U - L) + z * mean_n Z_n² + Σ_k ahead_k A_k        and what parts add
                                                                                        (`contributions.py`)
-    U = - mean_btv log softmax(logits_bt)[v]        Z_bt = log Σ_v exp(logits_btv)
+    U = - mean_nv log softmax(logits_n)[v]          Z_n = log Σ_v exp(logits_nv)
     A_k = - mean_bt log softmax(logits_k,bt)[target_b,t+k-1]      k = 2, 3, …: the k-th token ahead, where there is one
 
 so that with label smoothing ε the target has a probability of 1 - ε + ε/V, and every other token ε/V. All terms are
-linear in the tokens, and recorded apart; `train_loss` and `eval_loss` are L. logits_k are those of a block for the k-th
-token ahead (`model.ahead`), as in Gloeckle et al. 2024, where the model has one; else logits, as in modded-nanogpt.
-U and Z are of logits alone.
+linear in the targets, and recorded apart; `train_loss` and `eval_loss` are L. A_k are of the next token alone:
+logits_k are those of a block for the k-th token ahead (`model.ahead`), as in Gloeckle et al. 2024, where the model has
+one; else logits, as in modded-nanogpt. U and Z are of logits alone.
 
     Szegedy et al. 2016, arXiv:1512.00567, Sec. 7; z: Chowdhery et al. 2022, arXiv:2204.02311, Sec. 5, with z = 1e-4;
     ahead: Gloeckle et al. 2024, arXiv:2404.19737, Eq. 2; Jordan et al. 2024, modded-nanogpt, with weights that fall
     to 0 during training
 
-Dimension key: B batch, T time, V vocabulary.
+Dimension key: B batch, T time, V vocabulary, N targets.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ablate.data.batch import Tensors
 from ablate.space.documents import Loss
 
 
-def forward(model: nn.Module, tokens_BT: Int[Tensor, "B T"], dtype: str) -> Float[Tensor, "B T V"]:
-    """Compute the logits; `bfloat16` is autocast over float32 parameters, other types are those of the parameters."""
-    with _precision(tokens_BT.device, dtype):
-        logits_BTV: Tensor = model(tokens_BT)
-    return logits_BTV
+def forward(model: nn.Module, inputs: Tensors, dtype: str) -> Any:
+    """Compute the output, such as logits; `bfloat16` is autocast over float32 parameters, other types are those of the
+    parameters.
+    """
+    given = (inputs,) if isinstance(inputs, Tensor) else inputs
+    with _precision(given[0].device, dtype):
+        return model(*given)
 
 
 def cross_entropy(
-    logits_BTV: Float[Tensor, "B T V"], targets_BT: Int[Tensor, "B T"], reduction: str = "mean"
+    logits_NV: Float[Tensor, "*N V"], targets_N: Int[Tensor, "*N"], reduction: str = "mean"
 ) -> Float[Tensor, "..."]:
-    """Compute the token cross-entropy in nats, in float32 at least."""
-    logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
-    return functional.cross_entropy(logits_BTV.flatten(0, 1), targets_BT.flatten(), reduction=reduction)
+    """Compute the cross-entropy in nats, in float32 at least; the mean of no targets is 0."""
+    logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32)).flatten(0, -2)
+    if not targets_N.numel():
+        return logits_NV.sum()
+    return functional.cross_entropy(logits_NV, targets_N.flatten(), reduction=reduction)
 
 
-def added_by_recipe(
+def added_by_recipe(logits_NV: Float[Tensor, "*N V"], loss: Tensor, terms: Loss) -> Iterator[tuple[str, Tensor]]:
+    """Yield what a recipe adds to the cross-entropy `loss` of these targets, by place; nothing if its weights are 0."""
+    if not (terms.label_smoothing or terms.z):
+        return
+    logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
+    normaliser_N = logits_NV.logsumexp(-1)
+    if terms.label_smoothing:
+        uniform = _mean(normaliser_N - logits_NV.mean(-1))
+        yield "head.label_smoothing", terms.label_smoothing * (uniform - loss)
+    if terms.z:
+        yield "head.z", terms.z * _mean(normaliser_N.square())
+
+
+def further_ahead(
     logits_BTV: Float[Tensor, "B T V"],
     targets_BT: Int[Tensor, "B T"],
-    loss: Tensor,
     terms: Loss,
     logits_ahead: Sequence[Float[Tensor, "B T V"]] = (),
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield what a recipe adds to the cross-entropy `loss`, by place; nothing if its weights are 0.
+    """Yield the weighted cross-entropies of tokens further ahead than the next, by place.
 
     `logits_ahead` are those of the second token ahead, the third, and so on, where they have logits of their own.
     """
@@ -63,15 +81,11 @@ def added_by_recipe(
             of_token = logits_ahead[further - 1] if further <= len(logits_ahead) else logits_BTV
             of_later = cross_entropy(of_token[:, :-further], targets_BT[:, further:])
             yield f"head.ahead.{further + 1}", weight * of_later
-    if not (terms.label_smoothing or terms.z):
-        return
-    logits_BTV = logits_BTV.to(torch.promote_types(logits_BTV.dtype, torch.float32))
-    normaliser_BT = logits_BTV.logsumexp(-1)
-    if terms.label_smoothing:
-        uniform = (normaliser_BT - logits_BTV.mean(-1)).mean()
-        yield "head.label_smoothing", terms.label_smoothing * (uniform - loss)
-    if terms.z:
-        yield "head.z", terms.z * normaliser_BT.square().mean()
+
+
+def _mean(numbers: Tensor) -> Tensor:
+    """Return the mean, 0 of none."""
+    return numbers.mean() if numbers.numel() else numbers.sum()
 
 
 def parameter_type(dtype: str) -> torch.dtype:

@@ -1,15 +1,16 @@
 """Gradient accumulation: a batch in microbatches, one after another, for less memory and the same update.
 
-    L = Σ_p w_p L_p        ∂L/∂θ = Σ_p w_p ∂L_p/∂θ        w_p = sequences of part p / sequences of the batch
+    L = Σ_p w_p L_p        ∂L/∂θ = Σ_p w_p ∂L_p/∂θ        w_p = targets of part p / targets of the batch
 
-Sequences are equally long and none is padded, so weights by sequences are weights by tokens: loss and gradient equal
-those of the whole batch up to the rounding of their sums, and with one part on one rank bit for bit. State that the
+Each term of an objective is a mean over targets, and is weighted by those that it has in a part: masked words by words,
+whether two sequences are neighbours by sequences. So loss and gradient equal those of the whole batch up to the
+rounding of their sums, and with one part on one rank bit for bit. State that the
 forward pass itself changes (the vectors of power iterations) is reset before each part to its value before the step:
 all parts see the same model, whose state has moved once after the step. Dropout draws for one part after the other, so
 its masks differ from those of a whole batch.
 
-Losses that parts of the model add (`contributions.py`) are weighted alike, so one that is linear in the tokens is that
-of the whole batch; any other is the mean of those of its parts.
+Losses that parts of the model add (`contributions.py`) are weighted by sequences, so one that is linear in the tokens
+is that of the whole batch where sequences are equally long; any other is the mean of those of its parts.
 
 Readings of probes from parameters and gradients are those of the whole batch. Readings from streams and attention, in
 the batches of an evaluation, and from what a step does with streams (their gradients, their update) are made for each
@@ -26,34 +27,42 @@ part and averaged by sequences. That is exact for means over tokens or over sequ
 Kurtosis of four parts of 6, 24 and 96 tokens of width 8 is off by up to 22%, 6% and 1% (measured in the tests): by
 about one over the tokens of a part. So trials in parts record that in their versions, which keeps them from being
 paired with others, and in the detail of their outcome.
-
-Dimension key: B batch, T time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 
 import torch
 from torch import Tensor, nn
 
 from ablate.compiler.ahead import logits_ahead
 from ablate.components.declare import OffersLosses
+from ablate.data.batch import Batch, Tensors
 from ablate.probes.reading import Reading
-from ablate.space.documents import Loss
 from ablate.train.contributions import collected, offering
 from ablate.train.data_parallel import ALONE, Ranks
-from ablate.train.loss import added_by_recipe, cross_entropy, device_of, forward
+from ablate.train.loss import device_of, forward
+from ablate.train.objectives.declare import Objective
 
 
 @dataclass(frozen=True, slots=True)
 class Microbatch:
-    """Sequences that go through the model together; `weight` is their share of the batch."""
+    """Examples that go through the model together: `weight` is their share of the batch, and `shares` are those of
+    their targets, for each term of the objective.
+    """
 
-    tokens: Tensor
-    targets: Tensor
+    batch: Batch
     weight: float
+    shares: Mapping[str, float]
+
+    @property
+    def inputs(self) -> Tensors:
+        """What the model is given."""
+        return self.batch.inputs
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +72,19 @@ class BatchShares:
     parts: int = 1
     ranks: Ranks = ALONE
 
-    def of(self, tokens_BT: Tensor, targets_BT: Tensor, device: torch.device) -> list[Microbatch]:
-        """Return this rank's parts, nearly equal in length, on the device; at most one per sequence, perhaps none."""
-        tokens, targets = (self.ranks.share(windows).tensor_split(self.parts) for windows in (tokens_BT, targets_BT))
+    def of(self, batch: Batch, device: torch.device, objective: Objective) -> list[Microbatch]:
+        """Return this rank's parts, nearly equal in length, on the device; at most one per example, perhaps none."""
+        whole = objective.targets(batch)
+        bounds = torch.arange(batch.examples)
+        places = [part for part in self.ranks.share(bounds).tensor_split(self.parts) if len(part)]
+        parts = [batch.each(lambda tensor, at=at: tensor[at[0] : at[-1] + 1]) for at in places]  # type: ignore[misc]
         return [
-            Microbatch(part.to(device), wanted.to(device), len(part) / len(tokens_BT))
-            for part, wanted in zip(tokens, targets, strict=True)
-            if len(part)
+            Microbatch(
+                part.each(lambda tensor: tensor.to(device)),
+                part.examples / batch.examples,
+                {of: count / whole[of] for of, count in objective.targets(part).items()},
+            )
+            for part in parts
         ]
 
 
@@ -78,22 +93,18 @@ def most_parts(batch: int, ranks: int = 1) -> int:
     return -(-batch // ranks)
 
 
-CROSS_ENTROPY = Loss()
-"""The loss without additions."""
-
-
 @dataclass
 class Passes:
     """The forward and backward passes of a step, over its parts.
 
-    `added` are the losses of the last step that the recipe's `loss` and parts of the model added to the cross-entropy,
-    by place.
+    `added` are the losses of the last step that the objective, the recipe's `loss` and parts of the model added to the
+    loss, by place.
     """
 
     model: nn.Module
     dtype: str
     cut: BatchShares
-    loss: Loss = CROSS_ENTROPY
+    objective: Objective
     added: dict[str, float] = field(init=False, default_factory=dict)
     _moving: list[Tensor] = field(init=False)
     _offering: tuple[tuple[str, OffersLosses], ...] = field(init=False)
@@ -103,33 +114,36 @@ class Passes:
         self._offering = offering(self.model)
 
     def backward(self, parts: Sequence[Microbatch]) -> float:
-        """Return the cross-entropy of the whole batch; leave the gradient of it and of `added` in the parameters."""
+        """Return the loss of the whole batch; leave the gradient of it and of `added` in the parameters."""
         total = torch.zeros((), dtype=torch.float64, device=device_of(self.model))
         self.added, added = {}, dict[str, Tensor]()
         before = self._stand() if len(parts) > 1 else []
         for place, part in enumerate(parts):
             if place > 0:
                 self._stand_again(before)
-            loss, terms = self._forward(part)
-            total += loss.detach().double() * part.weight
-            for name, other in terms:
-                loss = loss + other
-                added[name] = added.get(name, 0) + other.detach().double() * part.weight
-            (loss * part.weight).backward()  # type: ignore[no-untyped-call]
+            alike: dict[float, Tensor] = {}  # added up before they are weighted, as the terms of one batch are
+            for name, mean, weight in self._forward(part):
+                alike[weight] = alike[weight] + mean if weight in alike else mean
+                if name:
+                    added[name] = added.get(name, 0) + mean.detach().double() * weight
+                else:
+                    total += mean.detach().double() * weight
+            whole = reduce(add, (loss * weight for weight, loss in alike.items()))
+            whole.backward()  # type: ignore[no-untyped-call]
         ranks = self.cut.ranks
         ranks.add_gradients(p.grad for p in self.model.parameters() if p.grad is not None)
         if not added:
             return float(ranks.total(total).item())
-        whole, *others = ranks.total(torch.stack([total, *added.values()])).tolist()
+        main, *others = ranks.total(torch.stack([total, *added.values()])).tolist()
         self.added = dict(zip(added, others, strict=True))
-        return float(whole)
+        return float(main)
 
-    def _forward(self, part: Microbatch) -> tuple[Tensor, list[tuple[str, Tensor]]]:
-        """Return the cross-entropy of a part, and what is added to it; no logits outlive this but in the graph."""
-        logits = forward(self.model, part.tokens, self.dtype)
-        loss = cross_entropy(logits, part.targets)
-        added = added_by_recipe(logits, part.targets, loss, self.loss, logits_ahead(self.model))
-        return loss, [*added, *collected(self._offering)]
+    def _forward(self, part: Microbatch) -> list[tuple[str, Tensor, float]]:
+        """Return the terms of a part by place, with their weights; no logits outlive this but in the graph."""
+        output = forward(self.model, part.inputs, self.dtype)
+        terms = self.objective.terms(output, part.batch, logits_ahead(self.model))
+        own = [(term.place, term.mean, part.shares[term.of]) for term in terms]
+        return [*own, *((place, loss, part.weight) for place, loss in collected(self._offering))]
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:
         """Record every buffer that may change: the buffer, its version counter, and a copy of its values."""

@@ -8,6 +8,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from objectives import next_token
 from tiny_spaces import write_world
 from tokenizers import Tokenizer
 
@@ -56,7 +57,7 @@ def bytes_of(tokens, tokenizer):
 
 def nats_of(model, windows):
     with torch.no_grad():
-        logits = model(windows.tokens).numpy().astype(np.float64)
+        logits = model(windows.inputs).numpy().astype(np.float64)
     shifted = logits - logits.max(-1, keepdims=True)
     log_p = shifted - np.log(np.exp(shifted).sum(-1, keepdims=True))
     return -math.fsum(np.take_along_axis(log_p, windows.targets.numpy()[..., None], -1).ravel())
@@ -69,7 +70,11 @@ def test_bits_per_byte_are_all_nats_over_the_bytes_that_the_targets_stand_for(pl
         streams = prepare(trial.data, planned.space.path.parent, tmp_path / "cache")
         assert windows.bytes == bytes_of(windows.targets.tolist(), streams.tokenizer)
         model = compile_model(trial.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
-        rows = [row for row in evaluate(model, windows, 0, trial, BatchShares(), select(())) if isinstance(row, Row)]
+        rows = [
+            row
+            for row in evaluate(model, windows, 0, trial, BatchShares(), next_token(), select(()))
+            if isinstance(row, Row)
+        ]
         row = next(row for row in rows if row.metric == "eval_bits_per_byte")
         assert row.value == pytest.approx(nats_of(model, windows) / (math.log(2) * windows.bytes), rel=1e-12)
         assert (row.step, row.address) == (0, "")
@@ -87,5 +92,7 @@ def test_windows_without_text_behind_them_have_no_bits_per_byte(planned, tmp_pat
     trial = planned.plan.trials[0]
     windows = windows_of(trial, tmp_path, monkeypatch)._replace(bytes=None)
     model = compile_model(trial.architecture, declarations(()), seed=trial.seed, dtype=torch.float64)
-    rows = {row.metric for row in evaluate(model, windows, 0, trial, BatchShares()) if isinstance(row, Row)}
+    rows = {
+        row.metric for row in evaluate(model, windows, 0, trial, BatchShares(), next_token()) if isinstance(row, Row)
+    }
     assert rows == {"eval_loss"}

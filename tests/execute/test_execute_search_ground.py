@@ -26,11 +26,11 @@ from ablate.block.read import MOST_PARTS
 from ablate.block.select import parts_by_name
 from ablate.compiler import compile_model, size_report
 from ablate.components.registry import implementation
-from ablate.data.batches import Windows
+from ablate.data.batch import Batch
+from ablate.data.batches import Examples
 from ablate.errors import InputError, RefusedError
 from ablate.execute.search.rungs import ladder_of
 from ablate.execute.search.search_space import TOO_LONG, UNBUILT, VETO, SpaceGround, space_ground
-from ablate.execute.search.zero_cost import Batch
 from ablate.grammar.mutate import draw
 from ablate.plan.build import build_plan
 from ablate.plan.trial import Trial
@@ -52,7 +52,7 @@ def searching(folder: Path, *settings: str, **sections: str) -> Space:
 
 def batch(seed: int = 0) -> Batch:
     windows = torch.randint(0, VOCABULARY, (4, 17), generator=torch.Generator().manual_seed(seed))
-    return windows[:, :-1].contiguous(), windows[:, 1:].contiguous()
+    return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
 
 
 def ground(space: Space) -> SpaceGround:
@@ -385,7 +385,7 @@ def first_rows(trial: Trial) -> dict[str, float]:
     before = torch.get_num_threads()
     pin_threads(trial.threads)
     model = compile_model(trial.architecture, CATALOGUE, seed=trial.seed, dtype=parameter_type(trial.recipe.dtype))
-    events = train(model, trial, Fixed(), Windows(*batch(), bytes=None), should_stop=lambda: False)
+    events = train(model, trial, Fixed(), Examples(*batch(), bytes=None), should_stop=lambda: False)
     rows = (event for event in events if isinstance(event, Row) and event.step == 0)
     found = {row.metric: row.value for row in takewhile(lambda row: row.metric != "learning_rate", rows)}
     torch.set_num_threads(before)

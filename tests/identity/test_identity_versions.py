@@ -146,6 +146,7 @@ CARRY_NO_NUMBERS = {
     "space/documents.py": "data; enters by its values",
     "space/metrics.py": "names",
     "space/optimizers.py": "data; enters by its values",
+    "space/objectives.py": "data; enters by its values",
     "train/optimizers/__init__.py": "text",
 }
 NO_ROOM_OF_NUMBERS = ("source/", "extension/")

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from objectives import next_token
 
 import ablate
 from ablate.compiler import compile_model
 from ablate.components.registry import declarations
-from ablate.data.batches import Windows, evaluation_windows
+from ablate.data.batches import Examples, evaluation_windows
 from ablate.data.streams import prepare
 from ablate.probes.registry import select
 from ablate.train.evaluation import evaluate
@@ -51,8 +52,8 @@ def starts(seed, share, cache):
         number, length = trial.measure.evaluation.windows, trial.architecture.sizes.seq_len
         held_out = streams.split(trial.split)
         windows = evaluation_windows(held_out, length, number, seed=trial.seed, split=trial.split)
-        windows = Windows(*(each[: number // share] for each in windows[:2]), bytes=None)
-        rows = list(evaluate(model, windows, 0, trial, BatchShares(), select(trial.measure.probes)))
+        windows = Examples(*(each[: number // share] for each in windows[:2]), bytes=None)
+        rows = list(evaluate(model, windows, 0, trial, BatchShares(), next_token(), select(trial.measure.probes)))
         for metric, found in (("token_cosine", cosine), ("token_correlation_rms", joint)):
             values = [row.value for row in rows if isinstance(row, Row) and row.metric == metric]
             assert len(values) == trial.architecture.sizes.n_layers + 1

@@ -12,7 +12,7 @@ from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, Sequence
 from ablate.block.sizes import Sizes
 from ablate.compiler.scale import Scale
-from ablate.data.batches import Windows
+from ablate.data.batches import Examples
 from ablate.kernels import Attend
 from ablate.plan.trial import Trial
 from ablate.space.choice import Choice
@@ -92,7 +92,7 @@ class Tokens:
 
     @property
     def evaluation(self):
-        return Windows(*self.windows(10, 999), bytes=None)  # not a multiple of the batch; no text has these tokens
+        return Examples(*self.windows(10, 999), bytes=None)  # not a multiple of the batch; no text has these tokens
 
 
 def change(document, changes):

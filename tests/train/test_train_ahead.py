@@ -7,11 +7,13 @@ import math
 import pytest
 import torch
 from builders import architecture, node
+from objectives import next_token
 from reading import transformer
 
 from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
+from ablate.data.batch import Batch
 from ablate.execute.attention import choose_kernels
 from ablate.kernels import Attend
 from ablate.space.documents import Loss
@@ -99,11 +101,11 @@ def test_parts_of_a_batch_give_the_same_update(make_trial, data, parts):
 @pytest.mark.fast
 def test_a_loss_by_the_same_logits_is_another(data):
     """The twin: with the weights of a model that has no such blocks, the same trunk minimises something else."""
-    tokens, targets = data.at(0)
     added, losses = [], []
     for ahead in (0, 2):
-        passes, cut = Passes(model(ahead=ahead, dtype=torch.float64), "float64", BatchShares(), TERMS), BatchShares()
-        losses.append(passes.backward(cut.of(tokens, targets, torch.device("cpu"))))
+        objective, cut = next_token(TERMS), BatchShares()
+        passes = Passes(model(ahead=ahead, dtype=torch.float64), "float64", cut, objective)
+        losses.append(passes.backward(cut.of(Batch(*data.at(0)), torch.device("cpu"), objective)))
         added.append(passes.added)
     assert losses[0] == losses[1]
     assert added[0].keys() == added[1].keys()

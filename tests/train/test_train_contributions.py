@@ -8,12 +8,14 @@ import pickle
 import pytest
 import torch
 from builders import node
+from objectives import next_token
 from torch import nn
 
 from ablate.block.expression import Sequence, Size
 from ablate.compiler import compile_model
 from ablate.components.declare import Kept
 from ablate.components.registry import declarations
+from ablate.data.batch import Batch
 from ablate.train.contributions import offering
 from ablate.train.definitions import definitions
 from ablate.train.events import Checkpoint, Outcome, Row
@@ -93,8 +95,8 @@ def test_the_gradient_is_that_of_the_sum_and_the_loss_is_the_cross_entropy(penal
     loss, others = expected(model, *tokens)
     gradients = torch.autograd.grad(loss + sum(others.values()), list(model.parameters()))
     cut = BatchShares(parts)
-    passes = Passes(model, "float64", cut)
-    found = passes.backward(cut.of(*tokens, torch.device("cpu")))
+    passes = Passes(model, "float64", cut, next_token())
+    found = passes.backward(cut.of(Batch(*tokens), torch.device("cpu"), passes.objective))
     assert found == pytest.approx(loss.item(), rel=1e-12)
     assert passes.added == pytest.approx({name: other.item() for name, other in others.items()}, rel=1e-12)
     for parameter, gradient in zip(model.parameters(), gradients, strict=True):
@@ -106,8 +108,8 @@ def test_the_gradient_is_that_of_the_sum_and_the_loss_is_the_cross_entropy(penal
 def test_a_loss_that_is_not_linear_in_tokens_is_the_mean_of_those_of_the_parts(penalised, data):
     model, (tokens, targets) = penalised(power=2, dtype=torch.float64), data.at(0)
     cut = BatchShares(2)
-    passes = Passes(model, "float64", cut)
-    passes.backward(cut.of(tokens, targets, torch.device("cpu")))
+    passes = Passes(model, "float64", cut, next_token())
+    passes.backward(cut.of(Batch(tokens, targets), torch.device("cpu"), passes.objective))
     of_parts = [expected(model, tokens[half], targets[half], 2)[1] for half in (slice(0, 2), slice(2, 4))]
     whole = expected(model, tokens, targets, 2)[1]
     for name, value in passes.added.items():
@@ -120,8 +122,9 @@ def test_a_model_without_such_parts_has_the_same_bits_as_ever(build, data):
     assert offering(model) == ()
     loss = cross_entropy(model(tokens), targets)
     gradients = torch.autograd.grad(loss, list(model.parameters()))
-    passes = Passes(model, "float32", BatchShares())
-    assert passes.backward(BatchShares().of(tokens, targets, torch.device("cpu"))) == loss.item()
+    passes = Passes(model, "float32", BatchShares(), next_token())
+    parts = BatchShares().of(Batch(tokens, targets), torch.device("cpu"), passes.objective)
+    assert passes.backward(parts) == loss.item()
     assert all(torch.equal(p.grad, g) for p, g in zip(model.parameters(), gradients, strict=True))
 
 
@@ -141,7 +144,7 @@ def test_rows(penalised, make_trial, data):
         assert found["after_step", f"layers.{layer}.mlp.between.half", 7] == 0.5
         assert model.layers[str(layer)].mlp.between.steps == 8
     with torch.no_grad():
-        nats = cross_entropy(model.eval()(data.evaluation.tokens), data.evaluation.targets)
+        nats = cross_entropy(model.eval()(data.evaluation.inputs), data.evaluation.targets)
     assert found["eval_loss", "", 8] == pytest.approx(nats.item(), rel=1e-6)
     assert {metric for metric, *_ in found} <= {definition.metric for definition in definitions()}
 

@@ -3,11 +3,13 @@
 import numpy as np
 import pytest
 import torch
+from objectives import next_token
 
+from ablate.data.batch import Batch
 from ablate.space.documents import Loss
 from ablate.train.events import Outcome, Row
 from ablate.train.loop import train
-from ablate.train.loss import added_by_recipe, cross_entropy
+from ablate.train.loss import added_by_recipe, cross_entropy, further_ahead
 from ablate.train.microbatches import BatchShares, Passes
 
 pytestmark = pytest.mark.fast
@@ -35,12 +37,12 @@ def test_the_terms():
     targets = torch.randint(13, (2, 5), generator=random)
     plain, smooth, squares = by_numpy(logits.numpy(), targets.numpy())
     loss = cross_entropy(logits, targets)
-    found = {name: term.item() for name, term in added_by_recipe(logits, targets, loss, TERMS)}
+    found = {name: term.item() for name, term in added_by_recipe(logits, loss, TERMS)}
     assert loss.item() == pytest.approx(plain, rel=1e-12)
     assert found == pytest.approx({"head.label_smoothing": smooth - plain, "head.z": 0.05 * squares}, rel=1e-12)
-    half = dict(added_by_recipe(logits.bfloat16(), targets, loss, TERMS))
+    half = dict(added_by_recipe(logits.bfloat16(), loss, TERMS))
     assert {term.dtype for term in half.values()} == {torch.float64, torch.float32}  # never in bfloat16
-    assert list(added_by_recipe(logits, targets, loss, Loss())) == []
+    assert list(added_by_recipe(logits, loss, Loss())) == []
 
 
 def test_tokens_further_ahead():
@@ -48,8 +50,7 @@ def test_tokens_further_ahead():
     random = torch.Generator().manual_seed(2)
     logits = 3 * torch.randn(2, 5, 13, generator=random, dtype=torch.float64)
     targets = torch.randint(13, (2, 5), generator=random)
-    loss = cross_entropy(logits, targets)
-    found = {name: term.item() for name, term in added_by_recipe(logits, targets, loss, Loss(ahead=(0.5, 0, 0.25)))}
+    found = {name: term.item() for name, term in further_ahead(logits, targets, Loss(ahead=(0.5, 0, 0.25)))}
     wanted = {}
     for further, weight in ((1, 0.5), (3, 0.25)):
         nats = [
@@ -63,11 +64,11 @@ def test_tokens_further_ahead():
 
 @pytest.mark.parametrize("parts", [2, 4])
 def test_tokens_further_ahead_weigh_alike_in_parts(build, data, parts):
-    terms, (tokens, targets) = Loss(ahead=(0.5, 0.25)), data.at(0)
+    objective = next_token(Loss(ahead=(0.5, 0.25)))
     gradients = []
     for number in (1, parts):
         model, cut = build(dtype=torch.float64), BatchShares(number)
-        Passes(model, "float64", cut, terms).backward(cut.of(tokens, targets, torch.device("cpu")))
+        Passes(model, "float64", cut, objective).backward(cut.of(Batch(*data.at(0)), torch.device("cpu"), objective))
         gradients.append([parameter.grad for parameter in model.parameters()])
     for whole, divided in zip(*gradients, strict=True):
         torch.testing.assert_close(whole, divided, rtol=1e-10, atol=1e-13)
@@ -81,8 +82,8 @@ def test_the_gradient_is_that_of_smoothed_targets_and_z(build, data, parts):
     whole = smooth + 0.05 * logits.exp().sum(-1).log().square().mean()
     gradients = torch.autograd.grad(whole, list(model.parameters()))
     cut = BatchShares(parts)
-    passes = Passes(model, "float64", cut, TERMS)
-    found = passes.backward(cut.of(tokens, targets, torch.device("cpu")))
+    passes = Passes(model, "float64", cut, next_token(TERMS))
+    found = passes.backward(cut.of(Batch(tokens, targets), torch.device("cpu"), passes.objective))
     assert found == pytest.approx(cross_entropy(model(tokens), targets).item(), rel=1e-12)
     assert found + sum(passes.added.values()) == pytest.approx(whole.item(), rel=1e-12)
     for parameter, gradient in zip(model.parameters(), gradients, strict=True):
@@ -105,6 +106,6 @@ def test_rows(build, make_trial, data):
     assert found["eval_loss", "", 0] == plain["eval_loss", "", 0]
     assert found["eval_loss", "", 8] != plain["eval_loss", "", 8]  # which is something else
     with torch.no_grad():
-        nats = cross_entropy(model.eval()(data.evaluation.tokens), data.evaluation.targets)
+        nats = cross_entropy(model.eval()(data.evaluation.inputs), data.evaluation.targets)
     assert found["eval_loss", "", 8] == pytest.approx(nats.item(), rel=1e-6)
     assert not any(metric == "added_loss" for metric, *_ in plain)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.data.batches import Windows
+from ablate.data.batches import Examples
 from ablate.probes.registry import definitions
 from ablate.train.events import Row
 from ablate.train.loop import train
@@ -29,7 +29,7 @@ READ = {
 @pytest.fixture
 def measured(build, make_trial, data):
     """Rows of an evaluation on one batch of windows, and what enters blocks, head and attention on these windows."""
-    return read(build, make_trial, data, Windows(*(window[:BATCH] for window in data.evaluation[:2]), bytes=None))
+    return read(build, make_trial, data, Examples(*(window[:BATCH] for window in data.evaluation[:2]), bytes=None))
 
 
 def read(build, make_trial, data, windows, dropout=0.0):

@@ -5,11 +5,13 @@ import dataclasses
 import pytest
 import torch
 from builders import node
+from objectives import next_token
 
 from ablate.block.expression import Sequence
 from ablate.compiler import compile_model
 from ablate.components.registry import declarations
-from ablate.data.batches import Windows
+from ablate.data.batch import Batch
+from ablate.data.batches import Examples
 from ablate.errors import RefusedError
 from ablate.probes.registry import probe_names, select
 from ablate.space.metrics import SITES
@@ -39,7 +41,7 @@ class Batches:
 
     def __init__(self, tokens, batch=BATCH):
         self.tokens, self.batch = tokens, batch
-        self.evaluation = Windows(*tokens.windows(10, 999), bytes=None)
+        self.evaluation = Examples(*tokens.windows(10, 999), bytes=None)
 
     def at(self, step):
         return self.tokens.windows(self.batch, step)
@@ -101,12 +103,9 @@ def test_weights_by_parts_train_another(regulated, trial, data, monkeypatch):  #
     batches = Batches(data)
     made = trial(measure__probes=())
     expected = rows(run(regulated("float64"), made, batches))
+    part = parts_module.Microbatch
     monkeypatch.setattr(
-        parts_module,
-        "Microbatch",
-        lambda tokens, targets, weight: dataclasses.make_dataclass("Microbatch", ["tokens", "targets", "weight"])(
-            tokens, targets, 1 / 3
-        ),
+        parts_module, "Microbatch", lambda batch, weight, shares: part(batch, weight, dict.fromkeys(shares, 1 / 3))
     )
     found = rows(run(regulated("float64"), made, batches, parts=3))
     assert found != pytest.approx(expected, rel=1e-6)
@@ -164,7 +163,7 @@ def test_how_far_kurtosis_is_off(build, trial, data, sequences, within):
     off = 0.0
     for stream in range(24):
         batches = Batches(data, batch=4 * sequences)
-        batches.evaluation = Windows(*data.windows(4 * sequences, stream), bytes=None)  # one batch of them
+        batches.evaluation = Examples(*data.windows(4 * sequences, stream), bytes=None)  # one batch of them
         probed = trial(measure__probes=("kurtosis",), recipe__batch=4 * sequences, recipe__steps=2)
         expected = rows(run(build(dtype=torch.float64), probed, batches), ("kurtosis",))
         found = rows(run(build(dtype=torch.float64), probed, batches, parts=4), ("kurtosis",))
@@ -248,18 +247,19 @@ def test_more_ranks_than_sequences_are_refused(build, trial, data):
 @pytest.mark.fast
 def test_a_batch_is_shared_out_whole_and_in_order():
     windows = torch.arange(7 * 2).reshape(7, 2)
+    batch = Batch(windows, windows + 1)
     for ranks in (1, 2, 3, 7):
         for parts in (1, 2, 5):
             cut = [
-                BatchShares(parts, Ranks(rank, ranks)).of(windows, windows + 1, torch.device("cpu"))
+                BatchShares(parts, Ranks(rank, ranks)).of(batch, torch.device("cpu"), next_token())
                 for rank in range(ranks)
             ]
             pieces = [part for here in cut for part in here]
-            assert torch.equal(torch.cat([part.tokens for part in pieces]), windows)
-            assert all(torch.equal(part.tokens + 1, part.targets) for part in pieces)
+            assert torch.equal(torch.cat([part.inputs for part in pieces]), windows)
+            assert all(torch.equal(part.inputs + 1, part.batch.targets) for part in pieces)
             assert sum(part.weight for part in pieces) == pytest.approx(1)
             assert max(map(len, cut)) == min(parts, most_parts(7, ranks))
-            sizes = [len(part.tokens) for part in pieces]
+            sizes = [len(part.inputs) for part in pieces]
             assert max(sizes) - min(sizes) <= 2
 
 
@@ -292,11 +292,11 @@ def test_a_rank_that_has_no_window_adds_nothing_and_reads_at_the_same_places(bui
     model, made, window = (
         build(dtype=torch.float64),
         trial(measure__probes=probe_names()),
-        Windows(*data.windows(1, 999), bytes=None),
+        Examples(*data.windows(1, 999), bytes=None),
     )
     probes = [probe for probe in select(probe_names()) if not probe.of_parameters]
     alone, first, second = (
-        rows(evaluate(model, window, 0, made, BatchShares(1, ranks), probes))
+        rows(evaluate(model, window, 0, made, BatchShares(1, ranks), next_token(), probes))
         for ranks in (Ranks(), Ranks(0, 2), Ranks(1, 2))
     )
     assert first == alone and second == dict.fromkeys(alone, 0.0)

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ablate.data.batches import Windows
+from ablate.data.batches import Examples
 from ablate.probes.normality import straightness
 from ablate.train.events import Checkpoint, Row
 from ablate.train.loop import train
@@ -16,7 +16,7 @@ OF_STEPS = ("gradient_normality", "moment_update")
 
 class Batches:
     def __init__(self, tokens):
-        self.tokens, self.evaluation = tokens, Windows(*tokens.windows(4, 999), bytes=None)
+        self.tokens, self.evaluation = tokens, Examples(*tokens.windows(4, 999), bytes=None)
 
     def at(self, step):
         return self.tokens.windows(6, step)

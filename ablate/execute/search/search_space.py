@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ablate.block.architecture import Architecture
 from ablate.block.cost import Cost
@@ -24,7 +24,7 @@ from ablate.block.read import MOST_PARTS, Invalid
 from ablate.errors import InputError, RefusedError
 from ablate.execute.rehearsal import build_layers
 from ablate.execute.search.varied_values import apart, with_values
-from ablate.execute.search.zero_cost import MEASURED, Batch, InitialModel, measure_start
+from ablate.execute.search.zero_cost import MEASURED, InitialModel, measure_start
 from ablate.grammar.derivation import Template
 from ablate.grammar.mutate import DerivationSource
 from ablate.plan.models import Models, TokenisedText
@@ -37,6 +37,9 @@ from ablate.space.override import overridden, with_value
 from ablate.space.space import Space
 from ablate.space.variants import BLOCK, Changes
 from ablate.space.vary import VariedAddress
+
+if TYPE_CHECKING:
+    from ablate.data.batch import Batch
 
 VETO = "veto: "
 """The prefix of a refusal by a veto; the others are by constraints, overrides and sizes."""

@@ -2,7 +2,7 @@
 
     parameters           trained, of the whole model
     flops                of matrix products in one forward pass over one sequence
-    start_loss           L(θ_0), mean token cross-entropy in nats on the first training batch
+    start_loss           L(θ_0), the loss of the objective on the first training batch
     start_gradient_norm  |∂L/∂θ| at θ_0 on the same batch, the 2-norm over all parameters
 
 The start is that of the space's first seed: the initialisation and the first batch of its trial, in the recipe's dtype,
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
@@ -26,10 +26,8 @@ from ablate.space.design import ZeroCost
 from ablate.space.documents import Recipe
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from ablate.data.batch import Batch
 
-Batch: TypeAlias = "tuple[Tensor, Tensor]"
-"""Tokens and targets: [B, T] both, as `Batches.at` gives them."""
 MEASURED: tuple[ZeroCost, ...] = ("start_loss", "start_gradient_norm")
 """The measures that need a batch."""
 
@@ -46,12 +44,12 @@ def measure_start(
     architecture: Architecture,
     catalogue: Catalogue,
     recipe: Recipe,
-    batch: Batch,
+    drawn: Batch,
     *,
     seed: int,
     threads: int,
 ) -> InitialModel:
-    """Measure the loss and gradient norm of a model at `seed`, on a batch of tokens and targets.
+    """Measure the loss and gradient norm of a model at `seed`, on a batch made of what is `drawn` for the first step.
 
     Raises InputError if the model cannot be built.
     """
@@ -59,14 +57,16 @@ def measure_start(
     from ablate.compiler.data_dependent_init import profile
     from ablate.compiler.random_streams import seeded, stream_seed
     from ablate.train.clipping import gradient_norm
-    from ablate.train.loss import cross_entropy, forward, parameter_type
+    from ablate.train.loss import forward, parameter_type
+    from ablate.train.objective import first_batch, objective_for
 
-    tokens_BT, targets_BT = batch
+    objective = objective_for(recipe, architecture.sizes, catalogue)
+    batch = first_batch(objective, drawn, seed)
     with _pinned(threads), seeded(stream_seed(seed, 0, "before training")):
         model = compile_model(architecture, catalogue, seed=seed, dtype=parameter_type(recipe.dtype))
-        profile(model, tokens_BT)
+        profile(model, batch.inputs)
         model.eval()
-        loss = cross_entropy(forward(model, tokens_BT, recipe.dtype), targets_BT)
+        loss = next(iter(objective.terms(forward(model, batch.inputs, recipe.dtype), batch))).mean
         loss.backward()  # type: ignore[no-untyped-call]
         return InitialModel(loss.item(), gradient_norm(model).item())
 

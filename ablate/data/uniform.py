@@ -1,0 +1,35 @@
+"""Numbers drawn by a key: the same on every machine, whatever the release of NumPy."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+
+def philox(key: str) -> np.random.Philox:
+    """Return the Philox4x64 stream whose key is a hash of a text (Salmon et al. 2011).
+
+    Of it, only raw words are used: no release of NumPy changes them.
+    """
+    digest = hashlib.sha256(key.encode()).digest()[:16]
+    return np.random.Philox(key=np.frombuffer(digest, dtype="<u8").astype(np.uint64))
+
+
+@dataclass
+class Uniform:
+    """Draws numbers that are uniform on [0, 1), one array after another, from the stream of a key.
+
+    Made only when the first are drawn, so that what draws none costs nothing.
+    """
+
+    key: str
+    _stream: np.random.Philox | None = field(init=False, default=None)
+
+    def __call__(self, *shape: int) -> npt.NDArray[np.float64]:
+        """Return an array of that shape: multiples of 2⁻⁵³."""
+        self._stream = self._stream or philox(self.key)
+        words: npt.NDArray[np.uint64] = self._stream.random_raw(int(np.prod(shape)))
+        return (words >> np.uint64(11)).astype(np.float64).reshape(shape) * 2.0**-53

@@ -1,0 +1,151 @@
+'''How an objective declares itself: the names that every file of an objective starts from.
+
+Such a file has two halves. The head declares a class of settings, without torch. Below the first import of torch stands
+a class that makes batches and computes the loss.
+
+    """Previous token: each token predicts the one before it."""
+    from ablate.train.objectives.declare import Settings, implements, objective
+
+    @objective("previous_token", models=("encoder",), source="this work")
+    class PreviousToken(Settings):
+        """No settings."""
+
+    import torch
+    from ablate.data.batch import Batch
+    from ablate.train.objectives.cross_entropy import CrossEntropy
+
+    @implements(PreviousToken)
+    class Objective(CrossEntropy):
+        def batch(self, drawn, uniform):
+            tokens, later = drawn
+            return Batch(later, tokens)
+
+`batch` is given what is drawn from the data (of a text: sequences, and the same one token later) and a source of
+numbers that are uniform on [0, 1), which follow from the seed and the step, or the split: the same for every variant. A
+target of NO_TARGET is left out. `terms` gives the loss and what is added to it, each as a mean over targets, and
+`targets` their numbers: parts of a batch are weighted by them, so that the update is that of the whole batch.
+`measured` names what an evaluation measures, and `measures` gives the sums. `CrossEntropy` has all but `batch`.
+'''
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from ablate.block.sizes import Sizes
+from ablate.data.uniform import Uniform
+from ablate.extension.configured import declare_settings
+from ablate.extension.declaration import DeclarationFault, implements
+from ablate.space.documents import Count, Document, Loss, NotNegative, Share
+from ablate.space.objectives import ObjectiveSpec
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from ablate.data.batch import Batch, Tensors
+
+__all__ = [
+    "Count",
+    "Document",
+    "Given",
+    "Loss",
+    "NotNegative",
+    "Objective",
+    "Settings",
+    "Share",
+    "Term",
+    "Uniform",
+    "implements",
+    "objective",
+]
+
+S = TypeVar("S", bound=Document)
+
+
+class Settings(Document):
+    """The settings of an objective; what a space leaves out has the default that its file says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What an objective is built for: the sizes of the model, its special tokens among them, and the recipe's loss."""
+
+    sizes: Sizes
+    loss: Loss
+
+
+class Term(NamedTuple):
+    """A mean over the targets `of` a name, to be minimised. `place` is where its rows are; the loss itself has none."""
+
+    place: str
+    mean: Tensor
+    of: str = ""
+
+
+class Objective(Protocol):
+    """What implements an objective."""
+
+    def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
+        """Make a batch of what was drawn."""
+        ...
+
+    def targets(self, batch: Batch) -> Mapping[str, int]:
+        """Return how many targets a batch, or a part of one, has for each term: those of the loss under ''."""
+        ...
+
+    def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
+        """Yield the loss, then what is added to it; `ahead` are the logits of the blocks that predict further ahead.
+
+        A mean over no targets is 0.
+        """
+        ...
+
+    @property
+    def measured(self) -> Mapping[str, str]:
+        """The metrics of an evaluation, `eval_loss` first, each with the targets that it is a mean over."""
+        ...
+
+    def measures(self, output: Tensors, batch: Batch) -> Iterator[Tensor]:
+        """Yield the sum of each metric over its targets."""
+        ...
+
+
+def objective(
+    name: str,
+    *,
+    models: Sequence[str],
+    measures: Sequence[str] = (),
+    special: Sequence[str] = (),
+    likelihood: bool = True,
+    source: str = "",
+    version: int = 1,
+) -> Callable[[type[S]], type[S]]:
+    """Declare an objective by its settings; the first line of its file is what `ablate list objectives` shows.
+
+    `models` are the kinds of models that can have it, `measures` the metrics that its evaluations give beside
+    `eval_loss`, `special` the tokens that it needs and that stand for no text. `likelihood` is false where the loss is
+    no cross-entropy. `version` is that of its numbers: raise it when a change of the code changes them.
+
+    Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
+    """
+    more: dict[str, Any] = {"models": tuple(models), "measures": tuple(measures), "special": tuple(special)}
+    return declare_settings(
+        ObjectiveSpec,
+        name,
+        source=source,
+        version=version,
+        defaults=True,
+        faults=partial(_faults, tuple(models)),
+        likelihood=likelihood,
+        **more,
+    )
+
+
+def _faults(models: tuple[str, ...], settings: type[BaseModel]) -> Iterator[DeclarationFault]:
+    if not models:
+        way = 'name the kinds of models that can have it, such as models=("decoder",)'
+        yield DeclarationFault("an objective must say which models it is for", "models", (way,))
