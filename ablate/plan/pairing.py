@@ -14,12 +14,13 @@ from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Factors, PlannedLadder, Variant
 from ablate.plan.setting import Setting
 from ablate.source.problems import Problems
-from ablate.space.documents import WordPiece
 from ablate.space.metrics import BITS, NATS
 from ablate.space.variants import is_inside
 
 TEXT = "data."
 """What the addresses of the text begin with."""
+LOSSLESS = "bytes or {bpe: 32000}"
+"""Tokenizers that give their text back, as they are written."""
 
 
 def unpaired_by(before: Setting, after: Setting, models: Models) -> tuple[str, ...]:
@@ -125,24 +126,33 @@ def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models,
         if texts:
             names = f"{baseline.name} and {variant.name}"
             message = f"{NATS} of {names} cannot be compared: {_differ(texts)}, and it is in nats per token"
-            notes = (f"judge {BITS}, which means the same for every tokenizer that gives its text back",)
-            problems.add(message, space.origins.key("judge", "metrics", NATS), notes=notes)
+            way = f"judge {BITS}, which means the same for every tokenizer that gives its text back"
+            if any(models.at(each.setting.changes).data.loses for each in variants):
+                way = f"give all the same data.tokenizer, or let each be {LOSSLESS}, and judge {BITS}"
+            problems.add(message, space.origins.key("judge", "metrics", NATS), notes=(way,))
             return
 
 
 def check_bits(variants: Sequence[Variant], models: Models, problems: Problems) -> None:
-    """Refuse to judge bits per byte of a tokenizer whose tokens do not say how much text they were."""
-    space = models.space
-    if BITS not in space.judge.metrics:
+    """Refuse bits per byte, judged or searched for, of a tokenizer whose tokens do not say how much text they were.
+
+    Claims are of what is judged, and what is tuned or compared at rungs is of what is judged or searched for.
+    """
+    space, search = models.space, models.space.design.search
+    texts = [models.at(variant.setting.changes).data for variant in variants]
+    losing = next(((variant, text) for variant, text in zip(variants, texts, strict=True) if text.loses), None)
+    if losing is None:
         return
-    for variant in variants:
-        if isinstance(models.at(variant.setting.changes).data.tokenizer, WordPiece):
-            message = (
-                f"{variant.name} has no {BITS}: WordPiece loses white space and unknown words, so tokens have no bytes"
-            )
-            notes = (f"judge {NATS}, or let data.tokenizer be bytes or {{bpe: 32000}}, which lose nothing",)
-            problems.add(message, space.origins.key("judge", "metrics", BITS), notes=notes)
-            return
+    variant, text = losing
+    message = f"{variant.name} has no {BITS}: {text.loses}, so tokens have no bytes"
+    lossless = f"let data.tokenizer be {LOSSLESS}, which lose nothing"
+    comparable = all(other.tokenizer == text.tokenizer for other in texts)
+    if BITS in space.judge.metrics:
+        way = f"judge {NATS}, or {lossless}" if comparable else lossless
+        problems.add(message, space.origins.key("judge", "metrics", BITS), notes=(way,))
+    if search is not None and BITS in search.objective:
+        place = space.origins.key("design", "search", "objective", BITS)
+        problems.add(message, place, notes=(f"search for {NATS}, or {lossless}",))
 
 
 def _differ(addresses: Sequence[str]) -> str:

@@ -161,6 +161,11 @@ class Data(Document):
         """The token that ends a document: `[SEP]` of WordPiece, else 0."""
         return 3 if isinstance(self.tokenizer, WordPiece) else 0
 
+    @property
+    def loses(self) -> str:
+        """What is lost of the text, so that its tokens have no bytes, in words; empty if tokens give the text back."""
+        return "WordPiece loses white space and unknown words" if isinstance(self.tokenizer, WordPiece) else ""
+
 
 class Evaluation(Document):
     """Loss on `windows` windows of a held-out split, every `every` steps and after the last.
