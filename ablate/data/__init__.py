@@ -8,8 +8,11 @@
     splits.py       which folder goes to train, tuning or verdict
     corpus.py       read_corpus: the source that a space names, read and divided
     special.py      SpecialTokens: the ids of a tokenizer that stand for no text
-    tokenizer.py    what a tokenizer is; bytes, and byte-level BPE
+    library_tokenizer.py  what tokenizers of the library `tokenizers` have in common
+    bpe.py          byte-level BPE
     wordpiece.py    WordPiece, as BERT's
+    saved.py        a tokenizer in a file, trained elsewhere
+    tokenizer.py    what a tokenizer is, bytes as tokens, and the tokenizer that a space names
     report.py       CorpusReport: what a corpus holds, and whether that is enough
     refusal.py      errors in a corpus, each with the value of the space that causes it
     cache.py        files that are either complete or absent

@@ -21,7 +21,6 @@ from ablate.data.corpus import Corpus, corpus_of, divide, source_of
 from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
 from ablate.data.text import SPLITS, Split, TextSource
 from ablate.data.tokenizer import (
-    BpeTokenizer,
     Tokenizer,
     Tokens,
     describe_tokenizer,
@@ -29,7 +28,6 @@ from ablate.data.tokenizer import (
     train_tokenizer,
     vocab_size_of,
 )
-from ablate.data.wordpiece import WordPieceTokenizer
 from ablate.errors import RefusedError
 from ablate.space.documents import Data
 
@@ -77,7 +75,7 @@ def fingerprint(data: Data, folder: Path, cache: Path, catalogue: Catalogue | No
     """
     source, version = source_of(data, folder, catalogue), corpus_of(data, catalogue).version
     known = _recalled(source, data, cache, _stamp(source, version))
-    return known or _prepare(source, version, data, cache).report
+    return known or _prepare(source, version, data, folder, cache).report
 
 
 def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> TokenStreams:
@@ -87,7 +85,7 @@ def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None =
     `catalogue` that of `corpus_of`.
     Raises what `read_corpus` raises, and RefusedError if the cache cannot be written.
     """
-    return _prepare(source_of(data, folder, catalogue), corpus_of(data, catalogue).version, data, cache)
+    return _prepare(source_of(data, folder, catalogue), corpus_of(data, catalogue).version, data, folder, cache)
 
 
 def check_corpus(
@@ -104,7 +102,7 @@ def check_corpus(
     require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows, held_out)
 
 
-def _prepare(source: TextSource, version: int, data: Data, cache: Path) -> TokenStreams:
+def _prepare(source: TextSource, version: int, data: Data, folder: Path, cache: Path) -> TokenStreams:
     stamp = _stamp(source, version)  # before reading, so that a change in the meantime is noticed the next time
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
@@ -114,7 +112,7 @@ def _prepare(source: TextSource, version: int, data: Data, cache: Path) -> Token
     identity = _identity(corpus, data)
     if not (known and known.fingerprint == identity):  # else load_tokens has just found it damaged
         held = load_tokens(cache, identity)
-    held = held or _tokenise(corpus, identity, data, cache)
+    held = held or _tokenise(corpus, identity, data, folder, cache)
     report = _report(corpus, identity, data, held)
     if stamp is not None:
         remember(cache, _key(source, data), Found(stamp=stamp, report=report))
@@ -131,8 +129,8 @@ def _recalled(source: TextSource, data: Data, cache: Path, stamp: str | None) ->
     return recall(cache, _key(source, data), stamp) if stamp is not None else None
 
 
-def _tokenise(corpus: Corpus, identity: str, data: Data, cache: Path) -> HeldTokens:
-    tokenizer = train_tokenizer(data.tokenizer, corpus.texts["train"])
+def _tokenise(corpus: Corpus, identity: str, data: Data, folder: Path, cache: Path) -> HeldTokens:
+    tokenizer = train_tokenizer(data.tokenizer, corpus.texts["train"], folder)
     streams = {split: tokenizer.encode(corpus.texts[split]) for split in SPLITS}
     store_tokens(cache, identity, streams, tokenizer.to_json())
     held = load_tokens(cache, identity)
@@ -185,7 +183,7 @@ def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens) -> Corp
 
 
 def _vocabulary_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
-    if not isinstance(tokenizer, BpeTokenizer | WordPieceTokenizer) or tokenizer.used == tokenizer.vocab_size:
+    if tokenizer.used == tokenizer.vocab_size:
         return ()
     return (
         f"the training split yields {tokenizer.used:,} of the {tokenizer.vocab_size:,} requested tokens: "

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING
 
-import numpy as np
-import numpy.typing as npt
-
+from ablate.data.library_tokenizer import LibraryTokenizer
 from ablate.data.special import SpecialTokens
 from ablate.data.text import Text
 
@@ -24,7 +21,7 @@ INSIDE = "##"
 
 
 @dataclass(frozen=True)
-class WordPieceTokenizer:
+class WordPieceTokenizer(LibraryTokenizer):
     """WordPiece: a word is the longest piece that it begins with, then the longest of what is left, and so on; a word
     that cannot be cut so is `[UNK]`. White space is not kept, nor are accents if `lowercase`.
 
@@ -33,9 +30,6 @@ class WordPieceTokenizer:
         Schuster & Nakajima 2012; Wu et al. 2016, arXiv:1609.08144, Section 4.1; as in Devlin et al. 2018,
         arXiv:1810.04805
     """
-
-    trained: Trained
-    vocab_size: int
 
     @staticmethod
     def train(texts: Sequence[Text], vocab_size: int, *, lowercase: bool) -> WordPieceTokenizer:
@@ -58,49 +52,13 @@ class WordPieceTokenizer:
         rebuilt.add_special_tokens(list(SPECIAL))
         return WordPieceTokenizer.from_json(rebuilt.to_str(), vocab_size)
 
-    @staticmethod
-    def from_json(trained: str, vocab_size: int) -> WordPieceTokenizer:
-        """Rebuild a tokenizer from the result of `to_json`."""
-        from tokenizers import Tokenizer as Trained
-
-        tokenizer = Trained.from_str(trained)
-        tokenizer.encode_special_tokens = True  # characters inside a text never become a special token
-        return WordPieceTokenizer(tokenizer, vocab_size)
-
     @property
     def special(self) -> SpecialTokens:
         """The ids of `[SEP]`, `[PAD]`, `[MASK]` and `[CLS]`."""
         return SpecialTokens(separator=3, padding=0, mask=4, start=2)
 
-    @property
-    def separator(self) -> int:
-        """The token after every document: `[SEP]`."""
-        return self.special.separator
-
-    @property
-    def used(self) -> int:
-        """The number of the `vocab_size` ids that stand for a token."""
-        return int(self.trained.get_vocab_size())
-
-    def encode(self, texts: Iterable[Text]) -> npt.NDArray[np.uint16]:
-        """Return the pieces, with `[SEP]` after each text."""
-        pieces = [np.empty(0, dtype=np.uint16)]
-        rest = iter(texts)
-        while some := list(islice(rest, 64)):
-            encoded = self.trained.encode_batch_fast([text.content.decode("utf-8") for text in some])
-            pieces += (np.array([*each.ids, self.separator], dtype=np.uint16) for each in encoded)
-        return np.concatenate(pieces)
-
-    def decode(self, tokens: npt.ArrayLike) -> str:
-        """Return the words with a space between them, special tokens included."""
-        return str(self.trained.decode(np.asarray(tokens).tolist(), skip_special_tokens=False))
-
     def token_bytes(self) -> None:
         """Return None: spaces, accents and unknown words are lost, so a token does not say how much text it was."""
-
-    def to_json(self) -> str | None:
-        """Return the vocabulary and the normalisation."""
-        return str(self.trained.to_str())
 
 
 def _untrained(pieces: dict[str, int], lowercase: bool) -> Trained:

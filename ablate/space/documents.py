@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final, Literal
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeAlias,
+)
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_serializer
 from pydantic_core import PydanticKnownError
 
 from ablate.block.added import ADDED
 from ablate.block.arithmetic import Expression, parse
 from ablate.space.choice import Choice, CorpusChoice
+from ablate.space.paths import checked_pattern
 
 
 class Document(BaseModel):
@@ -147,24 +154,65 @@ class WordPiece(Document):
 
     wordpiece: Annotated[Pieces, BeforeValidator(_pieces)]
 
+    @property
+    def separator(self) -> int:
+        """The token that ends a document: `[SEP]`."""
+        return 3
+
+    @property
+    def loses(self) -> str:
+        """What is lost of the text, in words."""
+        return "WordPiece loses white space and unknown words"
+
+
+class Saved(Document):
+    """A tokenizer that was trained elsewhere: `file: tokenizer.json`, as the library `tokenizers` saves one.
+
+    The path is absolute, or relative to the space's folder, which it must not leave.
+    """
+
+    file: Annotated[str, AfterValidator(checked_pattern)]
+
+    @model_serializer
+    def _serialised(self) -> dict[str, Any]:
+        return self.told()
+
+    def told(self) -> dict[str, Any]:
+        """Return what a document tells of it."""
+        return {"file": self.file}
+
+    @property
+    def separator(self) -> int:
+        """The token that ends a document; known once the file is read."""
+        raise AssertionError(f"{self.file} is read with its space: see space/saved_tokenizer.py")
+
+    @property
+    def loses(self) -> str:
+        """What is lost of the text, in words, or nothing; known once the file is read."""
+        return ""
+
+
+TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Saved
+"""How text is cut into tokens."""
+
 
 class Data(Document):
     """The text: a corpus, cut into tokens, with the share of folders held out for the tuning and verdict splits."""
 
     corpus: Annotated[CorpusChoice, Field(description="a corpus, such as {files: ['texts/**/*.txt']}")]
-    tokenizer: Literal["bytes"] | Bpe | WordPiece
+    tokenizer: TokenizerChoice
     tuning: Share
     verdict: Share
 
     @property
     def separator(self) -> int:
-        """The token that ends a document: `[SEP]` of WordPiece, else 0."""
-        return 3 if isinstance(self.tokenizer, WordPiece) else 0
+        """The token that ends a document: `[SEP]` of WordPiece, that of a file, else 0."""
+        return self.tokenizer.separator if isinstance(self.tokenizer, WordPiece | Saved) else 0
 
     @property
     def loses(self) -> str:
         """What is lost of the text, so that its tokens have no bytes, in words; empty if tokens give the text back."""
-        return "WordPiece loses white space and unknown words" if isinstance(self.tokenizer, WordPiece) else ""
+        return self.tokenizer.loses if isinstance(self.tokenizer, WordPiece | Saved) else ""
 
 
 class Evaluation(Document):

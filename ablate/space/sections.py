@@ -22,7 +22,20 @@ from ablate.source.problems import Problems, nearest, quote
 from ablate.space.choice import Choice, CorpusChoice, read_choice
 from ablate.space.corpora import CorpusSpec, read_corpus_choice
 from ablate.space.design import Design
-from ablate.space.documents import LOOKS, NEXT_TOKEN, Auto, Data, EndRate, Judge, Measure, Model, Noise, Recipe
+from ablate.space.documents import (
+    LOOKS,
+    NEXT_TOKEN,
+    Auto,
+    Data,
+    EndRate,
+    Judge,
+    Measure,
+    Model,
+    Noise,
+    Recipe,
+    Saved,
+    TokenizerChoice,
+)
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms, Tune
 from ablate.space.fairness import check_fairness
 from ablate.space.ladder import LadderSizes, read_sizes, without_sizes
@@ -33,6 +46,7 @@ from ablate.space.objectives import ObjectiveSpec
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.origin import Keys, Origins
 from ablate.space.samplers import SamplerSpec
+from ablate.space.saved_tokenizer import UnusableFileError, read_saved
 from ablate.space.search import check_search
 from ablate.space.space import Around
 from ablate.space.tuning import TuneReader
@@ -77,7 +91,21 @@ class Sections:
             both, notes = (("data", "tuning"), ("data", "verdict")), ("hold out less, such as 5% each",)
             self.origins.add(self.problems, f"{held_out} leave nothing to train on", *both, notes=notes)
             return None
-        return None if data is None or corpus is None else data.model_copy(update={"corpus": corpus})
+        tokenizer = None if data is None else self._tokenizer(data)
+        if data is None or corpus is None or tokenizer is None:
+            return None
+        return data.model_copy(update={"corpus": corpus, "tokenizer": tokenizer})
+
+    def _tokenizer(self, data: Data) -> TokenizerChoice | None:
+        """Return the tokenizer that `data` names, its file read if it is one; None after a mistake, which is noted."""
+        if not isinstance(data.tokenizer, Saved):
+            return data.tokenizer
+        try:
+            return read_saved(data.tokenizer, Path(self.origins.file).parent)
+        except UnusableFileError as error:
+            place = self.origins.value("data", "tokenizer", "file")
+            self.problems.add(error.message, place, notes=error.notes)
+            return None
 
     def _corpus(self, located: Mapping) -> CorpusChoice | None:
         """Read the corpus that `data` names, one of the catalogue's; None, without a note, if the key is missing."""

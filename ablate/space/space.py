@@ -18,7 +18,7 @@ from ablate.source.located import Located, Mapping, to_python
 from ablate.source.problems import shorten
 from ablate.space.corpora import CorpusSpec
 from ablate.space.design import Design
-from ablate.space.documents import Auto, Data, Judge, Learned, Measure, Model, Noise, Recipe
+from ablate.space.documents import Auto, Data, Judge, Learned, Measure, Model, Noise, Recipe, Saved
 from ablate.space.fair import Fair, Plain
 from ablate.space.origin import Origins
 from ablate.space.override import Override
@@ -103,10 +103,15 @@ class Space:
 
     @property
     def texts_from_elsewhere(self) -> tuple[str, ...]:
-        """A note for each pattern of its corpus that names files outside its folder; the corpus report has them too."""
-        corpus = self.data.corpus
+        """A note for each pattern of its corpus that names files outside its folder; the corpus report has them too.
+
+        Likewise for the file of its tokenizer.
+        """
+        corpus, tokenizer = self.data.corpus, self.data.tokenizer
         settings = self.grammar.catalogue.of_kind(CorpusSpec)[corpus.name].read(corpus.settings)
-        return from_elsewhere(settings.patterns, self.folder, "text")
+        saved = (tokenizer.file,) if isinstance(tokenizer, Saved) else ()
+        texts = from_elsewhere(settings.patterns, self.folder, "text")
+        return (*texts, *from_elsewhere(saved, self.folder, "the tokenizer"))
 
     def changes_of(self, name: str) -> Changes:
         """Return what a block or variant of that name changes outside the block."""

@@ -213,6 +213,8 @@ def _tokenizer(trial: Document) -> str | None:
     tokenizer = trial.get("data", {}).get("tokenizer")
     if not isinstance(tokenizer, dict):
         return None if tokenizer is None else str(tokenizer)
+    if "file" in tokenizer:
+        return f"file {tokenizer['file'][:16]}"
     learnt_from = trial["corpus"][:8]
     if "wordpiece" in tokenizer:
         pieces = tokenizer["wordpiece"]

@@ -206,12 +206,20 @@ class PiecesRecord(TypedDict):
     wordpiece: PieceCountRecord
 
 
+class TokenizerFileRecord(TypedDict):
+    """A saved tokenizer, by the hash of its content."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    file: str
+
+
 class DataRecord(TypedDict):
     """The text of a trial."""
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
-    tokenizer: NotRequired[str | PairsRecord | PiecesRecord]
+    tokenizer: NotRequired[str | PairsRecord | PiecesRecord | TokenizerFileRecord]
 
 
 class TrialRecord(TypedDict):
