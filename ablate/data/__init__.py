@@ -11,6 +11,7 @@
     library_tokenizer.py  what tokenizers of the library `tokenizers` have in common
     bpe.py          byte-level BPE
     wordpiece.py    WordPiece, as BERT's
+    unigram.py      unigram pieces, as SentencePiece's
     saved.py        a tokenizer in a file, trained elsewhere
     tokenizer.py    what a tokenizer is, bytes as tokens, and the tokenizer that a space names
     report.py       CorpusReport: what a corpus holds, and whether that is enough
@@ -23,10 +24,9 @@
     batch.py        Batch: what a model is given, and what it is to predict
     batches.py      Batches, evaluation_windows: it and `batch` are the only files here that import torch
 
-A planner imports all but `batch` and `batches`; `datasets`, `pyarrow` and `tokenizers` are imported only when a space
-needs them.
-This package knows nothing of models, draws no random number that is not a function of (seed, step) or of (seed, split),
-and reports every text that it leaves out.
+A planner imports all but `batch` and `batches`; `datasets`, `pyarrow`, `tokenizers` and `sentencepiece` are imported
+only when a space needs them. This package knows nothing of models, draws no random number that is not a function of
+(seed, step) or of (seed, split), and reports every text that it leaves out.
 
 2026: splits go by folder, not by file, since files of one folder quote each other (design.md, decision 13).
 2026: the data position is the step. A batch is computed from (seed, step) alone, so a resumed trial needs no state

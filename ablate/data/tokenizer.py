@@ -18,8 +18,9 @@ from ablate.data.bpe import BpeTokenizer
 from ablate.data.saved import TokenizerOfFile
 from ablate.data.special import SpecialTokens
 from ablate.data.text import Text
+from ablate.data.unigram import UnigramTokenizer
 from ablate.data.wordpiece import WordPieceTokenizer
-from ablate.space.documents import Bpe, TokenizerChoice, WordPiece
+from ablate.space.documents import Bpe, TokenizerChoice, Unigram, WordPiece
 from ablate.space.saved_tokenizer import SavedTokenizer
 
 Tokens: TypeAlias = npt.NDArray[np.uint16]
@@ -101,6 +102,8 @@ def vocab_size_of(tokenizer: TokenizerChoice) -> int:
             return tokenizer.bpe
         case WordPiece():
             return tokenizer.wordpiece.size
+        case Unigram():
+            return tokenizer.unigram
         case SavedTokenizer():
             return tokenizer.size
     return ByteTokenizer().vocab_size
@@ -115,6 +118,8 @@ def describe_tokenizer(tokenizer: TokenizerChoice) -> str:
         case WordPiece():
             pieces = tokenizer.wordpiece
             return f"wordpiece {pieces.size} {'lowercase' if pieces.lowercase else 'cased'} ({_library()})"
+        case Unigram():
+            return f"unigram {tokenizer.unigram} (sentencepiece {version('sentencepiece')})"
         case SavedTokenizer():
             return f"file {tokenizer.content[:16]} ({_library()})"
     return "bytes"
@@ -131,6 +136,8 @@ def train_tokenizer(tokenizer: TokenizerChoice, texts: Sequence[Text], folder: P
         case WordPiece():
             pieces = tokenizer.wordpiece
             return WordPieceTokenizer.train(texts, pieces.size, lowercase=pieces.lowercase)
+        case Unigram():
+            return UnigramTokenizer.train(texts, tokenizer.unigram)
         case SavedTokenizer():
             return TokenizerOfFile.read(tokenizer, folder)
     return ByteTokenizer()
@@ -145,6 +152,8 @@ def tokenizer_from(tokenizer: TokenizerChoice, trained: str | None) -> Tokenizer
             return BpeTokenizer.from_json(trained, tokenizer.bpe)
         case WordPiece():
             return WordPieceTokenizer.from_json(trained, tokenizer.wordpiece.size)
+        case Unigram():
+            return UnigramTokenizer.from_json(trained, tokenizer.unigram)
         case SavedTokenizer():
             return TokenizerOfFile.built(trained, tokenizer)
     return ByteTokenizer()

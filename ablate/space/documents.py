@@ -165,6 +165,17 @@ class WordPiece(Document):
         return "WordPiece loses white space and unknown words"
 
 
+class Unigram(Document):
+    """Unigram pieces trained on the training split: `unigram: 8000`, with five special tokens and the 256 bytes."""
+
+    unigram: Annotated[int, Field(ge=262, le=65536)]
+
+    @property
+    def separator(self) -> int:
+        """The token that ends a document: `</s>`."""
+        return 3
+
+
 class Saved(Document):
     """A tokenizer that was trained elsewhere: `file: tokenizer.json`, as the library `tokenizers` saves one.
 
@@ -192,7 +203,7 @@ class Saved(Document):
         return ""
 
 
-TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Saved
+TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Unigram | Saved
 """How text is cut into tokens."""
 
 
@@ -206,8 +217,8 @@ class Data(Document):
 
     @property
     def separator(self) -> int:
-        """The token that ends a document: `[SEP]` of WordPiece, that of a file, else 0."""
-        return self.tokenizer.separator if isinstance(self.tokenizer, WordPiece | Saved) else 0
+        """The token that ends a document: `[SEP]` of WordPiece, `</s>` of unigram, that of a file, else 0."""
+        return self.tokenizer.separator if isinstance(self.tokenizer, WordPiece | Unigram | Saved) else 0
 
     @property
     def loses(self) -> str:

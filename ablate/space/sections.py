@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping as Map
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -35,6 +36,7 @@ from ablate.space.documents import (
     Recipe,
     Saved,
     TokenizerChoice,
+    Unigram,
 )
 from ablate.space.fair import EQUAL_STEPS, Fair, Terms, Tune
 from ablate.space.fairness import check_fairness
@@ -98,6 +100,11 @@ class Sections:
 
     def _tokenizer(self, data: Data) -> TokenizerChoice | None:
         """Return the tokenizer that `data` names, its file read if it is one; None after a mistake, which is noted."""
+        if isinstance(data.tokenizer, Unigram) and find_spec("sentencepiece") is None:
+            place = self.origins.key("data", "tokenizer", "unigram")
+            notes = ("pip install 'ablate[unigram]'", "or let data.tokenizer be bytes or {bpe: 32000}")
+            self.problems.add("unigram is trained by sentencepiece, which is not installed", place, notes=notes)
+            return None
         if not isinstance(data.tokenizer, Saved):
             return data.tokenizer
         try:

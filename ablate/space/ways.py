@@ -16,10 +16,11 @@ WAYS: Final = {
     "data.corpus.parquet": "such as parquet: ['texts/**/*.parquet'], with field: the column that holds the text",
     "data.corpus.at_most": "the most that is read of it: a number of bytes, or a size such as 4 GiB; if left out, "
     "1 GiB, and all of local files",
-    "data.tokenizer": "bytes, {bpe: 32000}, {wordpiece: 32768}, or a saved one: {file: tokenizer.json}. A space has "
-    "one; across tokenizers `ablate sql @across_tokenizers` compares bits per byte",
+    "data.tokenizer": "bytes, {bpe: 32000}, {wordpiece: 32768}, {unigram: 8000}, or a saved one: {file: "
+    "tokenizer.json}. A space has one; across tokenizers `ablate sql @across_tokenizers` compares bits per byte",
     "data.tokenizer.file": "a file that the library tokenizers saved, beside the space: tokenizer.json",
     "data.tokenizer.bpe": "the size of the vocabulary: 256 bytes, a separator, and the merges",
+    "data.tokenizer.unigram": "the size of the vocabulary, from 262 to 65536",
     "data.tokenizer.wordpiece": "the size of the vocabulary, from 6 to 65536, or {size: 32768, lowercase: false}",
     "data.tuning": "a share of the text: 5% or 0.05",
     "data.verdict": "a share of the text: 5% or 0.05",

@@ -220,6 +220,8 @@ def _tokenizer(trial: Document) -> str | None:
         pieces = tokenizer["wordpiece"]
         case = "lowercase" if pieces["lowercase"] else "cased"
         return f"wordpiece {pieces['size']} {case} of {learnt_from}"
+    if "unigram" in tokenizer:
+        return f"unigram {tokenizer['unigram']} of {learnt_from}"
     return f"bpe {tokenizer['bpe']} of {learnt_from}"
 
 

@@ -206,6 +206,14 @@ class PiecesRecord(TypedDict):
     wordpiece: PieceCountRecord
 
 
+class UnigramRecord(TypedDict):
+    """A unigram tokenizer: how many pieces it has learnt."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    unigram: int
+
+
 class TokenizerFileRecord(TypedDict):
     """A saved tokenizer, by the hash of its content."""
 
@@ -219,7 +227,7 @@ class DataRecord(TypedDict):
 
     __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
 
-    tokenizer: NotRequired[str | PairsRecord | PiecesRecord | TokenizerFileRecord]
+    tokenizer: NotRequired[str | PairsRecord | PiecesRecord | UnigramRecord | TokenizerFileRecord]
 
 
 class TrialRecord(TypedDict):
