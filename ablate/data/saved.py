@@ -26,22 +26,22 @@ class TokenizerOfFile(LibraryTokenizer):
     cuts a text off nor fills it up, and reads the names of special tokens inside a text as characters.
     """
 
-    found: SavedTokenizer
+    known: SavedTokenizer
 
     @staticmethod
-    def read(found: SavedTokenizer, folder: Path) -> TokenizerOfFile:
+    def read(known: SavedTokenizer, folder: Path) -> TokenizerOfFile:
         """Read the file. Raises CorpusError if it is no longer what it was when the space was read."""
         try:
-            text = text_of(found, folder)
+            text = text_of(known, folder)
         except UnusableFileError as error:
             raise CorpusError([CorpusFault(error.message, FILE, notes=error.notes)]) from error
-        if hashlib.sha256(text.encode()).hexdigest() != found.content:
-            message = f"the tokenizer {quote(found.file)} has changed since this was planned"
+        if hashlib.sha256(text.encode()).hexdigest() != known.content:
+            message = f"the tokenizer {quote(known.file)} has changed since this was planned"
             raise CorpusError([CorpusFault(message, FILE, notes=("plan again, or restore the file",))])
-        return TokenizerOfFile.built(text, found)
+        return TokenizerOfFile.built(text, known)
 
     @staticmethod
-    def built(text: str, found: SavedTokenizer) -> TokenizerOfFile:
+    def built(text: str, known: SavedTokenizer) -> TokenizerOfFile:
         """Build the tokenizer from the content of its file, or from the result of `to_json`."""
         from tokenizers import Tokenizer as Trained
 
@@ -49,13 +49,13 @@ class TokenizerOfFile(LibraryTokenizer):
         trained.encode_special_tokens = True  # characters inside a text never become a special token
         trained.no_truncation()
         trained.no_padding()
-        return TokenizerOfFile(trained, found.size, found)
+        return TokenizerOfFile(trained, known.size, known)
 
     @property
     def special(self) -> SpecialTokens:
         """The special tokens that were found by their names."""
-        found = self.found
-        return SpecialTokens(found.separator_id, padding=found.padding, mask=found.mask, start=found.start)
+        known = self.known
+        return SpecialTokens(known.separator_id, padding=known.padding, mask=known.mask, start=known.start)
 
     @property
     def used(self) -> int:
@@ -68,7 +68,7 @@ class TokenizerOfFile(LibraryTokenizer):
         A byte is a character of a merged token; an added token is the text that it stands for. The separator counts as
         one, and other special tokens, which stand for no text, as none.
         """
-        if self.found.lossy:
+        if self.known.lossy:
             return None
         sizes = np.zeros(self.vocab_size, dtype=np.int64)
         for token, id in self.trained.get_vocab(with_added_tokens=False).items():
