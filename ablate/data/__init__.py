@@ -5,6 +5,7 @@
     corpora/        the corpora that a space can name, one per file
     local_files.py  NamedFiles: local files found by patterns
     local_rows.py   local files whose rows are documents
+    hub_rows.py     rows of a data set of the Hugging Face hub
     splits.py       which folder goes to train, tuning or verdict
     corpus.py       read_corpus: the source that a space names, read and divided
     special.py      SpecialTokens: the ids of a tokenizer that stand for no text
@@ -22,11 +23,13 @@
     epochs.py       Epochs: how often training reads its text, and how much of that is repeated
     uniform.py      numbers drawn by a key, the same on every machine
     batch.py        Batch: what a model is given, and what it is to predict
-    batches.py      Batches, evaluation_windows: it and `batch` are the only files here that import torch
+    batches.py      Batches, evaluation_windows
+    pair_stream.py  Pairs: the pairs of a stream, and which are cut off
+    pairs.py        PairBatches, evaluation_pairs
 
-A planner imports all but `batch` and `batches`; `datasets`, `pyarrow`, `tokenizers` and `sentencepiece` are imported
-only when a space needs them. This package knows nothing of models, draws no random number that is not a function of
-(seed, step) or of (seed, split), and reports every text that it leaves out.
+Only `batch`, `batches` and `pairs` import torch, and a planner imports none; `datasets`, `pyarrow`, `tokenizers` and
+`sentencepiece` are imported only when a space needs them. This package knows nothing of models, draws no random number
+that is not a function of (seed, step) or of (seed, split), and reports every text that it leaves out.
 
 2026: splits go by folder, not by file, since files of one folder quote each other (design.md, decision 13).
 2026: the data position is the step. A batch is computed from (seed, step) alone, so a resumed trial needs no state

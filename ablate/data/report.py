@@ -32,7 +32,10 @@ class SplitReport(Document):
 
 
 class CorpusReport(Document):
-    """The state of a corpus: the same on every machine that holds the same texts (except for the title)."""
+    """The state of a corpus: the same on every machine that holds the same texts (except for the title).
+
+    `pairs`: each two of its texts are a source and its target.
+    """
 
     title: str
     tokenizer: str
@@ -43,6 +46,7 @@ class CorpusReport(Document):
     verdict: SplitReport
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...]
+    pairs: bool = False
 
     def split(self, name: Split) -> SplitReport:
         """Return the report on one split."""
@@ -58,8 +62,9 @@ class CorpusReport(Document):
         lines = [f"{self.title}; {self.tokenizer}, vocabulary {self.vocab_size:,}; fingerprint {self.fingerprint[:16]}"]
         for name in SPLITS:
             split = self.split(name)
+            counted = f"{split.files // 2:>8,} pairs" if self.pairs else f"{split.files:>8,} texts"
             lines.append(
-                f"  {name:<8}{split.files:>8,} texts {split.bytes:>14,} bytes {split.tokens:>14,} tokens "
+                f"  {name:<8}{counted} {split.bytes:>14,} bytes {split.tokens:>14,} tokens "
                 f"{self.share(name):>7.2%} (requested {split.asked:.2%})"
             )
         lines += [f"  note: {note}" for note in self.notes]

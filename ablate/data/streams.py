@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ablate.block.catalogue import Catalogue
 from ablate.data.cache import Found, HeldTokens, load_tokens, recall, remember, store_tokens
 from ablate.data.corpus import Corpus, corpus_of, divide, source_of
+from ablate.data.pair_stream import Pairs, length_note, require_pairs, require_separators
 from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
 from ablate.data.text import SPLITS, Split, TextSource
 from ablate.data.tokenizer import (
@@ -29,6 +30,7 @@ from ablate.data.tokenizer import (
     vocab_size_of,
 )
 from ablate.errors import RefusedError
+from ablate.space.corpora import CorpusSpec
 from ablate.space.documents import Data
 
 FORMAT = 1
@@ -73,9 +75,9 @@ def fingerprint(data: Data, folder: Path, cache: Path, catalogue: Catalogue | No
 
     A file that changed while its size and modification time stayed the same is not noticed.
     """
-    source, version = source_of(data, folder, catalogue), corpus_of(data, catalogue).version
-    known = _recalled(source, data, cache, _stamp(source, version))
-    return known or _prepare(source, version, data, folder, cache).report
+    source, spec = source_of(data, folder, catalogue), corpus_of(data, catalogue)
+    known = _recalled(source, data, cache, _stamp(source, spec.version))
+    return known or _prepare(source, spec, data, folder, cache).report
 
 
 def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> TokenStreams:
@@ -85,7 +87,7 @@ def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None =
     `catalogue` that of `corpus_of`.
     Raises what `read_corpus` raises, and RefusedError if the cache cannot be written.
     """
-    return _prepare(source_of(data, folder, catalogue), corpus_of(data, catalogue).version, data, folder, cache)
+    return _prepare(source_of(data, folder, catalogue), corpus_of(data, catalogue), data, folder, cache)
 
 
 def check_corpus(
@@ -102,18 +104,20 @@ def check_corpus(
     require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows, held_out)
 
 
-def _prepare(source: TextSource, version: int, data: Data, folder: Path, cache: Path) -> TokenStreams:
-    stamp = _stamp(source, version)  # before reading, so that a change in the meantime is noticed the next time
+def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cache: Path) -> TokenStreams:
+    stamp = _stamp(source, spec.version)  # before reading, so that a change in the meantime is noticed the next time
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
     if known and held:
         return _streams(known, data, held)
     corpus = divide(source, data)
+    if pairs := spec.read(data.corpus.settings).pairs:
+        require_pairs(corpus)
     identity = _identity(corpus, data)
     if not (known and known.fingerprint == identity):  # else load_tokens has just found it damaged
         held = load_tokens(cache, identity)
     held = held or _tokenise(corpus, identity, data, folder, cache)
-    report = _report(corpus, identity, data, held)
+    report = _report(corpus, identity, data, held, pairs=pairs)
     if stamp is not None:
         remember(cache, _key(source, data), Found(stamp=stamp, report=report))
     return _streams(report, data, held)
@@ -152,7 +156,7 @@ def _streams(report: CorpusReport, data: Data, held: HeldTokens) -> TokenStreams
     )
 
 
-def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens) -> CorpusReport:
+def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens, *, pairs: bool) -> CorpusReport:
     shares: Mapping[Split, float] = {
         "train": 1 - data.tuning - data.verdict,
         "tuning": data.tuning,
@@ -177,8 +181,13 @@ def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens) -> Corp
         verdict=splits["verdict"],
         skipped=corpus.skipped,
         notes=(),
+        pairs=pairs,
     )
-    notes = (*corpus.notes, *share_notes(report), *_vocabulary_notes(tokenizer_from(data.tokenizer, held.tokenizer)))
+    tokenizer = tokenizer_from(data.tokenizer, held.tokenizer)
+    notes = (*corpus.notes, *share_notes(report), *_vocabulary_notes(tokenizer))
+    if pairs:
+        require_separators(corpus, held.streams, tokenizer.separator)
+        notes = (*notes, length_note(Pairs(held.streams["train"], tokenizer.separator)))
     return report.model_copy(update={"notes": notes})
 
 

@@ -52,6 +52,11 @@ class Settings(Document):
         """The glob patterns of its local files, if it has any."""
         return ()
 
+    @property
+    def pairs(self) -> bool:
+        """Whether its texts are pairs: a source and then its target, both in one folder (see `data/pair_stream.py`)."""
+        return False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class CorpusSpec(Configured):

@@ -1,4 +1,4 @@
-"""The contract of a corpus, to inherit: six checks of what plans, caches and workers rely on.
+"""The contract of a corpus, to inherit: seven checks of what plans, caches and workers rely on.
 
     from ablate.testing import CorpusContract
 
@@ -27,11 +27,11 @@ from ablate.source.document import NO_HINTS
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 from ablate.space.choice import CorpusChoice
-from ablate.space.corpora import CorpusSpec, read_corpus_choice
+from ablate.space.corpora import CorpusSpec, Settings, read_corpus_choice
 
 
 class CorpusContract:
-    """Six tests of one corpus. `folder` is that of the space, to which paths are relative; `plugins` are read."""
+    """Seven tests of one corpus. `folder` is that of the space, to which paths are relative; `plugins` are read."""
 
     corpus: str = ""
     folder: str | Path = "."
@@ -83,13 +83,24 @@ class CorpusContract:
         assert written == chosen, f"written as JSON, {chosen.plain()} comes back as {written.plain()}"
 
     def test_no_more_is_read_than_at_most(self) -> None:
-        """With `at_most`, reading ends at the document that reaches it."""
+        """With `at_most`, reading ends at the document, or the pair, that reaches it."""
         chosen = self.chosen()
         if "at_most" not in chosen.settings:
             return
         small = replace(chosen, settings={**chosen.settings, "at_most": 1})
         texts = [each for each in self.opened(small).texts() if isinstance(each, Text) and each.content]
-        assert len(texts) <= 1, f"at_most: 1 is reached by the first text, but {len(texts)} were read"
+        assert len(texts) <= 1 + self.are_pairs(), (
+            f"at_most: 1 is reached by the first text, but {len(texts)} were read"
+        )
+
+    def test_pairs_stand_side_by_side(self) -> None:
+        """Where its settings say that it has pairs, each source is followed by its target, in the same folder."""
+        if not self.are_pairs():
+            return
+        texts = [each for each in self.opened().texts() if isinstance(each, Text)]
+        assert len(texts) % 2 == 0, f"{len(texts)} texts are no pairs: one has no other"
+        for source, target in zip(texts[::2], texts[1::2], strict=True):
+            assert source.folder == target.folder, f"{source.name} and {target.name} are a pair, but not in one folder"
 
     def check_all(self) -> None:
         """Run every test in turn; the first AssertionError says what does not hold."""
@@ -115,6 +126,12 @@ class CorpusContract:
         spec = self._known()[chosen.name]
         source: TextSource = implementation(spec)(spec.read(chosen.settings), Path(self.folder))
         return source
+
+    def are_pairs(self) -> bool:
+        """Return whether the settings of the corpus say that its texts are pairs."""
+        chosen = self.chosen()
+        settings: Settings = self._known()[chosen.name].read(chosen.settings)
+        return settings.pairs
 
     def _known(self) -> dict[str, CorpusSpec]:
         return dict(api.catalogue(self.plugins).of_kind(CorpusSpec))

@@ -93,6 +93,9 @@ def texts(tmp_path):
     parquet.write_table(pyarrow.Table.from_pylist(rows), tmp_path / "rows.parquet")
     (tmp_path / "set").mkdir()
     (tmp_path / "set" / "train.jsonl").write_text(lines)
+    (tmp_path / "pairs").mkdir()
+    pairs = [{"say": {"de": prose(n, 300)}, "en": prose(n + 100, 200)} for n in range(12)]
+    (tmp_path / "pairs" / "train.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
     settle(tmp_path)
     return tmp_path
 
@@ -100,6 +103,8 @@ def texts(tmp_path):
 SHIPPED = {
     "files": "files: ['d/**/*.txt']",
     "hub": "hub: {folder}/set, split: train, field: text",
+    "hub_pairs": "hub_pairs: {folder}/pairs, split: train, source: say.de, target: en",
+    "code_docstrings": "code_docstrings",
     "jsonl": "jsonl: ['rows.*'], field: text",
     "parquet": "{parquet: [rows.parquet], field: text, at_most: 1 KiB}",
     "python_stdlib": "python_stdlib",
@@ -112,10 +117,10 @@ def test_each_corpus_held_to_the_contract_ships():
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_a_corpus_that_ships_holds_the_contract(name, texts, monkeypatch):
-    if name == "python_stdlib":
+    if name in ("python_stdlib", "code_docstrings"):
         pretend_library(monkeypatch, texts / "lib")
         (texts / "lib").mkdir()
-        (texts / "lib" / "os.py").write_text("x = 1\n")
+        (texts / "lib" / "os.py").write_text('def f():\n    "Return 1."\n    return 1\n')
         assert sysconfig.get_path("stdlib") == str(texts / "lib")
     written = SHIPPED[name].replace("{folder}", str(texts)).replace("'rows.*'", "rows.jsonl")
     contract_of(written, texts).check_all()
@@ -189,7 +194,9 @@ def test_it_is_read_as_far_as_the_steps_ask(plugin, tmp_path):
 
 
 def test_without_its_plugin_it_is_unknown(plugin, tmp_path):
-    with pytest.raises(InputError, match=r"no key names a corpus(.|\n)*data\.corpus accepts: files, hub"):
+    with pytest.raises(
+        InputError, match=r"no key names a corpus(.|\n)*data\.corpus accepts: code_docstrings, files, hub"
+    ):
         ablate.load_space(tmp_path / "tiny.yaml")
     space = ablate.load_space(tmp_path / "tiny.yaml", plugins=[plugin])
     with pytest.raises(InputError, match=r"there is no corpus 'verses'(.|\n)*--plugin FILE\.py"):

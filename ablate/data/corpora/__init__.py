@@ -1,11 +1,13 @@
 """Corpora, one per file: the settings that a space gives one, and the code that reads its texts.
 
-declare.py        how a file declares a corpus
-python_stdlib.py  the source files of the running interpreter's standard library
-files.py          local text files, one document per file
-jsonl.py          local files of JSON objects, one document per line
-parquet.py        local Parquet files, one document per row
-hub.py            a data set of the Hugging Face hub
+declare.py          how a file declares a corpus
+python_stdlib.py    the source files of the running interpreter's standard library
+code_docstrings.py  pairs of its functions and the first paragraphs of their docstrings
+files.py            local text files, one document per file
+jsonl.py            local files of JSON objects, one document per line
+parquet.py          local Parquet files, one document per row
+hub.py              a data set of the Hugging Face hub
+hub_pairs.py        pairs of such a data set
 
 The folder is the list: a file that declares one is found, and a plugin or a distribution adds its own.
 """

@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from ablate.data.corpora.declare import (
-    CORPUS,
-    Bytes,
-    CorpusError,
-    CorpusFault,
-    Settings,
-    Skipped,
-    Text,
-    corpus,
-    implements,
-)
-from ablate.source.problems import quote, suggest
+from ablate.data.corpora.declare import Bytes, CorpusError, Settings, Skipped, Text, corpus, implements
+from ablate.data.hub_rows import hub_rows, without_field
+
+INSTEAD = "corpus: python_stdlib, or files of your own: corpus: {files: ['texts/**/*.txt']}"
 
 
 @corpus("hub", source="Hugging Face Hub, huggingface.co/datasets", version=1)
@@ -79,28 +72,21 @@ class HubDataset:
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield documents, named by their position. Raises CorpusError if the hub cannot be read or lacks the field."""
-        from datasets import load_dataset
-
         read = 0
-        try:
-            for position, row in enumerate(load_dataset(self.name, self.config, split=self.split, streaming=True)):
-                document = self._text(f"{position:09d}", row)
-                yield document
-                read += len(document.content) if isinstance(document, Text) else 0
-                if read >= self.most_bytes:
-                    return
-        except (OSError, ValueError, RuntimeError) as error:  # no network, no such set or split; a set that is a script
-            message = f"cannot read split {quote(self.split)} of {quote(self.name)}: {error}"
-            notes = (
-                "a hub data set needs a network, the right name and split, and access on the hub",
-                "without a network: corpus: python_stdlib, or files of your own: corpus: {files: ['texts/**/*.txt']}",
-            )
-            raise CorpusError([CorpusFault(message, (*CORPUS, "hub"), notes=notes)]) from error
+        for position, row in enumerate(hub_rows(self.name, self.config, self.split, corpus="hub", instead=INSTEAD)):
+            document = self._text(f"{position:09d}", row)
+            yield document
+            read += len(document.content) if isinstance(document, Text) else 0
+            if read >= self.most_bytes:
+                return
 
-    def _text(self, name: str, row: dict[str, object]) -> Text | Skipped:
+    def _text(self, name: str, row: Mapping[str, Any]) -> Text | Skipped:
         if self.field not in row:
-            label, notes = suggest(self.field, row) or "", (f"its fields: {', '.join(sorted(row))}",)
-            message = f"{quote(self.name)} has no field {quote(self.field)}"
-            raise CorpusError([CorpusFault(message, (*CORPUS, "field"), label, notes)])
+            raise CorpusError([without_field(self.name, self.field, row, "field")])
         text = row[self.field]
-        return Text(name, text.encode("utf-8")) if isinstance(text, str) else Skipped(name, "contains no text")
+        if not isinstance(text, str):
+            return Skipped(name, "contains no text")
+        try:
+            return Text(name, text.encode("utf-8"))
+        except UnicodeEncodeError as error:  # half of a surrogate pair
+            return Skipped(name, str(error))

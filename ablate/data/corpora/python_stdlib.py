@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import ClassVar
 
 from ablate.data.corpora.declare import (
     CorpusError,
@@ -38,9 +39,14 @@ class PythonStdlib(Settings):
 @implements(PythonStdlib)
 def read(settings: PythonStdlib, folder: Path) -> StandardLibrary:
     """Return the library that `import` would use. Raises CorpusError if it is not a folder of source files."""
+    return standard_library("python_stdlib")
+
+
+def standard_library(name: str) -> StandardLibrary:
+    """Return the library that `import` would use, for the corpus of that name. Raises CorpusError as `read` does."""
     root = Path(sysconfig.get_path("stdlib"))
     if not (root / "os.py").is_file():
-        message = f"python_stdlib: this Python keeps no source files of its standard library in {root}"
+        message = f"{name}: this Python keeps no source files of its standard library in {root}"
         notes = (
             "run ablate with a Python that does (python.org, Debian, pyenv, conda and uv builds do)",
             "or name text files of your own: corpus: {files: ['texts/**/*.txt']}",
@@ -54,11 +60,12 @@ class StandardLibrary:
     """Every `.py` file below `root`."""
 
     root: Path
+    name: ClassVar[str] = "python_stdlib"
 
     @property
     def title(self) -> str:
-        """`python_stdlib`, with the implementation and version of Python."""
-        return f"python_stdlib ({platform.python_implementation()} {platform.python_version()})"
+        """The name of the corpus, with the implementation and version of Python."""
+        return f"{self.name} ({platform.python_implementation()} {platform.python_version()})"
 
     @property
     def place(self) -> str:

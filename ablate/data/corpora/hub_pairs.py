@@ -1,0 +1,99 @@
+"""Pairs of a split of a data set of the Hugging Face hub: translations, summaries, questions with their answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ablate.data.corpora.declare import Bytes, CorpusError, Settings, Skipped, Text, corpus, implements
+from ablate.data.hub_rows import hub_rows, without_field
+
+INSTEAD = "corpus: code_docstrings, pairs of code and summary from Python's own library"
+
+
+@corpus("hub_pairs", source="Hugging Face Hub, huggingface.co/datasets", version=1)
+class HubPairs(Settings):
+    """`{hub_pairs: NAME, split: train, source: FIELD, target: FIELD}`; `config` names one of several configurations.
+
+    A field inside another is named by both, as `translation.en`. As much as the steps need is read, up to the pair
+    that reaches `at_most` bytes: 1 GiB by default, which fits in memory.
+    """
+
+    hub_pairs: str
+    config: str | None = None
+    split: str
+    source: str
+    target: str
+    at_most: Bytes = 2**30
+
+    @property
+    def pairs(self) -> bool:
+        """Each row is a source and a target."""
+        return True
+
+
+@implements(HubPairs)
+def read(settings: HubPairs, folder: Path) -> HubOfPairs:
+    """Return the reader of the data set; the folder of the space does not matter."""
+    return HubOfPairs(settings)
+
+
+@dataclass(frozen=True)
+class HubOfPairs:
+    """The pairs of one split of a data set, in its own order, up to the pair that reaches `at_most` bytes of text.
+
+    A row without text in one of its fields is skipped as a whole. It is read once: its stamp never changes, so that a
+    cached corpus needs no network. Delete the cache to read it again.
+    """
+
+    settings: HubPairs
+
+    @property
+    def title(self) -> str:
+        """The name on the hub, and how much of it is read at most."""
+        chosen = self.settings
+        config = f", {chosen.config}" if chosen.config else ""
+        fields = f"fields {chosen.source} and {chosen.target}"
+        return f"hub {chosen.hub_pairs}{config}, split {chosen.split}, {fields}, the first {chosen.at_most:,} bytes"
+
+    @property
+    def place(self) -> str:
+        """The name on the hub: the same on every machine."""
+        return f"hub:{self.settings.hub_pairs}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """No notes: the title says everything."""
+        return ()
+
+    def stamp(self) -> str | None:
+        """Return a stamp that never changes for these settings."""
+        return self.settings.model_dump_json()
+
+    def texts(self) -> Iterator[Text | Skipped]:
+        """Yield the source and the target of each row, named by its position. Raises CorpusError as `hub` does."""
+        chosen, size = self.settings, 0
+        rows = hub_rows(chosen.hub_pairs, chosen.config, chosen.split, corpus="hub_pairs", instead=INSTEAD)
+        for position, row in enumerate(rows):
+            name = f"{position:09d}"
+            texts = [self._content(row, setting) for setting in ("source", "target")]
+            if not all(texts):
+                yield Skipped(name, "contains no text in one of its fields")
+                continue
+            for side, content in zip(("source", "target"), texts, strict=True):
+                yield Text(f"{name}/{side}", content)
+                size += len(content)
+            if size >= chosen.at_most:
+                return
+
+    def _content(self, row: Mapping[str, Any], setting: str) -> bytes:
+        """Return the text in a field; empty if it holds none. Raises CorpusError if there is no such field."""
+        inside: Any = row
+        for word in getattr(self.settings, setting).split("."):
+            if not isinstance(inside, Mapping) or word not in inside:
+                known = inside if isinstance(inside, Mapping) else row
+                raise CorpusError([without_field(self.settings.hub_pairs, word, known, setting)])
+            inside = inside[word]
+        return inside.encode("utf-8", "ignore") if isinstance(inside, str) else b""

@@ -1,0 +1,116 @@
+"""Batches of pairs as a function of (seed, step), and the pairs of an evaluation as one of (seed, split).
+
+They are drawn as windows are (`batches.py`), from pairs in the place of positions: the place in the data is the step,
+and runs that share a seed see the same pairs in the same order, whatever their model is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from ablate.data.batches import window_starts
+from ablate.data.pair_stream import Pairs as Pairs
+from ablate.data.text import Split
+from ablate.data.tokenizer import TokenBytes, Tokens
+from ablate.errors import RefusedError
+
+
+class PairBatch(NamedTuple):
+    """Sources and targets, filled up with padding behind their lengths.
+
+    Each ends with the separator, unless it was cut off. Padding may be a token that a text has too, so it is told by
+    the lengths, not by its id.
+    """
+
+    source: Int64[Tensor, "batch source_time"]
+    target: Int64[Tensor, "batch target_time"]
+    source_lengths: Int64[Tensor, " batch"]
+    target_lengths: Int64[Tensor, " batch"]
+
+
+class EvaluationPairs(NamedTuple):
+    """The pairs of an evaluation, and the bytes of text of all targets together (None if tokens have none)."""
+
+    pairs: PairBatch
+    bytes: int | None
+
+
+@dataclass(frozen=True, eq=False)
+class PairBatches:
+    """Random access to batches of pairs, drawn with replacement.
+
+    Pair b of step s is word b of the Philox4x64 stream with key (seed, s) (Salmon et al. 2011, "Parallel random
+    numbers: as easy as 1, 2, 3"), modulo the number of pairs: raw words, which no release of NumPy changes.
+
+        batch = PairBatches(Pairs(streams.train, 0), source_length=256, target_length=32, batch=16, seed=0).at(step=7)
+
+    What is longer than its length is cut off there; what is shorter is filled up with `padding` (None: the separator).
+    """
+
+    pairs: Pairs
+    source_length: int
+    target_length: int
+    batch: int
+    seed: int
+    padding: int | None = None
+
+    def at(self, step: int) -> PairBatch:
+        """Return the pairs of a step."""
+        words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
+        chosen = (words % np.uint64(len(self.pairs))).tolist()  # the bias of the remainder is below pairs / 2**64
+        return _batch(self.pairs, chosen, self.source_length, self.target_length, self.padding)
+
+
+def evaluation_pairs(
+    pairs: Pairs,
+    source_length: int,
+    target_length: int,
+    number: int,
+    *,
+    seed: int,
+    split: Split,
+    padding: int | None = None,
+    token_bytes: TokenBytes | None = None,
+) -> EvaluationPairs:
+    """Return the `number` of pairs that every evaluation of a trial of `seed` uses, whatever its model is.
+
+    Each seed has its own, stratified over the split: see `window_starts`, whose positions are the pairs here.
+    Raises RefusedError if the split has fewer pairs.
+    """
+    if len(pairs) < number:
+        raise RefusedError(
+            f"data: a split of {len(pairs):,} pairs does not hold {number:,} to evaluate on. Add more text, hold out "
+            "a larger share (data.tuning, data.verdict), or lower measure.evaluation.windows."
+        )
+    chosen = window_starts(len(pairs), number, seed=seed, split=split).tolist()
+    batch = _batch(pairs, chosen, source_length, target_length, padding)
+    if token_bytes is None:
+        return EvaluationPairs(batch, None)
+    kept = (pairs[pair][1][:target_length] for pair in chosen)
+    return EvaluationPairs(batch, sum(int(token_bytes[tokens].sum()) for tokens in kept))
+
+
+def _batch(
+    pairs: Pairs, chosen: Sequence[int], source_length: int, target_length: int, padding: int | None
+) -> PairBatch:
+    sources, targets = zip(*(pairs[pair] for pair in chosen), strict=True)
+    filler = pairs.separator if padding is None else padding
+    source, source_lengths = _filled(sources, source_length, filler)
+    target, target_lengths = _filled(targets, target_length, filler)
+    return PairBatch(source, target, source_lengths, target_lengths)
+
+
+def _filled(texts: Sequence[Tokens], length: int, padding: int) -> tuple[Tensor, Tensor]:
+    """Return texts cut and filled up to a length, and how much of each is text."""
+    filled = np.full((len(texts), length), padding, dtype=np.int64)
+    lengths = np.array([min(len(text), length) for text in texts], dtype=np.int64)
+    for row, text, kept in zip(filled, texts, lengths, strict=True):
+        row[:kept] = text[:kept]
+    return torch.from_numpy(filled), torch.from_numpy(lengths)
