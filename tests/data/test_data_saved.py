@@ -1,6 +1,7 @@
 """Tokenizers in files: what is found out about one, its bytes, and that it is known by its content."""
 
 import json
+import pickle
 
 import pytest
 from data_library import data, prose
@@ -173,6 +174,13 @@ def test_it_is_known_by_its_content(library, cache, found, folder, tmp_path):
     assert streams.decode(streams.train[:40]) == Tokenizer.from_file(str(folder / "tokenizer.json")).decode(
         streams.train[:40].tolist(), skip_special_tokens=False
     )
+
+
+def test_it_is_sent_to_workers_and_recorded_by_its_content(found):
+    named = data().model_copy(update={"tokenizer": found})
+    sent = pickle.loads(pickle.dumps(named))
+    assert sent == named and sent.tokenizer.file == "tokenizer.json" and vocab_size_of(sent.tokenizer) == 305
+    assert named.model_dump(mode="json")["tokenizer"] == {"file": found.content}
 
 
 def test_a_file_that_changed_is_not_used_in_its_place(tmp_path):
