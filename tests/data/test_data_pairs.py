@@ -185,7 +185,7 @@ def test_functions_and_their_docstrings_are_pairs(documented, cache):
     for split in SPLITS:
         texts = [text.content.decode() for text in corpus.texts[split]]
         assert list(zip(texts[::2], texts[1::2], strict=True)) == PAIRS * (len(texts) // 6) and texts
-    assert corpus.skipped == (Skipped("os.py", "is not Python: invalid syntax (<unknown>, line 1)"),)
+    assert corpus.skipped == (Skipped("os.py", "is not Python: invalid syntax (os.py, line 1)"),)
     streams = prepare(data(corpus="code_docstrings", tuning=0.2, verdict=0.2), Path(), cache)
     pairs = Pairs(streams.train, streams.tokenizer.separator)
     assert len(pairs) == len(corpus.texts["train"]) / 2

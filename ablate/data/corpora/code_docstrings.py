@@ -1,4 +1,4 @@
-"""Functions of Python's standard library with the first paragraph of their docstrings: pairs of code and summary.
+"""Pairs of code and summary, the functions of Python's standard library and the first paragraphs of their docstrings.
 
 It needs no download. As for `python_stdlib`, the library differs between builds, so results are compared by
 fingerprint, never by name.
@@ -54,7 +54,7 @@ class DocumentedFunctions(StandardLibrary):
                 yield document
                 continue
             try:
-                tree = _parsed(document.content)
+                tree = _parsed(document)
             except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
                 yield Skipped(document.name, f"is not Python: {str(error).partition(chr(10))[0]}")
                 continue
@@ -67,10 +67,10 @@ class DocumentedFunctions(StandardLibrary):
                     yield Text(f"{name}/docstring", summary.encode())
 
 
-def _parsed(content: bytes) -> ast.Module:
+def _parsed(file: Text) -> ast.Module:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of escapes and comparisons that other people's code holds
-        return ast.parse(content.decode("utf-8"))
+        return ast.parse(file.content.decode("utf-8"), filename=file.name.rpartition("/")[2])
 
 
 def _functions(within: ast.AST) -> Iterator[Function]:

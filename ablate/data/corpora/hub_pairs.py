@@ -1,4 +1,4 @@
-"""Pairs of a split of a data set of the Hugging Face hub: translations, summaries, questions with their answers."""
+"""Pairs of a split of a data set of the Hugging Face hub, such as translations and questions with their answers."""
 
 from __future__ import annotations
 
