@@ -11,6 +11,7 @@
     pattern_check.py patterns of which an alternative is never used at a depth
     added.py         fields that came later, and the values at which they have no effect
     user_code.py           reports errors of a user's own component with its file
+    cross.py         what reads the encoder, and the block of the encoder's own layers
     cost.py          parameters and FLOPs, as numbers that add up
     config_values.py          from the values of a node to those of a component's Config
     scalars.py       reading numbers, flags, words, widths, gains

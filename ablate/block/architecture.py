@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ablate.block.added import added
 from ablate.block.arithmetic import Expression
@@ -56,6 +56,8 @@ class Architecture:
     `position_rows`, how many of them there are, are None unless they are learned. `init` is the scheme of every weight
     that does not name its own, the untied head included. `share` lets layers use the parameters of others. `ahead` is
     how many blocks more predict tokens further ahead, each one of them, in training alone (`compiler/ahead.py`).
+    `encoder_layers` are those of an encoder (None: as many as of the decoder), `input_shape` is the shape of what is read
+    in place of tokens: (times, features).
     """
 
     kind: str
@@ -75,6 +77,8 @@ class Architecture:
     logit_softcap: float | None = added(None)
     share: Share | None = added(None)  # noqa: RUF009  an immutable field
     ahead: int = added(0)
+    encoder_layers: int | None = added(None)
+    input_shape: tuple[int, ...] = added(())
 
     def sources(self) -> tuple[int, ...]:
         """Return, for each layer, the one whose parameters it uses: its own number, unless layers are shared."""
@@ -84,6 +88,15 @@ class Architecture:
     def tokens_ahead(self) -> range:
         """Return the tokens that blocks of their own predict, by how far ahead they are: from the second on."""
         return range(2, self.ahead + 2)
+
+    def of_encoder(self) -> Architecture:
+        """Return the encoder's stack of layers: bidirectional, over the source; InputError without a length of it."""
+        sizes = self.sizes
+        if sizes.source_len is None:
+            raise InputError("an encoder needs the length of its source\n  = give it: model.source")
+        layers = self.encoder_layers or sizes.n_layers
+        sizes = replace(sizes, n_layers=layers, seq_len=sizes.source_len, causal=False, source_len=None)
+        return replace(self, sizes=sizes, ahead=0)
 
     def number(self, field: str) -> float:
         """Return the value of one of its `ARITHMETIC` fields at its sizes; InputError if it has none above 0."""
@@ -108,6 +121,11 @@ class Architecture:
             raise InputError(
                 f"model.position has {self.position_rows:,} rows for a context of {self.sizes.seq_len:,} tokens\n"
                 "  = give it at least as many rows as model.context"
+            )
+        if self.position_rows < (self.sizes.source_len or 0):
+            raise InputError(
+                f"model.position has {self.position_rows:,} rows for a source of {self.sizes.source_len:,} positions\n"
+                "  = give it at least as many rows as model.source"
             )
         return self.position_rows
 

@@ -90,9 +90,13 @@ class Width:
 
 @dataclass(frozen=True, slots=True)
 class ValueField:
-    """The address of a value that stands earlier in the model, or of as many as `layers.*` names where `several`."""
+    """The address of a value that stands earlier in the model, or of as many as `layers.*` names where `several`.
+
+    `none` is allowed where `optional`.
+    """
 
     several: bool = False
+    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)

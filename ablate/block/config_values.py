@@ -55,11 +55,13 @@ class PartMaker:
 class ValueMaker:
     """The maker of what reads values that stand earlier: `count` of them, where a field takes several.
 
-    It is called with the width that the values must have, "tokens" for the numbers of the tokens.
+    It is called with the width that the values must have, "tokens" for the numbers of the tokens. `name` is the address
+    as it is written.
     """
 
     count: int
     make: Callable[..., Any]
+    name: str = ""
 
     def __call__(self, *width: int | str) -> Any:
         """Make what reads them."""
@@ -201,6 +203,8 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return makers.gain(surroundings.number(value.value, where), trainable=value.trainable, per=value.per)
         case Width(), Size():
             return surroundings.width(value, where)
+        case ValueField(optional=True), None:
+            return None
         case ValueField(), ValueAddress():
             return makers.earlier(value, path)
         case Part(), None:

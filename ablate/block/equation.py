@@ -272,7 +272,7 @@ class _Texts:
 
     def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         """Return a maker of the address in brackets, which names the value."""
-        return ValueMaker(1, lambda *_: f"⟨{address.text}⟩")
+        return ValueMaker(1, lambda *_: f"⟨{address.text}⟩", address.text)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         def applied(x: str) -> str:

@@ -59,6 +59,8 @@ def read_scalar(
     if isinstance(kind, Arithmetic) and kind.optional and isinstance(located, Scalar) and located.value in EMPTY:
         return None
     if isinstance(kind, ValueField):
+        if kind.optional and isinstance(located, Scalar) and located.value in EMPTY:
+            return None
         return _source(located, kind, problems)
     if isinstance(kind, Layers):
         return _layers(located, problems)

@@ -20,7 +20,8 @@ class Sizes:
 
     `layer` is the block that the sizes are seen from (from 1); None outside the blocks. `repetition` is how often two
     tokens of one sequence are the same, if it was measured on the text: the correlation of their embeddings.
-    `separator` is the token that ends a document.
+    `separator` is the token that ends a document. `source_len` is the length of the source that a decoder reads beside its
+    own tokens (None: it reads none), and `padding` the token that fills sources up (None: none does).
 
     Raises InputError for a size below 1 or not whole, and for a layer that the model does not have.
     """
@@ -36,9 +37,12 @@ class Sizes:
     kv_heads: int | None = added(None)
     head_width: int | None = added(None)
     separator: int = added(0)
+    source_len: int | None = added(None)
+    padding: int | None = added(None)
 
     def __post_init__(self) -> None:
-        wrong = [f"{name} is {getattr(self, name)!r}" for name in COUNTED if not _counts(getattr(self, name))]
+        counted = COUNTED if self.source_len is None else (*COUNTED, "source_len")
+        wrong = [f"{name} is {getattr(self, name)!r}" for name in counted if not _counts(getattr(self, name))]
         if wrong:
             raise InputError(f"{', '.join(wrong)}\n  = each must be a whole number of at least 1")
         layer = self.layer

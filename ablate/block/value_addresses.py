@@ -8,6 +8,7 @@
     attention.key                    of this layer: what stands before it in the block
     tokens                           the numbers of the tokens, [B, T]
     embedding, positions, entry_norm what these parts of the model give
+    encoder                          in a decoder beside an encoder: what the encoder gives, [B, S, D], behind its norm
 
 The names are those of parts and of the weights in their fields, as everywhere (`address.py`). A value is read as it is,
 with its gradient. What it stands before, and what it is inside of, a field cannot read.
@@ -28,6 +29,8 @@ from ablate.block.expression import ValueAddress
 TOKENS: Final = "tokens"
 AROUND: Final = ("embedding", "positions", "entry_norm")
 """The parts before the blocks whose output can be read."""
+ENCODER: Final = "encoder"
+"""The output of the encoder, which only the `source` of an attention can read: it has another length."""
 IN, OUT = "in", "out"
 EVERY: Final = "*"
 WHICH: Final = ("first", "previous", EVERY)
@@ -52,7 +55,7 @@ class ValuePlace:
 
 def fault_of(text: str, *, several: bool) -> ArithmeticProblem | None:
     """Return what is wrong with an address as it is written, and with which of its characters; None if nothing is."""
-    if text in (TOKENS, *AROUND):
+    if text in (TOKENS, ENCODER, *AROUND):
         return None
     if not text.startswith("layers."):
         return _fault_of_name(text, 0, f"{text!r} is not the address of a value")
@@ -93,7 +96,7 @@ def values_named(read: ValueAddress, scope: Mapping[str, float]) -> tuple[ValueP
     match = OF_LAYER.fullmatch(read.text)
     here = int(scope["layer"])
     if match is None:
-        around = read.text in (TOKENS, *AROUND)
+        around = read.text in (TOKENS, ENCODER, *AROUND)
         return (ValuePlace(None if around else here, read.text),)
     which, name = match[1], match[2]
     if which == EVERY:

@@ -106,7 +106,7 @@ class Builder:
         """Return a maker of what gives the values when it is called in a forward pass."""
         sizes = self.surroundings.sizes
         kept = [self.read.at(place) for place in values_named(address, sizes.scope(sizes.layer or 0))]
-        return ValueMaker(len(kept), lambda *_: KeptValues(kept) if is_several(address) else kept[0])
+        return ValueMaker(len(kept), lambda *_: KeptValues(kept) if is_several(address) else kept[0], address.text)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         """Return a maker of the Chain of the parts at `path`, called without widths."""

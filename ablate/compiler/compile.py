@@ -18,6 +18,7 @@ from ablate.block.sharing import check_sharing
 from ablate.block.sizes import Sizes
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.decoder import Decoder
+from ablate.compiler.encoder_decoder import EncoderDecoder
 from ablate.compiler.initialise import Draw, Init, initialise
 from ablate.compiler.sharing import tie_layers
 from ablate.compiler.values import ValuesRead
@@ -26,7 +27,10 @@ from ablate.errors import InputError
 VERSION: Final = 1
 """The version of the numbers of a model built from its description: see `plan/versions.py`."""
 
-KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]] = {"decoder": Decoder}
+KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]] = {
+    "decoder": Decoder,
+    "encoder_decoder": EncoderDecoder,
+}
 """What can surround the blocks, one file for each kind."""
 
 
@@ -86,10 +90,14 @@ def compile_model(
     with _building(device):
         model = KINDS[architecture.kind](architecture, catalogue, slots)
     scheme = _scheme(architecture.init, architecture.sizes, catalogue, slots)
-    layers = enumerate(architecture.sources(), start=1)
-    sources = {address(n, "").rstrip("."): address(of, "").rstrip(".") for n, of in layers if of != n}
+    stacks = {"layers": architecture.sources()}
+    if architecture.kind == "encoder_decoder":
+        stacks["encoder"] = architecture.of_encoder().sources()
+    layers = ((stack, n, of) for stack, sources in stacks.items() for n, of in enumerate(sources, start=1))
+    sources = {f"{stack}.{n}": f"{stack}.{of}" for stack, n, of in layers if of != n}
     filled = _filled(_placed(model, device, dtype), Draw(seed, salt, scheme), sources)
-    tie_layers(filled, architecture)
+    for stack, of_layers in stacks.items():
+        tie_layers(filled.get_submodule(stack), of_layers)
     return filled
 
 

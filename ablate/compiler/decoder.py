@@ -16,6 +16,8 @@ Dimension key: B batch, T time, D width of the model, V size of the vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
 
 import torch
 from jaxtyping import Float, Int
@@ -25,17 +27,30 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.config_values import Surroundings
 from ablate.block.sizes import Sizes
+from ablate.block.value_addresses import ValuePlace
 from ablate.compiler.ahead import Ahead
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.embedding import Head, LearnedPositions, SinusoidalPositions, TiedHead, TokenEmbedding
-from ablate.compiler.values import ValuesRead
+from ablate.compiler.values import KeptValue, ValuesRead
 from ablate.errors import InputError
 
 
-class Decoder(nn.Module):
-    """[B, T] tokens -> [B, T, V] logits. A slot that the architecture leaves empty is None."""
+NONE_GIVEN: Final[Mapping[ValuePlace, KeptValue]] = MappingProxyType({})
 
-    def __init__(self, architecture: Architecture, catalogue: Catalogue, address: SlotAddress):
+
+class Decoder(nn.Module):
+    """[B, T] tokens -> [B, T, V] logits. A slot that the architecture leaves empty is None.
+
+    `given` are values that a model around it keeps for the layers to read.
+    """
+
+    def __init__(
+        self,
+        architecture: Architecture,
+        catalogue: Catalogue,
+        address: SlotAddress,
+        given: Mapping[ValuePlace, KeptValue] = NONE_GIVEN,
+    ):
         super().__init__()
         sizes = architecture.sizes
         around = Builder(catalogue, Surroundings(sizes), address)
@@ -49,7 +64,8 @@ class Decoder(nn.Module):
         )
         self.embedding_dropout = nn.Dropout(architecture.embedding_dropout) if architecture.embedding_dropout else None
         self.entry_norm = around.part(entry, ("entry_norm",))(sizes.d_model) if entry else None
-        read = ValuesRead()
+        self.given = given
+        read = ValuesRead(given=given)
         blocks = {
             n: build_block(architecture.block, sizes, catalogue, n, address.at("layers", source), read)
             for n, source in enumerate(architecture.sources(), start=1)
@@ -63,15 +79,18 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
         """[B, T] -> [B, T, V]."""
-        x = self.embedding(tokens)
-        around = (self.positions, self.embedding_dropout, self.entry_norm)
-        for part in (*around, *self.layers.values()):
-            if part is not None:
-                x = part(x)
+        x = self.applied(self.embedding(tokens), self.entry_norm, self.layers)
         logits = self._logits(x)
         if self.ahead is not None and self.ahead.runs(training=self.training):
             self.ahead.keep(self._logits(block(x), ahead=True) for block in self.ahead.values())
         return logits
+
+    def applied(self, x: Float[Tensor, "B T D"], entry: nn.Module | None, layers: nn.ModuleDict) -> Tensor:
+        """Apply what stands between an embedding and the layers, and the layers."""
+        for part in (self.positions, self.embedding_dropout, entry, *layers.values()):
+            if part is not None:
+                x = part(x)
+        return x
 
     def _logits(self, x: Float[Tensor, "B T D"], *, ahead: bool = False) -> Float[Tensor, "B T V"]:
         """Compute the logits of a stream behind a last block; of one `ahead` past the hooks of the head.
@@ -95,7 +114,7 @@ class Decoder(nn.Module):
         """Build the blocks ahead: each stands where the last of the model's blocks stands."""
         last, copies = architecture.sizes.n_layers, {}
         for token in architecture.tokens_ahead():
-            read = ValuesRead()
+            read = ValuesRead(given=self.given)
             place = address.at("ahead", token)
             copies[token] = build_block(architecture.block, architecture.sizes, catalogue, last, place, read)
             read.attach(self, {**blocks, last: copies[token]})

@@ -6,20 +6,20 @@ weights (singular vectors, a copy of the start) fits them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import nn
 
-from ablate.block.architecture import Architecture
 from ablate.components.protocols import Profiled
 from ablate.errors import InputError
 
 
-def tie_layers(model: Any, architecture: Architecture) -> None:
+def tie_layers(layers: Any, sources: Sequence[int]) -> None:
     """Replace the parameters of each layer by those of the layer that it shares with; InputError if they do not fit."""
-    for layer, source in enumerate(architecture.sources(), start=1):
+    for layer, source in enumerate(sources, start=1):
         if layer != source:
-            _tie(model.layers[str(layer)], model.layers[str(source)], layer, source)
+            _tie(layers[str(layer)], layers[str(source)], layer, source)
 
 
 def _tie(module: nn.Module, source: nn.Module, layer: int, of: int) -> None:

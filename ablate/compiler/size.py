@@ -19,9 +19,9 @@ def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
     test compares the two.
     """
     model = compile_model(architecture, catalogue, device="meta")
-    tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
+    inputs = inputs_of(architecture)
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
-        logits = model(tokens)
+        logits = model(*inputs)
         forward = counter.get_total_flops()
         sum((further.sum() for further in logits_ahead(model)), logits.sum()).backward()
     return Cost(
@@ -29,3 +29,13 @@ def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
         flops=forward,
         spared=PASSES * forward - counter.get_total_flops(),
     )
+
+
+def inputs_of(architecture: Architecture, batch: int = 1) -> tuple[torch.Tensor, ...]:
+    """Return inputs of the model on the meta device: tokens, of an encoder-decoder the source before them."""
+    sizes = architecture.sizes
+    tokens = torch.zeros(batch, sizes.seq_len, dtype=torch.int64, device="meta")
+    if architecture.kind != "encoder_decoder":
+        return (tokens,)
+    shape = (batch, sizes.source_len or 0, *architecture.input_shape[1:])
+    return torch.zeros(shape, dtype=torch.float32 if architecture.input_shape else torch.int64, device="meta"), tokens

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -71,22 +72,31 @@ class KeptValues(tuple[KeptValue, ...]):
 
 @dataclass
 class ValuesRead:
-    """The places in one model that are read."""
+    """The places in one model that are read; the values that are `given` are kept there by the model itself."""
 
     kept: dict[ValuePlace, KeptValue] = field(default_factory=dict)
+    given: Mapping[ValuePlace, KeptValue] = field(default_factory=dict)
 
     def at(self, place: ValuePlace) -> KeptValue:
         """Return what will hold the value at a place, for its reader."""
-        return self.kept.setdefault(place, KeptValue(place.address))
+        return self.kept.setdefault(place, self.given.get(place) or KeptValue(place.address))
 
-    def attach(self, model: nn.Module, layers: Mapping[int, nn.Module]) -> None:
+    def attach(
+        self, model: nn.Module, layers: Mapping[int, nn.Module], own_names: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
         """Take the values from `model`, of which `layers` are the blocks by number, during each of its passes.
+
+        What stands before the layers may have another name in the model: `own_names`.
 
         Raises InputError for a place that the model does not have: a block alone has no other layer.
         """
         for place, kept in self.kept.items():
+            if place in self.given:
+                model.register_forward_hook(kept.forget, always_call=True)
+                continue
             block = model if place.layer is None else layers.get(place.layer)
-            module = None if block is None else _module_at(block, place.name)
+            name = place.name if place.layer is not None else own_names.get(place.name, place.name)
+            module = None if block is None else _module_at(block, name)
             if module is None:
                 raise InputError(
                     f"{place.address} is read, but is not in this model\n"

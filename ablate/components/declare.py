@@ -42,7 +42,8 @@ The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes,
 declaration of what it makes. That of an activation gives, torch-free and in float64 arrays, its `curve(x)` -> (f, f',
 f''), and its `kinks` and `bends` if it has any: the inputs at which f' jumps, and those at which f'' alone does.
 
-In its Config, a matrix that may omit attention declares whether it `attends`, one that needs C v (`attend.uniform`)
+In its Config, a matrix that is defined for other numbers of queries than of keys declares that it `takes_source`. One
+that may omit attention declares whether it `attends`, one that needs C v (`attend.uniform`)
 that it is `centred`, and a bias that depends on queries and keys that it is `of_content`: by these attention counts its
 products and the gradients that are needed. An entropy regulation that acts by the size of logits declares that it
 `watches`. A matrix solved for the model's own mask declares that it is `of_own_mask`,
@@ -265,13 +266,14 @@ def parts(slot: str) -> Any:
     return _declared(Parts(slot))
 
 
-def earlier(*, several: bool = False) -> Any:
+def earlier(*, several: bool = False, optional: bool = False) -> Any:
     """The address of a value that stands earlier in the model: `layers.first.attention.value`, `tokens`.
 
     The config holds a maker, called with the width that the value must have ("tokens" for the tokens): a zero Cost, or
-    what gives the value when called in `forward`: a tensor, or, where `several`, a tuple of tensors.
+    what gives the value when called in `forward`: a tensor, or, where `several`, a tuple of tensors. It may be `none`
+    where `optional`; the config then holds None.
     """
-    return _declared(ValueField(several))
+    return _declared(ValueField(several, optional))
 
 
 def sequence() -> Any:

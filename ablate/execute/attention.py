@@ -48,7 +48,7 @@ def choose_kernels(model: nn.Module, trial: Trial, inputs: Tensors, cut: BatchSh
         site = by_address[address]
         site.core.kernel = choice.name
         use = KernelUse(
-            address=re.sub(r"^(layers|ahead)\.\d+\.", r"\1.*.", address),
+            address=re.sub(r"^(layers|encoder|ahead)\.\d+\.", r"\1.*.", address),
             kernel=choice.name,
             reason=choice.reason,
             operator=choice.operator,

@@ -71,7 +71,7 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     costs = part_costs(architecture, catalogue)
     parameters = sum(cost.parameters for cost in costs.values())
     apart = part_costs(replace(architecture, share=None), catalogue)  # what is shared is computed in every layer
-    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith(("layers.", "ahead.")))
+    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith(("layers.", "encoder.", "ahead.")))
     depth, heads = sizes.n_layers, 1 + architecture.ahead
     each = (*range(1, depth + 1), *architecture.ahead * (depth,))
     layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in each)

@@ -172,7 +172,7 @@ class Attend(nn.Module):
     `biases` are sources of what is added to the scores; their parameters belong to the parts that they come from. A
     `mask` says which keys a query sees, instead of `causal`, which then describes the model alone; it may be what gives
     the mask of each pass. `sink` gives one more logit of every softmax, for each head. A model with padding sets
-    `padding`, which gives that of each pass.
+    `padding`, which gives that of each pass. `elsewhere`: keys and values are of another sequence than the queries.
     `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `observer` is set,
     it receives q, k and v, and no attention is computed: each query gets the mean of the values that it sees.
     """
@@ -191,6 +191,7 @@ class Attend(nn.Module):
         dropout: float = 0.0,
         mask: MaskSource | None = None,
         sink: Callable[[], Tensor] | None = None,
+        elsewhere: bool = False,
     ):
         super().__init__()
         self.causal = causal
@@ -202,6 +203,7 @@ class Attend(nn.Module):
         self.dropout = dropout
         self.mask = mask
         self.sink = sink
+        self.elsewhere = elsewhere
 
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]

@@ -7,13 +7,17 @@ has attention. A probe that is not used, or a better name in the code, retrains 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from ablate.block.added import told, without_added
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
+from ablate.block.cross import encoder_block
+from ablate.block.expression import Block
 from ablate.block.fingerprint import canonical, digest
 from ablate.block.normal_form import normalise, resolve
+from ablate.block.sizes import Sizes
 from ablate.plan.trial import Trial
 from ablate.plan.versions import ALWAYS, model_versions, probe_versions, recipe_versions, shared_versions
 
@@ -90,13 +94,29 @@ def computed(architecture: Architecture, catalogue: Catalogue) -> str:
 
 def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
     """Return a model by what it computes: layers in normal form, expressions evaluated, equal layers in a row once."""
+    described = {name: canonical(value) for name, value in _around(architecture).items()}
+    described["layers"] = _layers(architecture, catalogue)
+    if architecture.kind == "encoder_decoder":
+        described["encoder"] = _layers(architecture.of_encoder(), catalogue, encoder_block)
+    return described
+
+
+def _whole(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
+    return block
+
+
+def _layers(
+    architecture: Architecture, catalogue: Catalogue, of_layer: Callable[[Block, Sizes, Catalogue], Block] = _whole
+) -> list[tuple[int, Any]]:
+    """Return the layers of a stack, resolved, and how many in a row are equal; `of_layer` gives the block of one."""
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
     for layer in range(1, architecture.sizes.n_layers + 1):
-        seen = normalise(resolve(block, architecture.sizes.at(layer), catalogue), catalogue)
+        here = architecture.sizes.at(layer)
+        seen = normalise(resolve(of_layer(block, here, catalogue), here, catalogue), catalogue)
         resolved = canonical(without_added(seen, catalogue))
         if layers and layers[-1][1] == resolved:
             layers[-1] = (layers[-1][0] + 1, resolved)
         else:
             layers.append((1, resolved))
-    return {**{name: canonical(value) for name, value in _around(architecture).items()}, "layers": layers}
+    return layers

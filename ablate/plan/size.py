@@ -17,15 +17,16 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
 from ablate.block.cost import Cost
+from ablate.block.cross import check_reads_encoder, encoder_block
 from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
 from ablate.block.pattern_check import check_patterns
 from ablate.block.sharing import WAY_OUT, check_sharing
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
-from ablate.block.value_addresses import AROUND, TOKENS
+from ablate.block.value_addresses import AROUND, ENCODER, TOKENS
 from ablate.errors import InputError
-from ablate.plan.values_read import ValuesStanding, Width, how_many, reads_values
+from ablate.plan.values_read import SOURCE, ValuesStanding, Width, how_many, reads_values
 
 
 def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:
@@ -74,7 +75,9 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
     around = _Costing(catalogue, Surroundings(sizes), ValuesStanding())
     check_patterns(architecture.block, sizes, catalogue)
     check_sharing(architecture, catalogue)
-    standing = _before_the_layers(architecture) if reads_values(architecture.block) else None
+    reads = reads_values(architecture.block)
+    standing = _before_the_layers(architecture) if reads else None
+    encodes = architecture.kind == "encoder_decoder"
     architecture.numbers()  # costs nothing, but refuses expressions without a value at these sizes
     around.part(architecture.init)()
     table = sizes.vocab_size * sizes.d_model
@@ -83,6 +86,10 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
         yield "positions", Cost(parameters=architecture.rows() * sizes.d_model)
     if architecture.entry_norm is not None:
         yield "entry_norm", around.part(architecture.entry_norm)(sizes.d_model)
+    if encodes:
+        yield from _encoder_costs(architecture, catalogue)
+        assert standing is not None, "some part reads the encoder"
+        standing.stands(ENCODER, SOURCE)
     for layer, source in enumerate(architecture.sources(), start=1):
         costs = block_costs(architecture.block, sizes, catalogue, layer, standing)
         yield from (costs if layer == source else _shared(costs, layer, source, architecture, catalogue)).items()
@@ -99,12 +106,35 @@ def _repeated(once: Cost, times: int) -> Cost:
     return Cost(once.parameters, times * once.flops, times * once.spared)
 
 
-def _before_the_layers(architecture: Architecture) -> ValuesStanding:
+def _encoder_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
+    """Yield the costs of the encoder of an encoder-decoder: embedding and positions are counted with the decoder's."""
+    check_reads_encoder(architecture)
+    of_encoder = architecture.of_encoder()
+    check_sharing(of_encoder, catalogue)
+    sizes, standing = of_encoder.sizes, _before_the_layers(of_encoder, frames=bool(architecture.input_shape))
+    around = _Costing(catalogue, Surroundings(sizes), ValuesStanding())
+    if architecture.input_shape:
+        product = sizes.d_model * architecture.input_shape[-1]
+        flops = 2 * sizes.seq_len * product
+        yield "frames", Cost(product + sizes.d_model, flops, flops)  # no gradient of the frames
+    if architecture.entry_norm is not None:
+        yield "encoder_entry_norm", around.part(architecture.entry_norm)(sizes.d_model)
+    for layer, source in enumerate(of_encoder.sources(), start=1):
+        layers = replace(of_encoder, block=encoder_block(architecture.block, sizes.at(layer), catalogue))
+        costs = block_costs(layers.block, sizes, catalogue, layer, standing)
+        costs = costs if layer == source else _shared(costs, layer, source, layers, catalogue)
+        yield from ((f"encoder.{name.removeprefix('layers.')}", each) for name, each in costs.items())
+    if architecture.final_norm is not None:
+        yield "encoder_norm", around.part(architecture.final_norm)(sizes.d_model)
+
+
+def _before_the_layers(architecture: Architecture, *, frames: bool = False) -> ValuesStanding:
     """Return the values that stand before the first layer."""
-    there = {"embedding": True, "positions": architecture.positions != "none"}
+    there = {"embedding": not frames, "positions": architecture.positions != "none"}
     there["entry_norm"] = architecture.entry_norm is not None
     standing = ValuesStanding()
-    standing.stands(TOKENS, TOKENS)
+    if not frames:
+        standing.stands(TOKENS, TOKENS)
     for name in (name for name in AROUND if there[name]):
         standing.stands(name, architecture.sizes.d_model)
     return standing
@@ -177,7 +207,7 @@ class _Costing:
             self.values.reads(path, address, width)
             return Cost()
 
-        return ValueMaker(how_many(address, self.surroundings.sizes), read)
+        return ValueMaker(how_many(address, self.surroundings.sizes), read, address.text)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         def inside() -> Cost:

@@ -14,14 +14,16 @@ from typing import Final
 from ablate.block.address import address_at, name_parts
 from ablate.block.arithmetic import ArithmeticProblem
 from ablate.block.catalogue import Catalogue
+from ablate.block.cross import of_source
 from ablate.block.expression import Block, Node, Path, Sequence, Value, ValueAddress, walk
 from ablate.block.sizes import Sizes
-from ablate.block.value_addresses import IN, OUT, TOKENS, ValuePlace, values_named
+from ablate.block.value_addresses import ENCODER, IN, OUT, TOKENS, ValuePlace, values_named
 from ablate.errors import InputError
 from ablate.source.problems import nearest
 
 Width = int | str
-"""Units, or `tokens` for the numbers of the tokens."""
+"""Units, or `tokens` for the numbers of the tokens, or `source` for a signal at the places of the source."""
+SOURCE: Final = "source"
 FIRST: Final = ", or not in this layer: {where: {layers: first, use: …, otherwise: {from: …}}}"
 """How a block is written whose first layer computes what the others read."""
 
@@ -61,7 +63,9 @@ class ValuesStanding:
         names = dict(name_parts(block, catalogue))
         here = {path: name for path in self.given if (name := address_at(path, names)) is not None}
         self.widths[ValuePlace(layer, IN)] = sizes.d_model
-        mine = {ValuePlace(layer, name): (path, self.given[path]) for path, name in here.items()}
+        elsewhere = tuple(of_source(block, catalogue))
+        wide = {path: SOURCE if any(path[: len(of)] == of for of in elsewhere) else w for path, w in self.given.items()}
+        mine = {ValuePlace(layer, name): (path, wide[path]) for path, name in here.items()}
         for request in self.requests:
             by = address_at(request.path[:-1], names) or "the block"
             for place in _places(request, by, sizes):
@@ -85,6 +89,11 @@ class ValuesStanding:
             raise InputError(f"{at}, but there is no layer {place.layer}\n  = read what stands earlier in the model")
         if place.layer is not None and (place.layer > layer or (place.layer == layer and place.name == OUT)):
             raise InputError(f"{at}, which does not stand yet\n  = read what stands earlier: a layer before this one")
+        if place == ValuePlace(None, ENCODER):
+            raise InputError(
+                f"{at}, but a model of this kind has none\n"
+                "  = set model.kind: encoder_decoder, or source: none where it is set"
+            )
         known = sorted(p.name for p in (*self.widths, *mine) if p.layer == place.layer and p.name != IN)
         told = f": did you mean {near!r}?" if (near := nearest(place.name, known)) else ""
         where = "before the layers" if place.layer is None else f"in layer {place.layer}"
@@ -103,6 +112,12 @@ class ValuesStanding:
     def _check_width(width: Width, wanted: Width, at: str) -> None:
         if width == wanted:
             return
+        if SOURCE in (width, wanted):
+            of = "at the places of the source" if width == SOURCE else "at the places of the model's own tokens"
+            raise InputError(
+                f"{at}, which is {of}, not what it needs\n"
+                f"  = only the source of an attention reads {ENCODER}, and reads nothing else"
+            )
         if TOKENS in (width, wanted):
             way = "`lookup` and masks read the numbers of tokens; anything else reads a signal, such as embedding"
             is_what = "the numbers of the tokens" if width == TOKENS else f"a signal {width} wide"

@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor, nn
 
+from ablate.block.value_addresses import ENCODER
+
 
 def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Callable[[Tensor], Mapping[str, Tensor]]:
     """Wrap a probe so that its metrics have the names of a site."""
@@ -26,12 +28,18 @@ def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Cal
 
 def read_at(model: nn.Module, site: str) -> Iterator[tuple[str, nn.Module]]:
     """Yield the addresses of a site, each with the module whose input is read."""
-    layers = model.get_submodule("layers")
+    blocks = [(f"{stack}.{name}", block) for stack, layers in stacks(model) for name, block in layers.named_children()]
     if site == "blocks":
-        yield from ((f"layers.{name}", block) for name, block in layers.named_children())
+        yield from blocks
         yield "head", model.get_submodule("head")
         return
-    for name, block in layers.named_children():
+    for address, block in blocks:
         sublayers: Mapping[str, str] = getattr(block, "sublayers", {})
         for mixer, begins in sublayers.items():
-            yield f"layers.{name}.{mixer}", block.get_submodule(mixer if site == "behind_norms" else begins)
+            yield f"{address}.{mixer}", block.get_submodule(mixer if site == "behind_norms" else begins)
+
+
+def stacks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the stacks of layers by name, in the order in which they run: an encoder's before the decoder's."""
+    children = dict(model.named_children())
+    yield from ((name, children[name]) for name in (ENCODER, "layers") if name in children)

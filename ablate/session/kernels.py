@@ -55,7 +55,7 @@ def _orders(trial: Trial, catalogue: Catalogue, device_type: str) -> tuple[Kerne
     model = compile_model(trial.architecture, catalogue, device="meta")
     tokens = torch.zeros(trial.recipe.batch, trial.architecture.sizes.seq_len, dtype=torch.int64, device="meta")
     needed = asked_of(model, tokens, dtype=trial.recipe.dtype)
-    sites = ((re.sub(r"^(layers|ahead)\.\d+\.", r"\1.*.", address), needs) for address, needs in needed.items())
+    sites = ((re.sub(r"^(layers|encoder|ahead)\.\d+\.", r"\1.*.", address), needs) for address, needs in needed.items())
     return tuple(
         KernelOrder(address, order(needs, device_type), choose(needs, device_type).reason)
         for address, needs in dict.fromkeys(sites)

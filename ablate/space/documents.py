@@ -299,10 +299,12 @@ class Model(Document):
     """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
 
     `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not). `share` says which layers have
-    the same parameters. `ahead` is how many blocks more predict a token further ahead each, in training.
+    the same parameters. `ahead` is how many blocks more predict a token further ahead each, in training. Of an
+    encoder-decoder `encoder_layers` is how many layers the encoder has (none: as many as the decoder), and `source` the
+    length of what it reads.
     """
 
-    kind: Literal["decoder"]
+    kind: Literal["decoder", "encoder_decoder"]
     layers: Annotated[int, Field(ge=1, le=1_000)]
     width: Annotated[int, Field(ge=1, le=1_000_000)]
     heads: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -318,6 +320,10 @@ class Model(Document):
         Field(description="none, {cycle: 2} or {repeat: 3}", json_schema_extra={ADDED: True}),
     ] = "none"
     ahead: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
+    encoder_layers: Annotated[int | None, BeforeValidator(_cap), Field(ge=1, le=1_000, json_schema_extra={ADDED: True})] = (
+        None
+    )
+    source: Annotated[int | None, BeforeValidator(_cap), Field(ge=1, le=10_000_000, json_schema_extra={ADDED: True})] = None
 
 
 class Judged(Document):

@@ -147,6 +147,7 @@ class Space:
             vocab_size=vocab_size,
             causal=model.causal,
             separator=self.data.separator,
+            source_len=model.source,
         )
         learned = model.position.learned if isinstance(model.position, Learned) else None
         built = Architecture(
@@ -158,7 +159,7 @@ class Space:
             embedding_scale=model.embedding.scale,
             embedding_dropout=model.embedding.dropout,
             position_std=learned.std if learned else None,
-            position_rows=(learned.rows or model.context) if learned else None,
+            position_rows=(learned.rows or max(model.context, model.source or 0)) if learned else None,
             logit_scale=model.logit_scale,
             logit_softcap=model.logit_softcap,
             tied=model.head == "tied",
@@ -167,6 +168,7 @@ class Space:
             init=self.around.init,
             share=None if model.share == "none" else Share(**model.share.model_dump()),
             ahead=model.ahead,
+            encoder_layers=model.encoder_layers,
         )
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 

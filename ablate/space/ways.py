@@ -82,6 +82,8 @@ WAYS: Final = {
     "model": "such as model: {layers: 6, width: 128, heads: 4, context: 64, head: untied, init: {normal: 0.02}}",
     "model.ahead": "a number of blocks, one for each weight of recipe.loss.ahead; 0: none",
     "model.embedding": "such as embedding: {std: 0.02, scale: 1}",
+    "model.encoder_layers": "a number of layers, or none: as many as the decoder's",
+    "model.source": "the length of what the encoder reads, such as 128; none of a model without an encoder",
     "model.head": "tied: the embedding's matrix is the head's",
     "model.logit_softcap": "a bound such as 30, or none",
     "model.share": "such as share: {cycle: 2} for layers A B A B, {repeat: 2} for A A B B, or none",

@@ -62,6 +62,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
             **_given(logit_softcap=architecture.logit_softcap),
             **({} if architecture.share is None else {"share": str(architecture.share)}),
             **({"ahead": architecture.ahead} if architecture.ahead else {}),
+            **_given(encoder_layers=architecture.encoder_layers, input_shape=architecture.input_shape),
         },
         "data": trial.data.model_dump(mode="json"),
         "recipe": trial.recipe.model_dump(mode="json", exclude=untold(trial.recipe)),

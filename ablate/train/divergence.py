@@ -97,6 +97,6 @@ def _finite(value: Any) -> bool:
 
 def _layer(address: str) -> int | None:
     match address.split("."):
-        case ["layers", layer, *_] if layer.isdigit():
+        case ["layers" | "encoder", layer, *_] if layer.isdigit():
             return int(layer)
     return None

@@ -7,12 +7,16 @@
 Dimension key: B batch, H heads, T time, K width of a head.
 """
 
+from typing import ClassVar
+
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
 @component("softmax", slots=("matrix",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
     """Nothing to choose."""
+
+    takes_source: ClassVar[bool] = True
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the zero cost: no products but attention's own."""

@@ -8,23 +8,31 @@
     y    = concat_heads(matrix(A) v)               the matrix is A itself, or made of it: α I + β A - γ C
     out  = projection(gate(x, output_norm(y)))
 
+With `source: encoder` it is cross-attention: keys and values are those of the encoder's output c, as it is behind its own
+final norm, all of which every query sees, except for what fills up the source:
+
+    q = query(pre_qk(x)),  k = key(c),  v = value(c)
+
+What compares places of one sequence (positions, biases, masks, matrices beside the softmax) then has no meaning.
+
 `heads`, `kv_heads` and `head_width` give it heads of its own. With fewer heads of keys and values than of queries, each
 is read by as many queries as there are queries to one of them: grouped queries, or multi-query attention with one.
 
     Vaswani et al. 2017, arXiv:1706.03762; the norm split into pre_qk and pre_v: arXiv:2405.19279, Table 3 and Fig. 40;
     grouped queries: Ainslie et al. 2023, arXiv:2305.13245, one head of keys: Shazeer 2019, arXiv:1911.02150; the gate:
     Qiu et al. 2025, arXiv:2505.06708, Eq. 5; the norm of the output: Wang et al. 2022, arXiv:2210.06423; the
-    sink: OpenAI 2025, arXiv:2508.10925.
+    sink: OpenAI 2025, arXiv:2508.10925; cross-attention: Vaswani et al., Sec. 3.2.3.
 
-Dimension key: B batch, T time, D width of the model, H heads, K width of a head.
+Dimension key: B batch, T time, S length of the source (T without one), D width of the model, H heads, K width of a head.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ablate.block.config_values import PartMaker
+from ablate.block.config_values import PartMaker, ValueMaker
 from ablate.block.notation import grouped
+from ablate.block.value_addresses import ENCODER
 from ablate.components.declare import (
     Cost,
     GivesBias,
@@ -36,6 +44,7 @@ from ablate.components.declare import (
     WatchesLogits,
     arithmetic,
     component,
+    earlier,
     implements,
     number,
     own_size,
@@ -49,7 +58,7 @@ from ablate.errors import InputError
     "attention",
     slots=("part",),
     source="Vaswani et al. 2017, arXiv:1706.03762",
-    added=dict.fromkeys(("heads", "kv_heads", "head_width", "gate", "output_norm", "mask", "sink")),
+    added=dict.fromkeys(("heads", "kv_heads", "head_width", "gate", "output_norm", "mask", "sink", "source")),
     version=1,
 )
 class Config:
@@ -58,7 +67,8 @@ class Config:
     `dropout` is the share of the softmax's weights that is dropped in training. `heads`, `kv_heads` and `head_width`
     are the model's where they are none, with as many keys as queries. `bias` may be a list, which is added up. `gate`
     and `output_norm` act on all heads' outputs together. `mask` replaces the model's own; of a list a query sees what
-    all of them show. `sink` takes part of the softmax's weights, and gives nothing.
+    all of them show. `sink` takes part of the softmax's weights, and gives nothing. `source` is where keys and values come
+    from: `encoder`, or none for the input itself.
     """
 
     query: Maker = part("weight")
@@ -80,6 +90,7 @@ class Config:
     output_norm: Maker | None = part("norm", optional=True)
     mask: PartMaker | tuple[tuple[str, PartMaker], ...] | None = part("mask", optional=True, several=True)
     sink: PartMaker | None = part("sink", optional=True)
+    source: ValueMaker | None = earlier(optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of four weights, norms and two products of pairs; InputError for heads that do not fit."""
@@ -87,8 +98,11 @@ class Config:
         self.check_mask(sizes)
         self.check_sink()
         self.check_watched()
+        self.check_source()
         width, out = sizes.d_model, sizes.query_width
-        carried = [self.value(width, sizes.key_width), self.projection(out, width), self.matrix(sizes.d_head)]
+        value = self.of_source(self.value(width, sizes.key_width), sizes)
+        carried = [value, self.projection(out, width), self.matrix(sizes.d_head)]
+        carried += [self.source(SOURCE)] if self.source else []
         carried += [norm(width) for norm in (self.pre_qk, self.pre_v) if norm]
         carried += [self.output_norm(out)] if self.output_norm else []
         carried += [self.gate(out, sizes.n_heads)] if self.gate else []
@@ -144,12 +158,51 @@ class Config:
                 "  = choose one of the two"
             )
 
+    def check_source(self) -> None:
+        """Raise InputError for a source beside what compares places of one sequence, or reads the input's own tokens."""
+        if self.source is None:
+            return
+        if self.source.name != ENCODER:
+            raise InputError(
+                f"attention: its source is {self.source.name}, of the model's own tokens, later ones included\n"
+                f"  = set source: {ENCODER}, or none"
+            )
+        beside = {"position": self.position, "bias": self.bias, "mask": self.mask, "pre_v": self.pre_v}
+        if wrong := [field for field, value in beside.items() if value is not None]:
+            why = {
+                "pre_v": "the source is read as it is, behind the norm of the encoder",
+                "mask": "every query sees the whole source",
+            }.get(wrong[0], "queries and keys are places of two different sequences")
+            raise InputError(
+                f"attention: with source: {ENCODER} it has a {wrong[0]}, but {why}\n"
+                f"  = set {wrong[0]}: none where it reads {ENCODER}"
+            )
+        if not getattr(self.matrix.config, "takes_source", False):
+            raise InputError(
+                f"attention: the matrix {self.matrix.config.spec.name} needs as many queries as keys, but these are those "
+                f"of the source\n  = set matrix: softmax where it reads {ENCODER}"
+            )
+        for field, maker in (("key", self.key), ("value", self.value)):
+            if reads_elsewhere(maker):
+                raise InputError(
+                    f"attention: with source: {ENCODER} its {field} reads a value of the model's own tokens, of which there "
+                    f"may be more or fewer than of the source\n  = choose a weight that acts on the source alone"
+                )
+
+    def of_source(self, cost: Cost, sizes: Sizes) -> Cost:
+        """Return the cost of a weight that is applied to the source: that of each of its places, times their number."""
+        if self.source is None or sizes.source_len is None:
+            return cost
+        flops, spared = (number * sizes.source_len // sizes.seq_len for number in (cost.flops, cost.spared))
+        return Cost(cost.parameters, flops, spared)
+
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
         """Yield the costs of queries, keys and what acts on both: always computed, without a gradient if unused.
 
         C v reads no queries, and reads keys only for a bias of content.
         """
-        query, key = self.query(sizes.d_model, sizes.query_width), self.key(sizes.d_model, sizes.key_width)
+        query = self.query(sizes.d_model, sizes.query_width)
+        key = self.of_source(self.key(sizes.d_model, sizes.key_width), sizes)
         both = [part for part in (*(regulation for _, regulation in self.entropy), self.position) if part]
         regulations = sum((part(sizes.d_head) for part in both), Cost())
         if self.attends:
@@ -167,7 +220,8 @@ class Config:
         """
         attends, centred = self.attends, self.centred and bool(self.masks or self.biases)
         bias = sum((bias(sizes.d_head) for bias in self.biases), Cost())
-        product = 2 * sizes.seq_len**2 * sizes.query_width
+        n_keys = sizes.seq_len if self.source is None else sizes.source_len or sizes.seq_len
+        product = 2 * sizes.seq_len * n_keys * sizes.query_width
         flops = (attends + centred) * bias.flops + (2 * attends + centred) * product
         fixed = centred and not (bias.parameters or self.of_content)
         return Cost(bias.parameters, flops, (attends + centred) * bias.spared + fixed * product)
@@ -210,11 +264,13 @@ class Config:
         on_pairs = [r for r in regulations if r.config.spec.stage < ON_LOGITS and r not in watching]
         on_pairs += [self.position] if self.position else []
         on_scores = [regulation for regulation in regulations if regulation.config.spec.stage >= ON_LOGITS]
-        query, key, value = self.query(to_match, "W^Q"), self.key(to_match, "W^K"), self.value(to_carry, "W^V")
+        keyed, to_carry = (to_match, to_carry) if self.source is None else (f"{self.source()}", f"{self.source()}")
+        query, key, value = self.query(to_match, "W^Q"), self.key(keyed, "W^K"), self.value(to_carry, "W^V")
         added = " + B" if self.biases else ""
         masks = [mask() for mask in self.masks]
         shown = " and ".join(f"({mask})" for mask in masks) if len(masks) > 1 else "".join(masks)
-        hiding = f"0 where {shown}, else -∞" if shown else "-∞ where query i may not see key j, else 0"
+        hidden = "key j fills up the source" if self.source else "query i may not see key j"
+        hiding = f"0 where {shown}, else -∞" if shown else f"-∞ where {hidden}, else 0"
         softmax = f"softmax(S{added} + M)"
         if self.sink:
             softmax = f"softmax([S{added} + M, {self.sink()}]) without its last column"
@@ -250,11 +306,23 @@ def makers(several: PartMaker | tuple[tuple[str, PartMaker], ...] | None) -> tup
     return (several,) if several else ()
 
 
+def reads_elsewhere(maker: Any) -> bool:
+    """Return whether a weight, or anything inside it, reads a value that stands earlier."""
+    if isinstance(maker, ValueMaker):
+        return True
+    if isinstance(maker, tuple):
+        return any(reads_elsewhere(each) for each in maker)
+    config = maker.config if isinstance(maker, PartMaker) else None
+    return is_dataclass(config) and any(reads_elsewhere(getattr(config, each.name)) for each in fields(config))
+
+
 def sum_of(terms: Iterable[str]) -> str:
     """Return the terms added up; one that opens with a minus is subtracted: '-m_h |i - j| + w_h,b(i - j)'."""
     return " + ".join(terms).replace("+ -", "- ")
 
 
+SOURCE = "source"
+"""The width that a source must have: that of the model, at the places of another sequence."""
 ONE_LINE = 80
 """Longer texts are split into two lines."""
 ON_LOGITS = 1
@@ -293,7 +361,7 @@ from ablate.kernels.mask import all_of
 
 @implements(Config)
 class Attention(nn.Module):
-    """Multi-head self-attention."""
+    """Multi-head attention, of the input to itself or to a source."""
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
@@ -301,7 +369,9 @@ class Attention(nn.Module):
         config.check_mask(sizes)
         config.check_sink()
         config.check_watched()
+        config.check_source()
         width, out = sizes.d_model, sizes.query_width
+        self.source = config.source(SOURCE) if config.source else None
         self.d_head, self.shared_by = sizes.d_head, out // sizes.key_width
         self.pre_qk = config.pre_qk(width) if config.pre_qk else None
         self.pre_v = config.pre_v(width) if config.pre_v else None
@@ -323,13 +393,14 @@ class Attention(nn.Module):
                 regulation.on_weights(self.query, self.key)
         self.sink = config.sink(sizes.n_heads) if config.sink else None
         self.attend = Attend(
-            causal=sizes.causal,
+            causal=sizes.causal and self.source is None,
             scale=config.scale,
             logits=tuple(m.on_logits for m in self.entropy.values() if isinstance(m, RegulatesLogits)),
             biases=tuple(m.bias for m in (*biases, self.matrix) if isinstance(m, GivesBias)),
             dropout=config.dropout,
             mask=all_of(tuple(mask().mask for mask in config.masks)),
             sink=self.sink.logits if self.sink else None,
+            elsewhere=self.source is not None,
         )
         self.output_norm = config.output_norm(out) if config.output_norm else None
         self.gate = config.gate(out, sizes.n_heads) if config.gate else None
@@ -339,7 +410,8 @@ class Attention(nn.Module):
         """[B, T, D] -> [B, T, D]."""
         to_match = x if self.pre_qk is None else self.pre_qk(x)
         to_carry = x if self.pre_v is None else self.pre_v(x)
-        q, k, v = self.heads(self.query(to_match)), self.heads(self.key(to_match)), self.heads(self.value(to_carry))
+        keyed, to_carry = (to_match, to_carry) if self.source is None else (self.source(), self.source())
+        q, k, v = self.heads(self.query(to_match)), self.heads(self.key(keyed)), self.heads(self.value(to_carry))
         for regulation in self.entropy.values():
             if isinstance(regulation, RegulatesQueriesKeys):
                 q, k = regulation.on_queries_keys(q, k)
