@@ -64,7 +64,7 @@ class Decoder(nn.Module):
         )
         self.embedding_dropout = nn.Dropout(architecture.embedding_dropout) if architecture.embedding_dropout else None
         self.entry_norm = around.part(entry, ("entry_norm",))(sizes.d_model) if entry else None
-        self.given = given
+        self.given = dict(given)
         read = ValuesRead(given=given)
         blocks = {
             n: build_block(architecture.block, sizes, catalogue, n, address.at("layers", source), read)

@@ -112,6 +112,7 @@ def _encoder_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator
     of_encoder = architecture.of_encoder()
     check_sharing(of_encoder, catalogue)
     sizes, standing = of_encoder.sizes, _before_the_layers(of_encoder, frames=bool(architecture.input_shape))
+    standing.stands(ENCODER, SOURCE)  # what is left reads it in vain, and is told what it may read
     around = _Costing(catalogue, Surroundings(sizes), ValuesStanding())
     if architecture.input_shape:
         product = sizes.d_model * architecture.input_shape[-1]
