@@ -24,6 +24,7 @@ from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, fields_of
 from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
+from ablate.space.encoder import WITH_ENCODER
 from ablate.space.fair import Tune
 from ablate.space.space import Space
 
@@ -49,6 +50,7 @@ def build_plan(
     models, problems = Models(space, vocab_size, corpus, repetition, read), Problems()
     layout = lay_out(models, problems)
     _check_objective(space, problems)
+    _check_pairs(space, problems)
     _check_reference(space, problems)
     problems.raise_if_any()
     assert layout is not None
@@ -210,6 +212,14 @@ def _check_objective(space: Space, problems: Problems) -> None:
         message = "model.causal is false, but training predicts each next token: the model would see what it predicts"
         notes = ("set it to true; blocks with full attention can be shown and counted: ablate show BLOCK --space FILE",)
         problems.add(message, space.origins.key("model", "causal"), notes=notes)
+
+
+def _check_pairs(space: Space, problems: Problems) -> None:
+    """Refuse a model of pairs: nothing trained on one text gives it a source."""
+    if space.model.kind == WITH_ENCODER:
+        message = f"model.kind is {WITH_ENCODER}, but training predicts each next token of one text: there is no source"
+        notes = ("set it to decoder; blocks of it can be shown and counted: ablate show BLOCK --space FILE",)
+        problems.add(message, space.origins.key("model", "kind"), notes=notes)
 
 
 def _check_reference(space: Space, problems: Problems) -> None:

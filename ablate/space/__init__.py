@@ -29,6 +29,7 @@
     ladder.py       the sizes of a ladder: what each changes in model and recipe
     size_checks.py  checks of these sizes against the space
     further.py      the check that each block of `model.ahead` has a weight in the loss
+    encoder.py      the check of the fields of an encoder, in models with and without one
     number_range.py the numbers of a range that a search varies
     searched_values.py  checks of what a search varies
     changed.py      a space with values changed at some of its addresses

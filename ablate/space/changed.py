@@ -8,6 +8,7 @@ from dataclasses import replace
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.space.corpora import CorpusSpec
+from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_space
 from ablate.space.origin import Origins
@@ -29,6 +30,8 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
         located = lay_on_space(located, change.document, space.grammar.space, corpora)
     sections = Sections(located, space.grammar, problems, Origins(located, space.path))
     (model, around), recipe, data = sections.model(), sections.recipe(), sections.data()
+    if model is not None:
+        check_encoder(model, sections.origins, problems)
     if model is not None and recipe is not None:
         check_ahead(model, recipe, sections.origins, problems)
     if len(problems) > before or model is None or around is None or recipe is None or data is None:

@@ -20,6 +20,7 @@ from ablate.space.changed import check_changes, with_changes
 from ablate.space.constraints import read_warned
 from ablate.space.corpora import CorpusSpec
 from ablate.space.design import Search
+from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.origin import Origins
@@ -102,6 +103,8 @@ def _space(
     name, question = sections.name(), sections.text("question")
     model, around = sections.model()
     data, recipe = sections.data(), sections.recipe()
+    if model is not None:
+        check_encoder(model, sections.origins, problems)
     if model is not None and recipe is not None:
         check_ahead(model, recipe, sections.origins, problems)
     measure = sections.measure()

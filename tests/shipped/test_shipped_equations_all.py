@@ -15,11 +15,14 @@ import test_shipped_equations_simplify as simplify
 from paper_equations import Weights, attention_matrix
 from paper_fixtures import SIGNALS, block_at, depth_of, disturb, is_written, numbers_of, place_of, sizes_of, started
 from paper_starts import normal, uniform
-from reading import transformer
+from reading import decoders, transformer
 
 GRAMMAR = transformer()
 BLOCKS = {name: written for paper in (simplify, outlier, espa, prior, dslm) for name, written in paper.BLOCKS.items()}
 WITHOUT_EQUATION = dict.fromkeys(modern.BLOCKS, "its layers differ or read each other: a model of it has equations")
+WITHOUT_EQUATION |= dict.fromkeys(
+    set(GRAMMAR.blocks) - set(decoders()), "it reads an encoder: a model of both has equations, in compiler/"
+)
 """Named blocks that no equation of one layer can be written for, and why."""
 ALIKE = (
     {"pre_ln", "bamboo"},  # one block of two names

@@ -11,7 +11,7 @@ import yaml
 from builders import node, pre_ln
 from homogeneity import departure
 from paper_fixtures import with_fields
-from reading import DEPTHS, read_block, transformer
+from reading import DEPTHS, decoders, read_block, transformer
 
 import ablate
 from ablate.block.arithmetic import parse
@@ -63,12 +63,12 @@ def test_every_space_and_each_of_its_profiles_resolves(path):
             assert len(plan.trials) == len(known) * len(plan.seeds)
 
 
-OFTEN = list(GRAMMAR.blocks)[::4]
+OFTEN = decoders()[::4]
 
 
 @pytest.mark.sampled(8)
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in GRAMMAR.blocks]
+    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in decoders()]
 )
 def test_every_named_block_is_counted_right_and_takes_a_step(name):
     space = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")

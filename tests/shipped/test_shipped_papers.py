@@ -6,7 +6,7 @@ import math
 from pathlib import Path
 
 import pytest
-from reading import DEPTHS, transformer
+from reading import DEPTHS, decoders, transformer
 
 import ablate
 from ablate.errors import InputError
@@ -90,7 +90,7 @@ def results(tmp_path_factory):
     return tmp_path_factory.mktemp("results")
 
 
-TRAINED = [(name, dtype) for name in GRAMMAR.blocks for dtype in ("float32", "bfloat16")]
+TRAINED = [(name, dtype) for name in decoders() for dtype in ("float32", "bfloat16")]
 OFTEN = [("pre_ln", "float32"), ("op", "bfloat16"), ("sas_p", "float32")]
 """Of the others, a step on made-up numbers is taken in test_shipped_files.py as often."""
 

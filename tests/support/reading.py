@@ -8,6 +8,7 @@ from pathlib import Path
 
 from builders import CATALOGUE
 
+from ablate.block.cross import reads_encoder
 from ablate.block.expression import Block
 from ablate.block.read import Reader
 from ablate.grammar.grammar import Grammar, load_grammar
@@ -26,6 +27,12 @@ DEPTHS = {"e_spa_tat": 36, "e_spa_skips": 32, "e_spa_skips_norm": 32}
 def transformer() -> Grammar:
     """The shipped grammar."""
     return load_grammar(ROOT / "grammars" / "transformer.yaml", CATALOGUE)
+
+
+@functools.cache
+def decoders() -> tuple[str, ...]:
+    """The named blocks of which a decoder can be made: those that read no encoder."""
+    return tuple(name for name, named in transformer().blocks.items() if not reads_encoder(named.block))
 
 
 def copy_grammar(folder: Path, name: str, *, more: str = "") -> Path:
