@@ -56,8 +56,8 @@ class Architecture:
     `position_rows`, how many of them there are, are None unless they are learned. `init` is the scheme of every weight
     that does not name its own, the untied head included. `share` lets layers use the parameters of others. `ahead` is
     how many blocks more predict tokens further ahead, each one of them, in training alone (`compiler/ahead.py`).
-    `encoder_layers` are those of an encoder (None: as many as of the decoder), `input_shape` is the shape of what is read
-    in place of tokens: (times, features).
+    `encoder_layers` are those of an encoder (None: as many as of the decoder), `input_shape` is the shape of what is
+    read in place of tokens: (times, features).
     """
 
     kind: str

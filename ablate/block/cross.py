@@ -62,8 +62,8 @@ def encoder_block(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
         left_out.append(any(_reads(inside) for inside in principals[place]))
         if others := [each.name for each in principals[place] if left_out[-1] and not _reads(each)]:
             raise InputError(
-                f"the encoder's layers are the block without what reads {ENCODER}, but the {node.name} around it contains "
-                f"{others[0]} too\n  = give what reads {ENCODER} a part of its own, such as a residual"
+                f"the encoder's layers are the block without what reads {ENCODER}, but the {node.name} around it "
+                f"contains {others[0]} too\n  = give what reads {ENCODER} a part of its own, such as a residual"
             )
     kept = tuple(node for node, without in zip(block, left_out, strict=True) if not without)
     if not any(_principals(node, catalogue) for node in kept):
@@ -83,9 +83,7 @@ def _principals(node: Node, catalogue: Catalogue) -> list[Node]:
     return [part for _, part in parts_of(Sequence((node,)), catalogue) if not catalogue[part.name].modifier]
 
 
-def _serves(
-    place: int, principals: list[list[Node]], block: Block, left_out: list[bool], catalogue: Catalogue
-) -> bool:
+def _serves(place: int, principals: list[list[Node]], block: Block, left_out: list[bool], catalogue: Catalogue) -> bool:
     """Return whether a modifier at the top serves a part that is left out."""
     following = next((other for other in range(place + 1, len(block)) if principals[other]), None)
     before = next((other for other in range(place - 1, -1, -1) if principals[other]), None)

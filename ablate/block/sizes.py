@@ -20,8 +20,8 @@ class Sizes:
 
     `layer` is the block that the sizes are seen from (from 1); None outside the blocks. `repetition` is how often two
     tokens of one sequence are the same, if it was measured on the text: the correlation of their embeddings.
-    `separator` is the token that ends a document. `source_len` is the length of the source that a decoder reads beside its
-    own tokens (None: it reads none), and `padding` the token that fills sources up (None: none does).
+    `separator` is the token that ends a document. `source_len` is the length of the source that a decoder reads beside
+    its own tokens (None: it reads none), and `padding` the token that fills sources up (None: none does).
 
     Raises InputError for a size below 1 or not whole, and for a layer that the model does not have.
     """

@@ -34,7 +34,6 @@ from ablate.compiler.embedding import Head, LearnedPositions, SinusoidalPosition
 from ablate.compiler.values import KeptValue, ValuesRead
 from ablate.errors import InputError
 
-
 NONE_GIVEN: Final[Mapping[ValuePlace, KeptValue]] = MappingProxyType({})
 
 

@@ -78,6 +78,10 @@ class EncoderDecoder(Decoder):
         logits: Tensor = super().forward(tokens)
         return logits
 
+    def real_source(self) -> Bool[Tensor, "B S"] | None:
+        """Return, in a forward pass, which places of the source are tokens; None where nothing fills it up."""
+        return self.source_padding.real
+
     def encode(self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"]) -> Float[Tensor, "B S D"]:
         """[B, S] or [B, S, F] -> [B, S, D]: the encoder's output, behind its norm."""
         if self.padding is not None:

@@ -42,6 +42,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import walk
 from ablate.block.layers import at_layer
 from ablate.compiler import compile_model
+from ablate.compiler.size import inputs_of
 from ablate.components.declare import Profiled
 from ablate.execute.task import Task
 from ablate.kernels import Attend, explain
@@ -71,15 +72,19 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     costs = part_costs(architecture, catalogue)
     parameters = sum(cost.parameters for cost in costs.values())
     apart = part_costs(replace(architecture, share=None), catalogue)  # what is shared is computed in every layer
-    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith(("layers.", "encoder.", "ahead.")))
+    stacks = ("layers.", "encoder.", "ahead.")
+    in_layers = sum(cost.parameters for address, cost in apart.items() if address.startswith(stacks))
     depth, heads = sizes.n_layers, 1 + architecture.ahead
     each = (*range(1, depth + 1), *architecture.ahead * (depth,))
+    if architecture.kind == "encoder_decoder":  # bounded by the longer of its two sequences, and the block whole
+        each += tuple(min(layer, depth) for layer in range(1, architecture.of_encoder().sizes.n_layers + 1))
     layers = (at_layer(architecture.block, catalogue, sizes.scope(layer)) for layer in each)
     blocks = sum("init" not in catalogue[node.name].slots for block in layers for node in walk(block))
     model = compile_model(architecture, catalogue, device="meta")
-    scores = _heads_with_scores(model, architecture, dtype, device_type) * sizes.seq_len
+    length = max(sizes.seq_len, sizes.source_len or 0)
+    scores = _heads_with_scores(model, architecture, dtype, device_type) * length
     width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)
-    tokens = math.ceil(trial.recipe.batch / ranks / parts) * sizes.seq_len
+    tokens = math.ceil(trial.recipe.batch / ranks / parts) * length
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
     activations = tokens * (kept * numbers + 3 * width * heads * sizes.vocab_size)
     weights = parameters * width
@@ -87,7 +92,7 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     training = weights + state + max(weights + activations, 2 * weights)
     if not any(isinstance(module, Profiled) for module in model.modules()):
         return math.ceil(training)
-    whole = trial.recipe.batch * sizes.seq_len
+    whole = trial.recipe.batch * length
     passing = max(in_layers / len(each) / sizes.d_model, sizes.vocab_size)
     return math.ceil(max(training, weights + whole * width * passing))
 
@@ -110,14 +115,13 @@ def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width
 
 def _heads_with_scores(model: nn.Module, architecture: Architecture, dtype: str, device_type: str) -> int:
     """Count the heads of the attentions that hold a [B, H, T, T], by the model itself on the meta device."""
-    tokens = torch.zeros(1, architecture.sizes.seq_len, dtype=torch.int64, device="meta")
     heads: dict[str, int] = {}
     with ExitStack() as attached:
         for name, module in model.named_modules():
             if isinstance(module, Attend):
                 hook = partial(_note_heads, heads, name.rpartition(".")[0])
                 attached.callback(module.register_forward_pre_hook(hook).remove)
-        choices = explain(model, tokens, device_type=device_type, dtype=dtype)
+        choices = explain(model, inputs_of(architecture), device_type=device_type, dtype=dtype)
     return sum(heads[address] for address, choice in choices.items() if choice.name == "eager")
 
 

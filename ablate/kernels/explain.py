@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -17,9 +17,12 @@ from torch import Tensor, nn
 from ablate.kernels.attend import Attend
 from ablate.kernels.choose import BackendChoice, Needs, choose
 
+Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
+"""What a model is called with: tokens, or several things."""
+
 
 def explain(
-    model: nn.Module, inputs: Tensor, *, device_type: str | None = None, dtype: str | None = None
+    model: nn.Module, inputs: Inputs, *, device_type: str | None = None, dtype: str | None = None
 ) -> dict[str, BackendChoice]:
     """Return the first choice for each `Attend` of `model`, by the address of the part that holds it.
 
@@ -30,7 +33,7 @@ def explain(
     return {address: choose(needs, device) for address, needs in asked_of(model, inputs, dtype=dtype).items()}
 
 
-def asked_of(model: nn.Module, inputs: Tensor, *, dtype: str | None = None) -> dict[str, Needs]:
+def asked_of(model: nn.Module, inputs: Inputs, *, dtype: str | None = None) -> dict[str, Needs]:
     """Return what each `Attend` of `model` needs from a backend in training, by address, from one forward pass.
 
     `dtype` is the one that attention will be computed in (None: that of its values).
@@ -41,7 +44,7 @@ def asked_of(model: nn.Module, inputs: Tensor, *, dtype: str | None = None) -> d
             if isinstance(module, Attend):
                 hook = _asking(needs_by_address, name.rpartition(".")[0], dtype)
                 attached.callback(module.register_forward_pre_hook(hook).remove)
-        model(inputs)
+        model(*(inputs if isinstance(inputs, tuple) else (inputs,)))
     return needs_by_address
 
 

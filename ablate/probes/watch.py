@@ -9,6 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from ablate.block.value_addresses import ENCODER
 from ablate.kernels import Attend
 from ablate.probes.reading import Probe, Reading
 from ablate.probes.sites import read_at
@@ -46,20 +47,19 @@ def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = witho
         for site in dict.fromkeys(probe.spec.site for probe in streams):
             here = [probe for probe in streams if probe.spec.site == site]
             for address, module in read_at(model, site):
-                hook = _reading_inputs(readings, address, _stream_measure(here, padding))
+                hook = _reading_inputs(readings, address, _stream_measure(here, _at(address, model, padding)))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         for address, module in read_at(model, "blocks") if backward else ():
-            hook = _reading_gradients(readings, address, _stream_measure(backward, padding))
+            hook = _reading_gradients(readings, address, _stream_measure(backward, _at(address, model, padding)))
             attached.callback(module.register_forward_pre_hook(hook).remove)
         for probe in probes:
             if probe.of_matrices:
                 for address, module in kernel_sites(model):
-                    attached.callback(
-                        module.register_forward_pre_hook(_reading_cells(readings, address, probe, padding)).remove
-                    )
+                    hook = _reading_cells(readings, address, probe, _at(address, model, padding))
+                    attached.callback(module.register_forward_pre_hook(hook).remove)
         if cores:
             for address, module in attention_sites(model):
-                hook = _reading_inputs(readings, address, _core_measure(cores, module, padding))
+                hook = _reading_inputs(readings, address, _core_measure(cores, module, _at(address, model, padding)))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         yield readings
     with torch.no_grad():
@@ -71,6 +71,12 @@ def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = witho
 def padding_of(model: nn.Module) -> Padding:
     """Return what gives the padding of the last pass of a model: its `real_tokens`, if it has any."""
     return getattr(model, "real_tokens", without_padding)
+
+
+def _at(address: str, model: nn.Module, padding: Padding) -> Padding:
+    """Return what fills up the sequences at an address: an encoder's are those of the source, which the model knows."""
+    of_source: Padding = getattr(model, "real_source", without_padding)
+    return of_source if address.startswith(f"{ENCODER}.") else padding
 
 
 def attention_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
@@ -133,7 +139,7 @@ def _reading_cells(
 
 def _core_measure(probes: list[Probe], core: nn.Module, padding: Padding) -> Measure:
     def measure(q: Tensor, k: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
-        if padding() is not None and isinstance(core, Attend) and core.real_keys is None:
+        if padding() is not None and isinstance(core, Attend) and not core.elsewhere and core.real_keys is None:
             raise ValueError("sequences have padding, but attention does not know it: set the padding of its Attend")
         return (probe.measure(core, q, k) for probe in probes)
 

@@ -10,10 +10,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
-
 from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
+from ablate.compiler.size import inputs_of
 from ablate.execute.device import device
 from ablate.kernels import asked_of, choose, order
 from ablate.plan.plan import Plan
@@ -53,8 +52,7 @@ def described(plan: Plan, orders: Mapping[str, tuple[KernelOrder, ...]]) -> str:
 
 def _orders(trial: Trial, catalogue: Catalogue, device_type: str) -> tuple[KernelOrder, ...]:
     model = compile_model(trial.architecture, catalogue, device="meta")
-    tokens = torch.zeros(trial.recipe.batch, trial.architecture.sizes.seq_len, dtype=torch.int64, device="meta")
-    needed = asked_of(model, tokens, dtype=trial.recipe.dtype)
+    needed = asked_of(model, inputs_of(trial.architecture, trial.recipe.batch), dtype=trial.recipe.dtype)
     sites = ((re.sub(r"^(layers|encoder|ahead)\.\d+\.", r"\1.*.", address), needs) for address, needs in needed.items())
     return tuple(
         KernelOrder(address, order(needs, device_type), choose(needs, device_type).reason)

@@ -320,10 +320,12 @@ class Model(Document):
         Field(description="none, {cycle: 2} or {repeat: 3}", json_schema_extra={ADDED: True}),
     ] = "none"
     ahead: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
-    encoder_layers: Annotated[int | None, BeforeValidator(_cap), Field(ge=1, le=1_000, json_schema_extra={ADDED: True})] = (
-        None
-    )
-    source: Annotated[int | None, BeforeValidator(_cap), Field(ge=1, le=10_000_000, json_schema_extra={ADDED: True})] = None
+    encoder_layers: Annotated[
+        int | None, BeforeValidator(_cap), Field(ge=1, le=1_000, json_schema_extra={ADDED: True})
+    ] = None
+    source: Annotated[
+        int | None, BeforeValidator(_cap), Field(ge=1, le=10_000_000, json_schema_extra={ADDED: True})
+    ] = None
 
 
 class Judged(Document):

@@ -9,7 +9,10 @@ from ablate.space.documents import Model
 from ablate.space.origin import Origins
 
 WITH_ENCODER: Final = "encoder_decoder"
-OF_ENCODER: Final = {"encoder_layers": "how many layers the encoder has", "source": "the length of what the encoder reads"}
+OF_ENCODER: Final = {
+    "encoder_layers": "how many layers the encoder has",
+    "source": "the length of what the encoder reads",
+}
 """The fields that only a model of two stacks has."""
 
 

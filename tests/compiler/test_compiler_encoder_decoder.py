@@ -244,9 +244,11 @@ VARIED = {
     "shared": {"share": Share(cycle=1)},
     "ahead": {"ahead": 1},
 }
-RICH = """[residual: [layer_norm, attention: {kv_heads: 1, sink: learned_sink}], residual: [layer_norm, attention: {source: encoder,
-    kv_heads: 1, key: {dense: {bias: true}}, value: {frozen: orthogonal}, entropy: [qk_norm: rms_norm, softcap: 30],
-    gate: sigmoid_gate, pre_qk: rms_norm, output_norm: rms_norm, sink: learned_sink}], residual: [layer_norm, mlp]]"""
+RICH = """[residual: [layer_norm, attention: {kv_heads: 1, sink: learned_sink}],
+    residual: [layer_norm, attention: {source: encoder, kv_heads: 1, key: {dense: {bias: true}},
+        value: {frozen: orthogonal}, entropy: [qk_norm: rms_norm, softcap: 30], gate: sigmoid_gate, pre_qk: rms_norm,
+        output_norm: rms_norm, sink: learned_sink}],
+    residual: [layer_norm, mlp]]"""
 
 
 @pytest.mark.parametrize("block", [PRE, POST, RICH], ids=["pre", "post", "rich"])
@@ -301,8 +303,18 @@ def test_probes_read_both_stacks():
     addresses = {reading.address for reading in readings}
     assert {"encoder.1", "encoder.3", "layers.1", "layers.2", "head"} <= addresses
     assert {"encoder.2.attention", "layers.1.attention", "layers.1.attention_2"} <= addresses
-    by_hand = {r.address: float(r.value) for r in readings if r.metric == "attention_entropy"}
-    assert by_hand["layers.1.attention_2"] <= np.log(max(REAL)) + 1e-12
+    found = {(r.metric, r.address): float(r.value) for r in readings}
+    assert found["attention_entropy", "layers.1.attention_2"] <= np.log(max(REAL)) + 1e-12
+    streams = []
+    with torch.no_grad():
+        model.encoder["1"].register_forward_pre_hook(lambda m, inputs: streams.append(inputs[0]))
+        model(source, tokens)
+    real = streams[0][source != PADDING].numpy()
+    squares = np.square(real).mean(0)
+    assert found["kurtosis", "encoder.1"] == pytest.approx(np.square(squares).mean() / squares.mean() ** 2, rel=1e-9)
+    everything = np.square(streams[0].flatten(0, 1).numpy()).mean(0)  # the twin: with what fills up it is another
+    read = np.square(everything).mean() / everything.mean() ** 2
+    assert found["kurtosis", "encoder.1"] != pytest.approx(read, rel=1e-4)
 
 
 LEFT = {
@@ -323,16 +335,23 @@ def test_the_encoders_block_is_without_cross_attention_and_the_norms_that_serve_
 
 
 CROSS = "[residual: [layer_norm, attention], residual: [layer_norm, attention: {%s}], residual: [layer_norm, mlp]]"
+TWICE = f"[{CROSS[1:-1]}, {CROSS[1:-1]}]"
 REFUSED = {
     "a position": (CROSS % "source: encoder, position: rope", "it has a position"),
     "a bias": (CROSS % "source: encoder, bias: alibi", "it has a bias"),
     "a mask": (CROSS % "source: encoder, mask: full", "it has a mask"),
     "a norm of values": (CROSS % "source: encoder, pre_v: rms_norm", "it has a pre_v"),
     "a shaped matrix": (CROSS % "source: encoder, matrix: shaped", "as many queries as keys"),
-    "another source": (f"[{CROSS[1:-1]}, {CROSS[1:-1]}]" % ("source: encoder", "source: layers.first.in"), "of the model's own tokens"),
+    "another source": (
+        f"[{CROSS[1:-1]}, {CROSS[1:-1]}]" % ("source: encoder", "source: layers.first.in"),
+        "of the model's own tokens",
+    ),
     "values of its own": (CROSS % "source: encoder, value: {blend: {beside: lookup}}", "its value reads"),
     "encoder as a value": (CROSS % "source: encoder, gate: none, value: {from: encoder}", "its value reads"),
-    "encoder in a stream": ("[residual: [attention], recall: encoder, residual: [attention: {source: encoder}]]", "at the places of the source"),
+    "encoder in a stream": (
+        "[residual: [attention], recall: encoder, residual: [attention: {source: encoder}]]",
+        "at the places of the source",
+    ),
     "keys of the source": (
         "[residual: [attention], residual: [attention: {source: encoder}], "
         "residual: [recall: attention_2.key, attention: {source: encoder}]]",

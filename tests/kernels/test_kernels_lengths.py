@@ -96,7 +96,9 @@ def test_a_sink_the_mean_the_largest_logit_and_the_entropy(n_queries, n_keys, pa
     products = SCALE * np.einsum("bhtk,bhsk->bhts", q.numpy(), k.numpy())
     largest = np.where(seen.numpy()[:, None, None], products, -np.inf).max((0, 2, 3))
     padding = real if padded else None
-    assert np.abs(largest_logits(q, k, causal=False, scale=SCALE, padding=padding, rows=2).numpy() - largest).max() < 1e-12
+    assert (
+        np.abs(largest_logits(q, k, causal=False, scale=SCALE, padding=padding, rows=2).numpy() - largest).max() < 1e-12
+    )
     logs = np.log(weights, where=weights > 0, out=np.zeros_like(weights))
     found = attention_entropy(q, k, causal=False, scale=SCALE, padding=padding)
     assert np.abs(found.numpy() + (weights * logs).sum(-1)).max() < 1e-12

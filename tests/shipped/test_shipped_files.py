@@ -67,9 +67,7 @@ OFTEN = decoders()[::4]
 
 
 @pytest.mark.sampled(8)
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in decoders()]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in decoders()])
 def test_every_named_block_is_counted_right_and_takes_a_step(name):
     space = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))

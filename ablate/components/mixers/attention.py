@@ -8,8 +8,8 @@
     y    = concat_heads(matrix(A) v)               the matrix is A itself, or made of it: α I + β A - γ C
     out  = projection(gate(x, output_norm(y)))
 
-With `source: encoder` it is cross-attention: keys and values are those of the encoder's output c, as it is behind its own
-final norm, all of which every query sees, except for what fills up the source:
+With `source: encoder` it is cross-attention: keys and values are those of the encoder's output c, as it is behind its
+own final norm, all of which every query sees, except for what fills up the source:
 
     q = query(pre_qk(x)),  k = key(c),  v = value(c)
 
@@ -23,7 +23,8 @@ is read by as many queries as there are queries to one of them: grouped queries,
     Qiu et al. 2025, arXiv:2505.06708, Eq. 5; the norm of the output: Wang et al. 2022, arXiv:2210.06423; the
     sink: OpenAI 2025, arXiv:2508.10925; cross-attention: Vaswani et al., Sec. 3.2.3.
 
-Dimension key: B batch, T time, S length of the source (T without one), D width of the model, H heads, K width of a head.
+Dimension key: B batch, T time, S length of the source (T without one), D width of the model, H heads, K width of a
+head.
 """
 
 from collections.abc import Iterable, Iterator
@@ -67,8 +68,8 @@ class Config:
     `dropout` is the share of the softmax's weights that is dropped in training. `heads`, `kv_heads` and `head_width`
     are the model's where they are none, with as many keys as queries. `bias` may be a list, which is added up. `gate`
     and `output_norm` act on all heads' outputs together. `mask` replaces the model's own; of a list a query sees what
-    all of them show. `sink` takes part of the softmax's weights, and gives nothing. `source` is where keys and values come
-    from: `encoder`, or none for the input itself.
+    all of them show. `sink` takes part of the softmax's weights, and gives nothing. `source` is where keys and values
+    come from: `encoder`, or none for the input itself.
     """
 
     query: Maker = part("weight")
@@ -159,7 +160,7 @@ class Config:
             )
 
     def check_source(self) -> None:
-        """Raise InputError for a source beside what compares places of one sequence, or reads the input's own tokens."""
+        """Raise InputError for a source beside what compares places of one sequence, or reads the input's tokens."""
         if self.source is None:
             return
         if self.source.name != ENCODER:
@@ -179,14 +180,14 @@ class Config:
             )
         if not getattr(self.matrix.config, "takes_source", False):
             raise InputError(
-                f"attention: the matrix {self.matrix.config.spec.name} needs as many queries as keys, but these are those "
-                f"of the source\n  = set matrix: softmax where it reads {ENCODER}"
+                f"attention: the matrix {self.matrix.config.spec.name} needs as many queries as keys, but these are "
+                f"those of the source\n  = set matrix: softmax where it reads {ENCODER}"
             )
         for field, maker in (("key", self.key), ("value", self.value)):
             if reads_elsewhere(maker):
                 raise InputError(
-                    f"attention: with source: {ENCODER} its {field} reads a value of the model's own tokens, of which there "
-                    f"may be more or fewer than of the source\n  = choose a weight that acts on the source alone"
+                    f"attention: with source: {ENCODER} its {field} reads a value of the model's own tokens, of which "
+                    f"there may be more or fewer than of the source\n  = choose a weight that acts on the source alone"
                 )
 
     def of_source(self, cost: Cost, sizes: Sizes) -> Cost:
