@@ -321,10 +321,10 @@ class Model(Document):
     ] = "none"
     ahead: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
     encoder_layers: Annotated[
-        int | None, BeforeValidator(_cap), Field(ge=1, le=1_000, json_schema_extra={ADDED: True})
+        Annotated[int, Field(ge=1, le=1_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
     ] = None
     source: Annotated[
-        int | None, BeforeValidator(_cap), Field(ge=1, le=10_000_000, json_schema_extra={ADDED: True})
+        Annotated[int, Field(ge=1, le=10_000_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
     ] = None
 
 
