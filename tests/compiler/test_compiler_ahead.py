@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, many_blocks, node
+from objectives import next_token
 from reading import transformer
 
 from ablate.api import load_block
@@ -17,6 +18,7 @@ from ablate.block.architecture import Share
 from ablate.compiler import compile_model, size_report
 from ablate.compiler.ahead import logits_ahead
 from ablate.compiler.data_dependent_init import profile
+from ablate.data.batch import Batch
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
@@ -105,8 +107,9 @@ def test_the_whole_loss_and_its_gradient_by_numpy(parts):
     """The gradient along a random direction of every parameter, by complex steps: exact to rounding."""
     model, (tokens, targets) = capped(), text()
     w = values(model)
-    passes, cut = Passes(model, "float64", BatchShares(parts), Loss(ahead=WEIGHTS)), BatchShares(parts)
-    found = passes.backward(cut.of(tokens, targets, torch.device("cpu")))
+    objective, cut = next_token(Loss(ahead=WEIGHTS)), BatchShares(parts)
+    passes = Passes(model, "float64", cut, objective)
+    found = passes.backward(cut.of(Batch(tokens, targets), torch.device("cpu"), objective))
     assert set(passes.added) == {"head.ahead.2", "head.ahead.3"}
     wanted = loss_by_numpy(w, tokens.numpy(), targets.numpy())
     assert found + sum(passes.added.values()) == pytest.approx(wanted, rel=1e-9)

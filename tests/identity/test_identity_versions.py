@@ -128,6 +128,7 @@ CARRY_NO_NUMBERS = {
     "block/user_code.py": "messages",
     "block/expression.py": "data; enters by its values",
     "block/catalogue.py": "what a component may hold; checked before",
+    "block/cross.py": "which layer reads the encoder: names, and which stack a part is of",
     "block/cost.py": "counted, not trained",
     "block/layers.py": "what a layer is; the layers themselves enter",
     "block/which_layers.py": "what a layer is; the layers themselves enter",

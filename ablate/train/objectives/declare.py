@@ -37,7 +37,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel
 
 from ablate.block.sizes import Sizes
-from ablate.data.uniform import Uniform
 from ablate.extension.configured import declare_settings
 from ablate.extension.declaration import DeclarationFault, implements
 from ablate.space.documents import Count, Document, Loss, NotNegative, Share
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from ablate.data.batch import Batch, Tensors
+    from ablate.data.uniform import Uniform
 
 __all__ = [
     "Count",
@@ -58,7 +58,6 @@ __all__ = [
     "Settings",
     "Share",
     "Term",
-    "Uniform",
     "implements",
     "objective",
 ]

@@ -10,7 +10,7 @@ whose tokens say how many bytes they were gives bits per byte too.
 
 from __future__ import annotations
 
-from ablate.train.objectives.declare import Settings, Uniform, implements, objective
+from ablate.train.objectives.declare import Settings, implements, objective
 
 
 @objective(
@@ -30,6 +30,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from ablate.data.batch import Batch, Tensors, first
+from ablate.data.uniform import Uniform
 from ablate.train.loss import further_ahead
 from ablate.train.objectives.cross_entropy import CrossEntropy
 from ablate.train.objectives.declare import Term
