@@ -57,7 +57,9 @@ class Architecture:
     that does not name its own, the untied head included. `share` lets layers use the parameters of others. `ahead` is
     how many blocks more predict tokens further ahead, each one of them, in training alone (`compiler/ahead.py`).
     `encoder_layers` are those of an encoder (None: as many as of the decoder), `input_shape` is the shape of what is
-    read in place of tokens: (times, features).
+    read in place of tokens: (times, features). `segments` are the rows of the table that tells the parts of a sequence
+    apart, `transform` is the activation of a layer before the head (`compiler/encoder.py`), and `classes` is how many
+    are predicted of a whole sequence beside its tokens.
     """
 
     kind: str
@@ -79,6 +81,9 @@ class Architecture:
     ahead: int = added(0)
     encoder_layers: int | None = added(None)
     input_shape: tuple[int, ...] = added(())
+    segments: int = added(0)
+    transform: str = added("none")
+    classes: int = added(0)
 
     def sources(self) -> tuple[int, ...]:
         """Return, for each layer, the one whose parameters it uses: its own number, unless layers are shared."""
@@ -97,6 +102,16 @@ class Architecture:
         layers = self.encoder_layers or sizes.n_layers
         sizes = replace(sizes, n_layers=layers, seq_len=sizes.source_len, causal=False, source_len=None)
         return replace(self, sizes=sizes, ahead=0)
+
+    def transform_norm(self) -> Node:
+        """Return the norm of the layer before the head: as the entry norm, or the final one; InputError without any."""
+        norm = self.entry_norm or self.final_norm
+        if norm is None:
+            raise InputError(
+                "model.transform has a norm of the kind of model.entry_norm or model.final_norm, but there is neither\n"
+                "  = set one of them, or transform: none"
+            )
+        return norm
 
     def number(self, field: str) -> float:
         """Return the value of one of its `ARITHMETIC` fields at its sizes; InputError if it has none above 0."""

@@ -21,7 +21,9 @@ class Sizes:
     `layer` is the block that the sizes are seen from (from 1); None outside the blocks. `repetition` is how often two
     tokens of one sequence are the same, if it was measured on the text: the correlation of their embeddings.
     `separator` is the token that ends a document. `source_len` is the length of the source that a decoder reads beside
-    its own tokens (None: it reads none), and `padding` the token that fills sources up (None: none does).
+    its own tokens (None: it reads none). Of tokens that stand for no text (None: there is none), `padding` fills up
+    sequences or sources, `start` comes before a sequence, and `mask` takes the place of a token to be predicted.
+    `sentinels` is the first of those that stand for hidden parts, which follow one another.
 
     Raises InputError for a size below 1 or not whole, and for a layer that the model does not have.
     """
@@ -39,6 +41,9 @@ class Sizes:
     separator: int = added(0)
     source_len: int | None = added(None)
     padding: int | None = added(None)
+    start: int | None = added(None)
+    mask: int | None = added(None)
+    sentinels: int | None = added(None)
 
     def __post_init__(self) -> None:
         counted = COUNTED if self.source_len is None else (*COUNTED, "source_len")

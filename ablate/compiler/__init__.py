@@ -8,7 +8,10 @@ here: a mechanism of a block (that is a component), the name of one, or training
     block.py           a block as a module, with every part registered under its address
     ahead.py           blocks that predict tokens further ahead, in training
     decoder.py         blocks between an embedding and a head that predicts the next token
+    encoder.py         blocks that see a whole sequence, segments and padding, and what is beside the head
     encoder_decoder.py an encoder of the same block before the decoder, which reads it
+    padding.py         what fills up sequences, known to attention during a pass
+    affine.py          a linear map with a bias
     embedding.py       embedding, positions and head
     initialise.py      every parameter from a random stream seeded by its address
     sharing.py         layers whose parameters are those of others

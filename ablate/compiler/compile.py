@@ -18,6 +18,7 @@ from ablate.block.sharing import check_sharing
 from ablate.block.sizes import Sizes
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.decoder import Decoder
+from ablate.compiler.encoder import Encoder
 from ablate.compiler.encoder_decoder import EncoderDecoder
 from ablate.compiler.initialise import Draw, Init, initialise
 from ablate.compiler.sharing import tie_layers
@@ -29,6 +30,7 @@ VERSION: Final = 1
 
 KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]] = {
     "decoder": Decoder,
+    "encoder": Encoder,
     "encoder_decoder": EncoderDecoder,
 }
 """What can surround the blocks, one file for each kind."""

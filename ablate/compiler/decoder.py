@@ -96,8 +96,14 @@ class Decoder(nn.Module):
 
         What is read at the head is the model's own stream.
         """
-        if self.final_norm is not None:
-            x = self.final_norm(x)
+        return self.scored(self.normed(x), ahead=ahead)
+
+    def normed(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """Apply the final norm, where there is one."""
+        return x if self.final_norm is None else self.final_norm(x)
+
+    def scored(self, x: Float[Tensor, "B T D"], *, ahead: bool = False) -> Float[Tensor, "B T V"]:
+        """Compute the logits of what is behind the final norm."""
         if self.logit_scale != 1:
             x = self.logit_scale * x
         given = (x, self.embedding.weight) if isinstance(self.head, TiedHead) else (x,)

@@ -22,7 +22,6 @@ Dimension key: B batch, S length of the source, T length of the target, F featur
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
@@ -31,11 +30,11 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.config_values import Surroundings
 from ablate.block.cross import check_reads_encoder, encoder_block
 from ablate.block.value_addresses import ENCODER, ValuePlace
+from ablate.compiler.affine import Affine
 from ablate.compiler.build import Builder, SlotAddress, build_block
 from ablate.compiler.decoder import Decoder
-from ablate.compiler.initialise import Draw
+from ablate.compiler.padding import Padding
 from ablate.compiler.values import KeptValue, ValuesRead
-from ablate.kernels.attend import Attend
 
 OWN_NAMES = {"entry_norm": "encoder_entry_norm"}
 """What stands before the encoder's layers under another name than before the decoder's."""
@@ -52,7 +51,7 @@ class EncoderDecoder(Decoder):
         sizes, entry, final = of_encoder.sizes, architecture.entry_norm, architecture.final_norm
         around = Builder(catalogue, Surroundings(sizes), address)
         self.encoded = encoded
-        self.frames = Frames(architecture.input_shape[-1], sizes.d_model) if architecture.input_shape else None
+        self.frames = Affine(architecture.input_shape[-1], sizes.d_model) if architecture.input_shape else None
         self.encoder_entry_norm = around.part(entry, ("encoder_entry_norm",))(sizes.d_model) if entry else None
         self.encoder_norm = around.part(final, ("encoder_norm",))(sizes.d_model) if final else None
         read = ValuesRead()
@@ -63,12 +62,9 @@ class EncoderDecoder(Decoder):
         self.encoder = nn.ModuleDict({str(n): block for n, block in blocks.items()})
         read.attach(self, blocks, OWN_NAMES)
         self.padding = None if self.frames is not None else sizes.padding
-        self.source_padding = SourcePadding()
+        self.source_padding = Padding()
         if self.padding is not None:
-            for name, module in self.named_modules():
-                if isinstance(module, Attend) and (module.elsewhere or name.startswith("encoder.")):
-                    module.padding = self.source_padding
-            self.register_forward_hook(self.source_padding.forget, always_call=True)
+            self.source_padding.tell(self, stack="encoder")
 
     def forward(  # type: ignore[override]  # a decoder reads no source
         self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"], tokens: Int[Tensor, "B T"]
@@ -89,42 +85,3 @@ class EncoderDecoder(Decoder):
         embedded = self.embedding(source) if self.frames is None else self.frames(source)
         x = self.applied(embedded, self.encoder_entry_norm, self.encoder)
         return x if self.encoder_norm is None else self.encoder_norm(x)
-
-
-class SourcePadding:
-    """What fills up the source, while a forward pass runs: `real` is [B, S], True for tokens."""
-
-    def __init__(self) -> None:
-        self.real: Tensor | None = None
-
-    def __call__(self) -> Bool[Tensor, "B S"]:
-        """Return it; RuntimeError outside of a pass."""
-        if self.real is None:
-            raise RuntimeError("what fills up the source is known in a forward pass only")
-        return self.real
-
-    def forget(self, *_: object) -> None:
-        """Let it go, when the pass has ended."""
-        self.real = None
-
-    def __getstate__(self) -> dict[str, object]:
-        """Leave it out of copies and pickles."""
-        return {"real": None}
-
-
-class Frames(nn.Module):
-    """y = x Wᵀ + b, from the features of a frame to the width; W filled by the model's init, b starts at 0."""
-
-    def __init__(self, features: int, width: int):
-        super().__init__()
-        self.weight = nn.Parameter(torch.empty(width, features))
-        self.bias = nn.Parameter(torch.zeros(width))
-
-    def initialise(self, draw: Draw) -> None:
-        """Draw the matrix."""
-        width, features = self.weight.shape
-        draw.weight("weight", self.weight, None, d_in=features, d_out=width)
-
-    def forward(self, x: Float[Tensor, "B S F"]) -> Float[Tensor, "B S D"]:
-        """[B, S, F] -> [B, S, D]."""
-        return nn.functional.linear(x.to(self.weight.dtype), self.weight, self.bias)

@@ -21,9 +21,10 @@ def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
     model = compile_model(architecture, catalogue, device="meta")
     inputs = inputs_of(architecture)
     with torch.enable_grad(), FlopCounterMode(display=False) as counter:
-        logits = model(*inputs)
+        outputs = model(*inputs)
         forward = counter.get_total_flops()
-        sum((further.sum() for further in logits_ahead(model)), logits.sum()).backward()
+        every = (outputs,) if isinstance(outputs, torch.Tensor) else outputs
+        sum((output.sum() for output in (*logits_ahead(model), *every)), torch.zeros((), device="meta")).backward()
     return Cost(
         parameters=sum(p.numel() for p in model.parameters()),
         flops=forward,

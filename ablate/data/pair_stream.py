@@ -96,6 +96,6 @@ def cut_notes(pairs: Pairs, source_length: int, target_length: int) -> tuple[str
     if not cut:
         return ()
     return (
-        f"{cut:,} of {len(pairs):,} pairs are cut off: their source is longer than {source_length:,} tokens or their "
-        f"target longer than {target_length:,}, with their separators",
+        f"{cut:,} of {len(pairs):,} pairs of train are cut off: their source is longer than {source_length:,} "
+        f"tokens or their target longer than {target_length:,}, with their separators",
     )

@@ -8,38 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 
-from ablate.data.batches import window_starts
-from ablate.data.pair_stream import Pairs as Pairs
+from ablate.data.batch import Batch
+from ablate.data.batches import Examples, window_starts
+from ablate.data.pair_stream import Pairs
 from ablate.data.text import Split
 from ablate.data.tokenizer import TokenBytes, Tokens
 from ablate.errors import RefusedError
 
-
-class PairBatch(NamedTuple):
-    """Sources and targets, filled up with padding behind their lengths.
-
-    Each ends with the separator, unless it was cut off. Padding may be a token that a text has too, so it is told by
-    the lengths, not by its id.
-    """
-
-    source: Int64[Tensor, "batch source_time"]
-    target: Int64[Tensor, "batch target_time"]
-    source_lengths: Int64[Tensor, " batch"]
-    target_lengths: Int64[Tensor, " batch"]
-
-
-class EvaluationPairs(NamedTuple):
-    """The pairs of an evaluation, and the bytes of text of all targets together (None if tokens have none)."""
-
-    pairs: PairBatch
-    bytes: int | None
+VERSION: Final = 1
+"""The version of the pairs that are drawn: see `plan/versions.py`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +34,9 @@ class PairBatches:
 
         batch = PairBatches(Pairs(streams.train, 0), source_length=256, target_length=32, batch=16, seed=0).at(step=7)
 
-    What is longer than its length is cut off there; what is shorter is filled up with `padding` (None: the separator).
+    A batch has sources and targets, each a pair of tokens [batch, time] and lengths [batch]. Each text ends with the
+    separator. What is longer than its length is cut off there; what is shorter is filled up with the separator, so that
+    its end is told by the lengths.
     """
 
     pairs: Pairs
@@ -59,13 +44,12 @@ class PairBatches:
     target_length: int
     batch: int
     seed: int
-    padding: int | None = None
 
-    def at(self, step: int) -> PairBatch:
+    def at(self, step: int) -> Batch:
         """Return the pairs of a step."""
         words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
         chosen = (words % np.uint64(len(self.pairs))).tolist()  # the bias of the remainder is below pairs / 2**64
-        return _batch(self.pairs, chosen, self.source_length, self.target_length, self.padding)
+        return _batch(self.pairs, chosen, self.source_length, self.target_length)
 
 
 def evaluation_pairs(
@@ -76,9 +60,8 @@ def evaluation_pairs(
     *,
     seed: int,
     split: Split,
-    padding: int | None = None,
     token_bytes: TokenBytes | None = None,
-) -> EvaluationPairs:
+) -> Examples:
     """Return the `number` of pairs that every evaluation of a trial of `seed` uses, whatever its model is.
 
     Each seed has its own, stratified over the split: see `window_starts`, whose positions are the pairs here.
@@ -90,21 +73,17 @@ def evaluation_pairs(
             "a larger share (data.tuning, data.verdict), or lower measure.evaluation.windows."
         )
     chosen = window_starts(len(pairs), number, seed=seed, split=split).tolist()
-    batch = _batch(pairs, chosen, source_length, target_length, padding)
+    batch = _batch(pairs, chosen, source_length, target_length)
     if token_bytes is None:
-        return EvaluationPairs(batch, None)
+        return Examples(*batch, bytes=None)
     kept = (pairs[pair][1][:target_length] for pair in chosen)
-    return EvaluationPairs(batch, sum(int(token_bytes[tokens].sum()) for tokens in kept))
+    return Examples(*batch, bytes=sum(int(token_bytes[tokens].sum()) for tokens in kept))
 
 
-def _batch(
-    pairs: Pairs, chosen: Sequence[int], source_length: int, target_length: int, padding: int | None
-) -> PairBatch:
+def _batch(pairs: Pairs, chosen: Sequence[int], source_length: int, target_length: int) -> Batch:
     sources, targets = zip(*(pairs[pair] for pair in chosen), strict=True)
-    filler = pairs.separator if padding is None else padding
-    source, source_lengths = _filled(sources, source_length, filler)
-    target, target_lengths = _filled(targets, target_length, filler)
-    return PairBatch(source, target, source_lengths, target_lengths)
+    source = _filled(sources, source_length, pairs.separator)
+    return Batch(source, _filled(targets, target_length, pairs.separator))
 
 
 def _filled(texts: Sequence[Tokens], length: int, padding: int) -> tuple[Tensor, Tensor]:

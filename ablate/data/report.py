@@ -78,12 +78,22 @@ class CorpusReport(Document):
 
 
 def require_enough(
-    report: CorpusReport, seq_len: int, batch: int, windows: int, held_out: Iterable[Split] = ("verdict",)
+    report: CorpusReport,
+    seq_len: int,
+    batch: int,
+    windows: int,
+    held_out: Iterable[Split] = ("verdict",),
+    *,
+    of_pairs: bool = False,
 ) -> None:
     """Raise CorpusError unless train holds one batch without repetition and `held_out` splits hold their windows.
 
-    A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor.
+    A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor. Where examples are pairs,
+    a window is one of them.
     """
+    if of_pairs:
+        _require_examples(report, batch, windows, held_out)
+        return
     needs: list[tuple[Split, int, str]] = [("train", batch * (seq_len + 1), f"a batch of {batch} x ({seq_len} + 1)")]
     needs += [(split, windows * (seq_len + 1), f"{windows} windows of {seq_len} + 1") for split in held_out]
     short = [
@@ -95,6 +105,22 @@ def require_enough(
         ways = (
             "add more text, or hold out a larger share of it (data.tuning, data.verdict)",
             "or lower model.context, recipe.batch or measure.evaluation.windows",
+        )
+        raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
+
+
+def _require_examples(report: CorpusReport, batch: int, windows: int, held_out: Iterable[Split]) -> None:
+    needs: list[tuple[Split, int, str]] = [("train", batch, "a batch")]
+    needs += [(split, windows, "an evaluation") for split in held_out]
+    short = [
+        f"{split} has {report.split(split).files // 2:,} pairs, but {why} needs {need:,}"
+        for split, need, why in needs
+        if report.split(split).files // 2 < need
+    ]
+    if short:
+        ways = (
+            "add pairs, or hold out a larger share of them (data.tuning, data.verdict)",
+            "or lower recipe.batch or measure.evaluation.windows",
         )
         raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
 

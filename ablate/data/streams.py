@@ -96,12 +96,16 @@ def check_corpus(
     batch: int,
     windows: int,
     held_out: Iterable[Split] = ("verdict",),
+    *,
+    of_pairs: bool = False,
 ) -> None:
     """Raise CorpusError, with what the corpus has and what is needed, if it is too small for a recipe.
 
-    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in each of `held_out`.
+    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in each of `held_out`;
+    or as many pairs.
     """
-    require_enough(corpus.report if isinstance(corpus, TokenStreams) else corpus, seq_len, batch, windows, held_out)
+    report = corpus.report if isinstance(corpus, TokenStreams) else corpus
+    require_enough(report, seq_len, batch, windows, held_out, of_pairs=of_pairs)
 
 
 def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cache: Path) -> TokenStreams:

@@ -3,6 +3,7 @@
     executor_options.py  the options of an executor and the resources of each trial, as requested and stored
     executors.py         the executor that such options name
     task.py              what a worker is sent, and what it sends back
+    drawing.py           what is drawn from the data, as an objective reads it
     work.py              the computation of one trial
     attention.py         the attention backends of a trial, chosen on its device
     worker.py            one trial carried out: claimed, computed, saved, reported; the same for every executor

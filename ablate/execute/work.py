@@ -12,19 +12,18 @@ from ablate.compiler import compile_model
 from ablate.compiler.data_dependent_init import profile
 from ablate.components.registry import declarations
 from ablate.data.batch import changed
-from ablate.data.batches import Batches as Windows
-from ablate.data.batches import evaluation_windows
 from ablate.data.streams import TokenStreams, prepare
 from ablate.errors import RefusedError
 from ablate.execute.attention import choose_kernels
 from ablate.execute.device import device
+from ablate.execute.drawing import drawing_of, drawn_examples
 from ablate.execute.policy import UNCUT
 from ablate.plan.trial import Trial
 from ablate.train.events import Outcome, Training
 from ablate.train.loop import WHOLE, lacks_memory, train
 from ablate.train.loss import parameter_type
 from ablate.train.microbatches import BatchShares
-from ablate.train.objective import Batches, examples_of, objective_of
+from ablate.train.objective import Batches, chosen_objective, examples_of, objective_of
 from ablate.train.threads import pin_threads
 
 IN_PROFILE = "in the pass of its initialisation over the whole first batch: splitting the batch does not help"
@@ -66,7 +65,9 @@ def compute(
         device=device(),
     )
     objective = objective_of(trial, catalogue)
-    batches = Batches(Windows(streams.train, sizes.seq_len, trial.recipe.batch, trial.seed), objective, trial.seed)
+    spec, settings = chosen_objective(trial.recipe, catalogue)
+    drawing = drawing_of(streams.train, spec, settings, sizes, trial.recipe.batch, trial.seed)
+    batches = Batches(drawing, objective, trial.seed)
     attending = choose_kernels(model, trial, batches.at(0).inputs, cut)
     if made_with is not None and made_with != attending.operators:
         resume = None
@@ -75,16 +76,7 @@ def compute(
     if lack is not None:
         yield Outcome("out_of_memory", 0, {"cause": f"{lack} ({IN_PROFILE})", UNCUT: IN_PROFILE})
         return
-    held_out, windows = streams.split(trial.split), trial.measure.evaluation.windows
-    drawn = evaluation_windows(
-        held_out,
-        sizes.seq_len,
-        windows,
-        seed=trial.seed,
-        split=trial.split,
-        token_bytes=streams.tokenizer.token_bytes(),
-    )
-    evaluation = examples_of(drawn, objective, trial, catalogue)
+    evaluation = examples_of(drawn_examples(streams, spec, settings, trial), objective, trial, catalogue)
     yield from train(
         model,
         trial,

@@ -24,7 +24,7 @@ from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, fields_of
 from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
-from ablate.space.encoder import WITH_ENCODER
+from ablate.space.encoder import ENCODER_ALONE
 from ablate.space.fair import Tune
 from ablate.space.space import Space
 
@@ -50,7 +50,6 @@ def build_plan(
     models, problems = Models(space, vocab_size, corpus, repetition, read), Problems()
     layout = lay_out(models, problems)
     _check_objective(space, problems)
-    _check_pairs(space, problems)
     _check_reference(space, problems)
     problems.raise_if_any()
     assert layout is not None
@@ -207,19 +206,16 @@ def _noise_seeds(space: Space) -> tuple[int, ...]:
 
 
 def _check_objective(space: Space, problems: Problems) -> None:
-    """Refuse a model that sees the next token: it has nothing to learn from predicting it."""
-    if not space.model.causal:
+    """Refuse a model that sees what it is to predict, and one that does not see what it may."""
+    if space.model.kind == ENCODER_ALONE:
+        if space.model.causal:
+            message = "model.causal is true, but an encoder sees its whole input"
+            notes = ("set it to false",)
+            problems.add(message, space.origins.key("model", "causal"), notes=notes)
+    elif not space.model.causal:
         message = "model.causal is false, but training predicts each next token: the model would see what it predicts"
         notes = ("set it to true; blocks with full attention can be shown and counted: ablate show BLOCK --space FILE",)
         problems.add(message, space.origins.key("model", "causal"), notes=notes)
-
-
-def _check_pairs(space: Space, problems: Problems) -> None:
-    """Refuse a model of pairs: nothing trained on one text gives it a source."""
-    if space.model.kind == WITH_ENCODER:
-        message = f"model.kind is {WITH_ENCODER}, but training predicts each next token of one text: there is no source"
-        notes = ("set it to decoder; blocks of it can be shown and counted: ablate show BLOCK --space FILE",)
-        problems.add(message, space.origins.key("model", "kind"), notes=notes)
 
 
 def _check_reference(space: Space, problems: Problems) -> None:

@@ -99,6 +99,23 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
         yield "final_norm", _repeated(around.part(architecture.final_norm)(sizes.d_model), times)
     head = Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
     yield "head", _repeated(head, times)
+    yield from _beside_the_head(architecture, around)
+
+
+def _beside_the_head(architecture: Architecture, around: _Costing) -> Iterator[tuple[str, Cost]]:
+    """Yield the costs of what an encoder has beside its head: segments, a transform, classes of the whole sequence."""
+    sizes, width = architecture.sizes, architecture.sizes.d_model
+    square = width * width + width
+    if architecture.segments:
+        yield "segments", Cost(parameters=architecture.segments * width)
+    if architecture.transform != "none":
+        yield "head_bias", Cost(parameters=sizes.vocab_size)
+        yield "transform.dense", Cost(square, 2 * sizes.seq_len * width * width)
+        yield "transform.norm", around.part(architecture.transform_norm())(width)
+    if architecture.classes:
+        yield "classifier.pooler", Cost(square, 2 * width * width)
+        outputs = architecture.classes * width
+        yield "classifier.classes", Cost(outputs + architecture.classes, 2 * outputs)
 
 
 def _repeated(once: Cost, times: int) -> Cost:

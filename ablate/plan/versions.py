@@ -22,6 +22,7 @@ from ablate.extension.kinds import OBJECTIVE, OPTIMIZER, PACKAGE, SCHEDULE
 from ablate.plan.syntax_hash import syntax_hash
 from ablate.space.documents import NEXT_TOKEN, Measure, Recipe
 from ablate.space.metrics import known_probes
+from ablate.space.objectives import ObjectiveSpec
 
 Version: TypeAlias = "int | str"
 
@@ -30,12 +31,14 @@ SHARED: Mapping[str, tuple[str, ...]] = {
     "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/data_dependent_init.py"),
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
     "batches": ("data/batches.py", "data/batch.py", "data/uniform.py"),
+    "pairs": ("data/pairs.py", "data/pair_stream.py", "train/objectives/teacher_forced.py"),
     "loop": (
         "train/loop.py",
         "train/*.py",
         "train/objectives/cross_entropy.py",
         "train/objectives/next_token.py",
         "execute/work.py",
+        "execute/drawing.py",
         "execute/attention.py",
     ),
     "probing": ("probes/watch.py", "probes/*.py"),
@@ -52,7 +55,9 @@ these import (`signal/`, say) belong to each importer.
 """
 KERNELS = tuple(name for name in SHARED if name.startswith("kernel"))
 """Parts used by a trial whose model has a component that uses kernels. The device decides which backend computes it."""
-ALWAYS = tuple(name for name in SHARED if name not in KERNELS)
+OF_OBJECTIVE = ("pairs",)
+"""Parts used by a trial whose objective reads such data."""
+ALWAYS = tuple(name for name in SHARED if name not in (*KERNELS, *OF_OBJECTIVE))
 
 
 def model_versions(architecture: Architecture, catalogue: Catalogue) -> Mapping[str, Version]:
@@ -68,7 +73,9 @@ def recipe_versions(recipe: Recipe, catalogue: Catalogue) -> Mapping[str, Versio
     chosen = {OPTIMIZER: recipe.optimizer, SCHEDULE: recipe.schedule.decay}
     if recipe.objective != NEXT_TOKEN:
         chosen[OBJECTIVE] = recipe.objective
-    return _versions(catalogue.others[kind.plural][choice.name] for kind, choice in chosen.items())
+    versions = _versions(catalogue.others[kind.plural][choice.name] for kind, choice in chosen.items())
+    reads = catalogue.of_kind(ObjectiveSpec)[recipe.objective.name].reads
+    return {**versions, **shared_versions(part for part in OF_OBJECTIVE if part == reads)}
 
 
 def probe_versions(measure: Measure, catalogue: Catalogue) -> Mapping[str, Version]:

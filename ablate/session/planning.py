@@ -8,11 +8,13 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ablate.block.sizes import Sizes
 from ablate.data.corpus import survey
+from ablate.data.pair_stream import Pairs, cut_notes
 from ablate.data.refusal import CorpusError
 from ablate.data.repetition import measure_repetition
 from ablate.data.report import CorpusReport
-from ablate.data.streams import check_corpus, fingerprint
+from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.data.tokenizer import vocab_size_of
 from ablate.errors import AblateError, InputError, RefusedError
 from ablate.execute.policy import FAILED, is_settled
@@ -26,6 +28,7 @@ from ablate.session.stages import Stage, adapts, counts, has_time_budget, unfold
 from ablate.session.step_time import read_step_times
 from ablate.source.problems import Problems, together
 from ablate.space.fair import Tune
+from ablate.space.objective_fit import PAIRS
 from ablate.space.origin import PROFILE
 from ablate.space.space import Space
 from ablate.store import questions
@@ -96,9 +99,24 @@ def _report(space: Space, cache: Path) -> CorpusReport:
     """Return the report on the corpus of a space; RefusedError where it is too small for the space."""
     with corpus_located(space):
         corpus = fingerprint(space.data, space.folder, cache, space.grammar.catalogue)
-        windows = space.measure.evaluation.windows
-        check_corpus(corpus, space.model.context, space.recipe.batch, windows, _held_out(space))
-    return corpus
+        sizes, of_pairs = space.sizes(corpus.vocab_size), space.reads == PAIRS
+        window, windows = space.objective.window(sizes), space.measure.evaluation.windows
+        check_corpus(corpus, window, space.recipe.batch, windows, _held_out(space), of_pairs=of_pairs)
+        notes = (*corpus.notes, *_token_notes(corpus, sizes), *(_pair_notes(space, sizes, cache) if of_pairs else ()))
+    return corpus.model_copy(update={"notes": notes})
+
+
+def _token_notes(corpus: CorpusReport, sizes: Sizes) -> Iterator[str]:
+    """Yield what the vocabulary of the model has beside the tokens of the text."""
+    if more := sizes.vocab_size - corpus.vocab_size:
+        tokens = "1 token that stands" if more == 1 else f"{more:,} tokens that stand"
+        yield f"the vocabulary of the model is {sizes.vocab_size:,}, with {tokens} for no text"
+
+
+def _pair_notes(space: Space, sizes: Sizes, cache: Path) -> tuple[str, ...]:
+    assert sizes.source_len is not None
+    streams = prepare(space.data, space.folder, cache, space.grammar.catalogue)
+    return cut_notes(Pairs(streams.train, sizes.separator), sizes.source_len, sizes.seq_len)
 
 
 def _read(space: Space, cache: Path) -> TokenisedText:

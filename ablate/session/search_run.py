@@ -25,6 +25,7 @@ from ablate.session.run_protocol import documents, failures, meanings
 from ablate.session.run_result import Run
 from ablate.session.search_record import record
 from ablate.space.design import Pruner
+from ablate.space.objectives import ObjectiveSpec
 from ablate.space.space import Space
 from ablate.store.checksummed_lines import compact
 from ablate.store.durable import write_whole, writing
@@ -166,10 +167,13 @@ def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:
     """Return a reader of the first training batch of the first seed, for vetoes measured at initialisation."""
 
     def read() -> Batch:
-        from ablate.data.batches import Batches  # loads torch, which a search without such measurements does not need
+        from ablate.execute.drawing import drawing_of  # loads torch, which other searches do not need
 
         streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
-        return Batches(streams.train, space.model.context, space.recipe.batch, space.seeds[0]).at(0)
+        spec = space.grammar.catalogue.of_kind(ObjectiveSpec)[space.recipe.objective.name]
+        sizes = space.architecture(next(iter(space.blocks.values())), streams.vocab_size).sizes
+        drawing = drawing_of(streams.train, spec, space.objective, sizes, space.recipe.batch, space.seeds[0])
+        return drawing.at(0)
 
     return read
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
@@ -31,6 +32,8 @@ from ablate.source.problems import Problems, nearest, quote, shorten, suggest
 T = TypeVar("T", bound=BaseModel)
 Loc = tuple[int | str, ...]
 
+READ: Final = 180
+"""The longest line of names that one still reads."""
 MANY: Final = 20
 """At most this many unknown keys of one mapping are shown; further ones are counted."""
 
@@ -123,7 +126,7 @@ def note_unknown_key(
     instead = "" if meant else hints.instead(key.text)
     meant = meant or (None if instead else nearest(key.text, left))
     label = f"did you mean {quote(meant)}?" if meant else instead or suggest(key.text, known) or ""
-    notes = (f"{lead}: {', '.join(known)}",)
+    notes = _on_lines(f"{lead}: {', '.join(known)}")
     problems.add(f"unknown key {quote(key.text)} in {where or 'a space'}", key.span, label=label, notes=notes)
     return meant
 
@@ -151,13 +154,23 @@ def _follow(place: Place, loc: Loc) -> tuple[Place, Loc]:
     return place, ()
 
 
+def _accepted(name: str, known: Iterable[str]) -> tuple[str, ...]:
+    """Return the keys of a mapping, on as many lines as they need."""
+    if not (known := tuple(known)):
+        return (f"{name} has no settings",)
+    return _on_lines(f"{name or 'this document'} accepts: {', '.join(known)}")
+
+
+def _on_lines(text: str) -> tuple[str, ...]:
+    first, *others = textwrap.wrap(text, READ)
+    return (first, *(f"and {line}" for line in others))
+
+
 def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: Problems, hints: Hints) -> None:
     """Note the unknown and missing keys of one mapping; a misspelt key is not reported as missing as well."""
     known = fields(bare(place.wanted))
     inside = f" in {place.name}" if place.name else ""
-    accepted = (
-        f"{place.name or 'this document'} accepts: {', '.join(known)}" if known else f"{place.name} has no settings"
-    )
+    accepted = _accepted(place.name, known)
     spelt = {key.text: key for key in _keys(place)}
     free = [key for key in known if key not in spelt]
     for word in unknown[:MANY]:
@@ -168,10 +181,10 @@ def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: P
         free = [key for key in free if key != meant]
         also = instead or suggest(word, known) or ""  # a key that is also spelt correctly may still be meant
         label = f"did you mean {quote(meant)}?" if meant else also
-        problems.add(f"unknown key {quote(word)}{inside}", spelt[word].span, label=label, notes=(accepted,))
+        problems.add(f"unknown key {quote(word)}{inside}", spelt[word].span, label=label, notes=accepted)
     if len(unknown) > MANY:
         more = f"{len(unknown) - MANY} more unknown keys{inside}"
-        problems.add(more, spelt[unknown[MANY]].span, label="from here on", notes=(accepted,))
+        problems.add(more, spelt[unknown[MANY]].span, label="from here on", notes=accepted)
     if missing and not (unknown and len(known) == 1):  # the unknown key takes the place of the only one
         several = "missing keys" if len(missing) > 1 else "missing key"
         notes = tuple(f"{key}: {described(annotated(known[key]))}" for key in missing)

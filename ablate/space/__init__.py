@@ -18,6 +18,7 @@
     choice.py       a choice among the things of one kind, with its settings
     optimizers.py   declarations of optimisers and schedules
     corpora.py      declarations of corpora; reads `data.corpus`
+    objective_fit.py whether what is learned fits the model, what is added to its loss, and what is judged
     objectives.py   declarations of objectives
     samplers.py     declarations of samplers
     saved_tokenizer.py  what a space needs to know of a tokenizer in a file
@@ -29,7 +30,7 @@
     ladder.py       the sizes of a ladder: what each changes in model and recipe
     size_checks.py  checks of these sizes against the space
     further.py      the check that each block of `model.ahead` has a weight in the loss
-    encoder.py      the check of the fields of an encoder, in models with and without one
+    encoder.py      the check that a model has what its kind needs, and nothing of other kinds
     number_range.py the numbers of a range that a search varies
     searched_values.py  checks of what a search varies
     changed.py      a space with values changed at some of its addresses

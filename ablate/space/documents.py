@@ -198,6 +198,11 @@ class Saved(Document):
         raise AssertionError(f"{self.file} is read with its space: see space/saved_tokenizer.py")
 
     @property
+    def special(self) -> dict[str, int]:
+        """Its other tokens that stand for no text; known once the file is read."""
+        return {}
+
+    @property
     def loses(self) -> str:
         """What is lost of the text, in words, or nothing; known once the file is read."""
         return ""
@@ -219,6 +224,16 @@ class Data(Document):
     def separator(self) -> int:
         """The token that ends a document: `[SEP]` of WordPiece, `</s>` of unigram, that of a file, else 0."""
         return self.tokenizer.separator if isinstance(self.tokenizer, WordPiece | Unigram | Saved) else 0
+
+    @property
+    def special(self) -> dict[str, int]:
+        """The tokens of the tokenizer that stand for no text, beside the separator."""
+        match self.tokenizer:
+            case WordPiece() | Unigram():
+                return {"padding": 0, "start": 2, "mask": 4}
+            case Saved():
+                return self.tokenizer.special
+        return {}
 
     @property
     def loses(self) -> str:
@@ -301,10 +316,11 @@ class Model(Document):
     `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not). `share` says which layers have
     the same parameters. `ahead` is how many blocks more predict a token further ahead each, in training. Of an
     encoder-decoder `encoder_layers` is how many layers the encoder has (none: as many as the decoder), and `source` the
-    length of what it reads.
+    length of what it reads. Of an encoder `segments` are the rows of the table that tells the parts of a sequence
+    apart, and `transform` the activation of a layer between the last norm and the head.
     """
 
-    kind: Literal["decoder", "encoder_decoder"]
+    kind: Literal["decoder", "encoder", "encoder_decoder"]
     layers: Annotated[int, Field(ge=1, le=1_000)]
     width: Annotated[int, Field(ge=1, le=1_000_000)]
     heads: Annotated[int, Field(ge=1, le=1_000_000)]
@@ -323,6 +339,8 @@ class Model(Document):
     encoder_layers: Annotated[
         Annotated[int, Field(ge=1, le=1_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
     ] = None
+    segments: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
+    transform: Annotated[Literal["none", "gelu", "relu", "tanh"], Field(json_schema_extra={ADDED: True})] = "none"
     source: Annotated[
         Annotated[int, Field(ge=1, le=10_000_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
     ] = None

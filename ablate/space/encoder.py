@@ -1,4 +1,4 @@
-"""The check that a model has what an encoder needs where it has one, and nothing of it where it has none."""
+"""The check that a model has what its kind needs, and nothing that only another kind has."""
 
 from __future__ import annotations
 
@@ -9,11 +9,19 @@ from ablate.space.documents import Model
 from ablate.space.origin import Origins
 
 WITH_ENCODER: Final = "encoder_decoder"
+ENCODER_ALONE: Final = "encoder"
 OF_ENCODER: Final = {
     "encoder_layers": "how many layers the encoder has",
     "source": "the length of what the encoder reads",
 }
 """The fields that only a model of two stacks has."""
+OF_ENCODER_ALONE: Final = {
+    "segments": "the rows of a table that tells the parts of a sequence apart",
+    "transform": "a layer before the head of an encoder",
+}
+"""The fields that only an encoder has."""
+NOTHING: Final = (None, 0, "none")
+"""The values of such fields that say that there is none."""
 
 
 def check_encoder(model: Model, origins: Origins, problems: Problems) -> None:
@@ -23,9 +31,15 @@ def check_encoder(model: Model, origins: Origins, problems: Problems) -> None:
             message = f"model.kind is {model.kind}, but model.source is not given"
             notes = (f"it is {OF_ENCODER['source']}, as model.context is that of the decoder: source: 128",)
             origins.add(problems, message, ("model", "kind"), notes=notes)
-        return
-    for field, what in OF_ENCODER.items():
-        if getattr(model, field) is not None:
-            message = f"model.{field} is {what}, but a model of kind {model.kind} has none beside its own layers"
-            notes = (f"leave it out, or set model.kind: {WITH_ENCODER}",)
-            origins.add(problems, message, ("model", field), notes=notes)
+    else:
+        for field, what in OF_ENCODER.items():
+            if getattr(model, field) is not None:
+                message = f"model.{field} is {what}, but a model of kind {model.kind} has none beside its own layers"
+                notes = (f"leave it out, or set model.kind: {WITH_ENCODER}",)
+                origins.add(problems, message, ("model", field), notes=notes)
+    if model.kind != ENCODER_ALONE:
+        for field, what in OF_ENCODER_ALONE.items():
+            if getattr(model, field) not in NOTHING:
+                message = f"model.{field} is {what}, but model.kind is {model.kind}"
+                notes = (f"leave it out, or set model.kind: {ENCODER_ALONE}",)
+                origins.add(problems, message, ("model", field), notes=notes)

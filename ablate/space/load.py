@@ -23,6 +23,8 @@ from ablate.space.design import Search
 from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
+from ablate.space.objective_fit import check_corpus, check_objective
+from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.search import check_beside
@@ -112,6 +114,12 @@ def _space(
     (seeds, auto), threads = sections.seeds(), sections.threads()
     fair, noise = sections.fair(), sections.noise()
     design = sections.design(measure, recipe, seeds)
+    objectives = grammar.catalogue.of_kind(ObjectiveSpec)
+    if model is not None and recipe is not None:
+        check_objective(model, recipe, judge, design, objectives, sections.origins, problems)
+    if data is not None and recipe is not None:
+        corpora = grammar.catalogue.of_kind(CorpusSpec)
+        check_corpus(recipe, data, objectives, corpora, sections.origins, problems)
     if design is not None and design.search is not None:
         check_beside(sections.origins, noise, auto, problems)
         grammar = _starting(design.search, grammar, sections.origins, problems)

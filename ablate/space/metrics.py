@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias
 
 from ablate.block.catalogue import Catalogue
 from ablate.extension.declaration import Declaration
@@ -28,11 +28,17 @@ SITES_SOURCE = "App. G, arXiv:2405.19279"
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 """The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
+ACCURACY: Final = "eval_accuracy"
+"""The share of held-out targets that are predicted."""
+MORE_IS_BETTER: Final = frozenset({ACCURACY, "tokens_per_second"})
+"""The metrics of which more is better unless a space says `better: lower`, whatever is better of the others."""
+OF_OBJECTIVE = frozenset({BITS, "perplexity", ACCURACY})
+"""The numbers of an evaluation that only some objectives measure."""
 LOSSES = (NATS, BITS, "train_loss")
 """The metrics whose fall with training compute a law describes."""
 MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
 """Metrics of the clock: they depend on the machine and its load."""
-AT_THE_END = frozenset({NATS, BITS, "perplexity", "train_loss", "gradient_norm", *MEASURED_IN_TIME})
+AT_THE_END = frozenset({NATS, *OF_OBJECTIVE, "train_loss", "gradient_norm", *MEASURED_IN_TIME})
 """Numbers that do not depend on how often the model is evaluated during training."""
 
 
@@ -102,7 +108,8 @@ class Judgeable(Definition):
 TRAINING = (
     Judgeable(
         NATS,
-        "mean token cross-entropy in nats over the evaluation windows, after the last step",
+        "mean of what the objective minimises over the targets of the evaluation, after the last step; of tokens and "
+        "classes it is the cross-entropy in nats",
         "this project",
         None,
     ),
@@ -115,6 +122,12 @@ TRAINING = (
     ),
     Judgeable("perplexity", "exp(eval_loss), after the last step", "Jelinek et al. 1977", None),
     Judgeable(
+        ACCURACY,
+        "share of the targets of the evaluation that have the largest of the logits, after the last step",
+        "this project",
+        None,
+    ),
+    Judgeable(
         "mean_eval_loss",
         "mean over the evaluations of eval_loss: of two that end alike, the one that learned sooner is lower",
         "this project",
@@ -122,13 +135,14 @@ TRAINING = (
     ),
     Judgeable(
         "train_loss",
-        "mean token cross-entropy in nats of the last step's batch, before its update",
+        "mean of what the objective minimises over the targets of the last step's batch, before its update; of tokens "
+        "and classes it is the cross-entropy in nats",
         "this project",
         None,
     ),
     Judgeable(
         "mean_train_loss",
-        "mean over the measured steps of the mean token cross-entropy in nats of their batches",
+        "mean over the measured steps of train_loss",
         "this project",
         None,
     ),
@@ -225,7 +239,7 @@ def names_of(spec: ProbeSpec) -> Iterator[tuple[str, str]]:
 
 def bounded(catalogue: Catalogue) -> Mapping[str, float]:
     """Return the upper bounds of probe numbers, by name, for metrics that declare one."""
-    return {
+    return {ACCURACY: 1.0} | {
         name: metric.at_most
         for spec in known_probes(catalogue).values()
         for metric in spec.metrics

@@ -59,6 +59,12 @@ class SavedTokenizer(Saved):
         return self.separator_id
 
     @property
+    def special(self) -> dict[str, int]:
+        """Its other tokens that stand for no text."""
+        known = {"padding": self.padding, "start": self.start, "mask": self.mask}
+        return {name: id for name, id in known.items() if id is not None}
+
+    @property
     def loses(self) -> str:
         """Why it has no bits per byte, in words; empty if its tokens give the text back."""
         return f"{self.file} {self.lossy}" if self.lossy else ""

@@ -43,7 +43,7 @@ from ablate.space.fairness import check_fairness
 from ablate.space.ladder import LadderSizes, read_sizes, without_sizes
 from ablate.space.layers import lay_on_space
 from ablate.space.looks import Looks, check_looks
-from ablate.space.metrics import askable_probes, judgeable
+from ablate.space.metrics import MORE_IS_BETTER, askable_probes, judgeable
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
 from ablate.space.origin import Keys, Origins
@@ -276,7 +276,10 @@ class Sections:
         entries = [(key, value) for key, value in located.entries if key.value != "each"]
         self._check_expected(located.get("expect"), metrics)
         if isinstance(metrics, Mapping):
-            full = tuple((key, value if each is None else overlay(each, value)) for key, value in metrics.entries)
+            full = tuple(
+                (key, value if each is None else overlay(_default(str(key.value), each), value))
+                for key, value in metrics.entries
+            )
             filled = Mapping(full, metrics.span)
             entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
             for key, _ in metrics.entries:
@@ -516,3 +519,11 @@ def _without_settings(located: Mapping, key: str) -> Mapping:
     """Put a bare word at a key of a mapping: what is chosen there is read separately, with its settings."""
     entries = ((k, Scalar("chosen", "chosen", v.span) if k.value == key else v) for k, v in located.entries)
     return Mapping(tuple(entries), located.span)
+
+
+def _default(metric: str, each: Mapping) -> Mapping:
+    """Return the defaults of a metric: those of each, with its own direction."""
+    if metric not in MORE_IS_BETTER or "better" not in each:
+        return each
+    entries = ((k, Scalar("higher", "higher", v.span) if k.value == "better" else v) for k, v in each.entries)
+    return Mapping(tuple(entries), each.span)

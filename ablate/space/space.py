@@ -6,6 +6,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from ablate.block.architecture import Architecture, Share
 from ablate.block.expression import Block, Node
@@ -20,6 +21,7 @@ from ablate.space.corpora import CorpusSpec
 from ablate.space.design import Design
 from ablate.space.documents import Auto, Data, Judge, Learned, Measure, Model, Noise, Recipe, Saved
 from ablate.space.fair import Fair, Plain
+from ablate.space.objectives import ObjectiveSpec, Reads
 from ablate.space.origin import Origins
 from ablate.space.override import Override
 from ablate.space.paths import from_elsewhere
@@ -138,17 +140,7 @@ class Space:
 
     def architecture(self, block: Block, vocab_size: int, repetition: float | None = None) -> Architecture:
         """Return the model of this space around a block; `repetition` is used only if the model names it."""
-        model = self.model
-        sizes = Sizes(
-            n_layers=model.layers,
-            d_model=model.width,
-            n_heads=model.heads,
-            seq_len=model.context,
-            vocab_size=vocab_size,
-            causal=model.causal,
-            separator=self.data.separator,
-            source_len=model.source,
-        )
+        model, sizes = self.model, self.sizes(vocab_size)
         learned = model.position.learned if isinstance(model.position, Learned) else None
         built = Architecture(
             kind=model.kind,
@@ -169,8 +161,55 @@ class Space:
             share=None if model.share == "none" else Share(**model.share.model_dump()),
             ahead=model.ahead,
             encoder_layers=model.encoder_layers,
+            segments=model.segments,
+            transform=model.transform,
+            classes=self.objective.classes,
         )
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
+
+    def sizes(self, vocab_size: int) -> Sizes:
+        """Return the sizes of its model for a tokenizer of so many tokens."""
+        model = self.model
+        special, vocab_size = self.special_tokens(vocab_size)
+        return Sizes(
+            n_layers=model.layers,
+            d_model=model.width,
+            n_heads=model.heads,
+            seq_len=model.context,
+            vocab_size=vocab_size,
+            causal=model.causal,
+            separator=self.data.separator,
+            source_len=model.source,
+            **special,
+        )
+
+    @cached_property
+    def objective(self) -> Any:
+        """The settings of the objective, as its file reads them."""
+        return self._objective.read(self.recipe.objective.settings)
+
+    @property
+    def reads(self) -> Reads:
+        """What its batches are made of."""
+        return self._objective.reads
+
+    @property
+    def _objective(self) -> ObjectiveSpec:
+        return self.grammar.catalogue.of_kind(ObjectiveSpec)[self.recipe.objective.name]
+
+    def special_tokens(self, vocab_size: int) -> tuple[dict[str, int], int]:
+        """Return the tokens that the objective needs and that stand for no text, and the vocabulary with them.
+
+        What the tokenizer lacks is one more id behind its own.
+        """
+        known, needed = self.data.special, self.objective.special
+        lacking = [name for name in needed if name not in known]
+        more = {name: id for id, name in enumerate(lacking, start=vocab_size)}
+        special = {name: known.get(name, more.get(name, 0)) for name in needed}
+        vocab_size += len(lacking)
+        if self.objective.sentinels:
+            special["sentinels"] = vocab_size
+        return special, vocab_size + self.objective.sentinels
 
     @cached_property
     def names_repetition(self) -> bool:

@@ -37,8 +37,9 @@ CHOSEN: Final = ("recipe.optimizer", "recipe.schedule.decay")
 REFUSED: Final = {
     "data.tuning": EVALUATED,
     "data.verdict": EVALUATED,
-    "model.kind": "there is one kind of model",
+    "model.kind": "models of different kinds learn from different data, or predict different things",
     "model.causal": SEES,
+    "recipe.objective": "losses of different objectives cannot be compared",
 }
 """Values that cannot be a treatment, and why."""
 

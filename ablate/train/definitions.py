@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ablate.block.catalogue import Catalogue
 from ablate.probes.registry import definitions as probe_definitions
-from ablate.space.metrics import Definition
+from ablate.space.metrics import ACCURACY, Definition
 
 ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
 """The metrics of what parts contribute (`contributions.py`), named here, where no torch is loaded."""
@@ -12,12 +12,14 @@ ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
 TRAINING = (
     Definition(
         "train_loss",
-        "mean token cross-entropy in nats of the step's batch, before its update",
+        "mean of what the objective minimises over the targets of the step's batch, before its update; of tokens and "
+        "classes it is the cross-entropy in nats",
         "Shannon 1948; see ablate/train/loss.py",
     ),
     Definition(
         "eval_loss",
-        "mean token cross-entropy in nats over the evaluation windows, after `step` updates",
+        "mean of what the objective minimises over the targets of the evaluation, after `step` updates; of tokens and "
+        "classes it is the cross-entropy in nats",
         "Shannon 1948; see ablate/train/loss.py",
     ),
     Definition(
@@ -25,6 +27,12 @@ TRAINING = (
         "the same loss by bytes of text: sum of nats over the evaluation windows / (ln 2 x UTF-8 bytes of the tokens "
         "predicted, a separator being one), after `step` updates; comparable across tokenizers",
         "arXiv:2101.00027, Section 3.1",
+    ),
+    Definition(
+        ACCURACY,
+        "share of the targets of the evaluation that have the largest of the logits, the first of several equal ones, "
+        "after `step` updates",
+        "see ablate/train/objectives/cross_entropy.py",
     ),
     Definition(
         "learning_rate",

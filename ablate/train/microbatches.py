@@ -82,7 +82,7 @@ class BatchShares:
             Microbatch(
                 part.each(lambda tensor: tensor.to(device)),
                 part.examples / batch.examples,
-                {of: count / whole[of] for of, count in objective.targets(part).items()},
+                {of: count / max(whole[of], 1) for of, count in objective.targets(part).items()},
             )
             for part in parts
         ]

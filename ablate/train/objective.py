@@ -15,7 +15,7 @@ from ablate.plan.trial import Trial
 from ablate.space.documents import Recipe
 from ablate.space.metrics import BITS
 from ablate.space.objectives import ObjectiveSpec
-from ablate.train.objectives.declare import Given, Objective
+from ablate.train.objectives.declare import Given, Objective, Settings
 
 
 def objective_of(trial: Trial, catalogue: Catalogue) -> Objective:
@@ -25,9 +25,15 @@ def objective_of(trial: Trial, catalogue: Catalogue) -> Objective:
 
 def objective_for(recipe: Recipe, sizes: Sizes, catalogue: Catalogue) -> Objective:
     """Build the objective that a recipe names, for models of these sizes."""
-    spec = catalogue.of_kind(ObjectiveSpec)[recipe.objective.name]
-    built: Objective = implementation(spec)(spec.read(recipe.objective.settings), Given(sizes, recipe.loss))
+    spec, settings = chosen_objective(recipe, catalogue)
+    built: Objective = implementation(spec)(settings, Given(sizes, recipe.loss))
     return built
+
+
+def chosen_objective(recipe: Recipe, catalogue: Catalogue) -> tuple[ObjectiveSpec, Settings]:
+    """Return the declaration and the settings of the objective that a recipe names."""
+    spec = catalogue.of_kind(ObjectiveSpec)[recipe.objective.name]
+    return spec, spec.read(recipe.objective.settings)
 
 
 class Drawing(Protocol):

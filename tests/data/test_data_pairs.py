@@ -22,7 +22,7 @@ from ablate.data.streams import fingerprint, prepare
 from ablate.data.text import SPLITS, Skipped, Text
 from ablate.errors import RefusedError
 
-END, PAD = 9, 8
+END = 9
 sides = st.lists(st.integers(0, 7), max_size=6)
 
 
@@ -41,7 +41,7 @@ def random_pairs(count, longest=6):
 def cut(side, length):
     """A side with its separator, at its length."""
     kept = [*side, END][:length]
-    return kept + [PAD] * (length - len(kept)), len(kept)
+    return kept + [END] * (length - len(kept)), len(kept)
 
 
 @given(written=st.lists(st.tuples(sides, sides), min_size=1, max_size=8))
@@ -73,27 +73,20 @@ def test_there_is_no_pair_before_the_first_or_behind_the_last():
 @pytest.mark.parametrize(("seed", "step"), [(0, 0), (3, 299), (2**40, 80000)])
 def test_a_batch_is_drawn_by_the_philox_words_of_seed_and_step(seed, step):
     written = random_pairs(50)
-    batch = PairBatches(Pairs(stream_of(written), END), 4, 3, batch=6, seed=seed, padding=PAD).at(step)
+    batch = PairBatches(Pairs(stream_of(written), END), 4, 3, batch=6, seed=seed).at(step)
     chosen = [written[word % 50] for word in philox_words((seed, step), 6)]
     for tokens, lengths, side, length in (
-        (batch.source, batch.source_lengths, 0, 4),
-        (batch.target, batch.target_lengths, 1, 3),
+        (*batch.inputs, 0, 4),
+        (*batch.targets, 1, 3),
     ):
         expected = [cut(pair[side], length) for pair in chosen]
         assert tokens.tolist() == [row for row, _ in expected] and lengths.tolist() == [kept for _, kept in expected]
         assert tokens.dtype == lengths.dtype == torch.int64 and tokens.is_contiguous()
 
 
-def test_without_an_id_of_its_own_padding_is_the_separator():
-    pairs = Pairs(stream_of([([1, 2], [3])]), END)
-    batch = PairBatches(pairs, 5, 4, batch=2, seed=0).at(0)
-    assert batch.source.tolist() == [[1, 2, END, END, END]] * 2 and batch.source_lengths.tolist() == [3, 3]
-    assert batch.target.tolist() == [[3, END, END, END]] * 2 and batch.target_lengths.tolist() == [2, 2]
-
-
 def test_every_pair_is_drawn_about_as_often():
     pairs = Pairs(stream_of([([n], []) for n in range(7)]), END)
-    drawn = torch.cat([PairBatches(pairs, 1, 1, batch=64, seed=0).at(step).source[:, 0] for step in range(100)])
+    drawn = torch.cat([PairBatches(pairs, 1, 1, batch=64, seed=0).at(step).inputs[0][:, 0] for step in range(100)])
     counts = np.bincount(drawn.numpy(), minlength=7)
     assert (abs(counts - 6400 / 7) < 5 * np.sqrt(6400 / 7)).all()
 
@@ -101,10 +94,10 @@ def test_every_pair_is_drawn_about_as_often():
 def test_pairs_of_an_evaluation_are_stratified_and_count_their_bytes():
     written = random_pairs(40)
     pairs, sizes = Pairs(stream_of(written), END), np.arange(10, dtype=np.int64)
-    seen = evaluation_pairs(pairs, 4, 3, 8, seed=5, split="verdict", padding=PAD, token_bytes=sizes)
+    seen = evaluation_pairs(pairs, 4, 3, 8, seed=5, split="verdict", token_bytes=sizes)
     chosen = [written[place] for place in window_starts(40, 8, seed=5, split="verdict")]
-    assert seen.pairs.source.tolist() == [cut(source, 4)[0] for source, _ in chosen]
-    assert seen.pairs.target.tolist() == [cut(target, 3)[0] for _, target in chosen]
+    for (tokens, lengths), side, length in ((seen.inputs, 0, 4), (seen.targets, 1, 3)):
+        assert list(zip(tokens.tolist(), lengths.tolist(), strict=True)) == [cut(pair[side], length) for pair in chosen]
     assert seen.bytes == sum(sum(sizes[[*target, END][:3]]) for _, target in chosen)
     assert evaluation_pairs(pairs, 4, 3, 8, seed=5, split="verdict").bytes is None
     with pytest.raises(RefusedError, match=r"40 pairs does not hold 41"):

@@ -17,14 +17,15 @@ from typing import Any
 
 from ablate.components.registry import declarations
 from ablate.extension.declaration import Declaration
-from ablate.extension.kinds import COMPONENT, KINDS, OPTIMIZER, PROBE, SCHEDULE
+from ablate.extension.kinds import COMPONENT, KINDS, OBJECTIVE, OPTIMIZER, PROBE, SCHEDULE
 from ablate.plan.syntax_hash import syntax_hash
 from ablate.plan.versions import SHARED, declared_version
+from ablate.space.documents import NEXT_TOKEN
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "ablate"
 LIST = Path(__file__).parent / "numbers.json"
-COMPUTE = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE)
+COMPUTE = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, OBJECTIVE)
 """Kinds whose things decide numbers of a trial. Text enters by the fingerprint of the corpus, and what a sampler
 proposes is a trial like any other."""
 ROOMS = ("components", "compiler", "kernels", "probes", "signal", "train", "execute/work.py", "execute/attention.py")
@@ -53,7 +54,8 @@ def things() -> dict[str, Declaration]:
     """Everything that decides numbers and declares a version itself: `component rms_norm`, `probe kurtosis`, …"""
     known = declarations()
     specs: list[Declaration] = [*known, *(spec for kind in known.others.values() for spec in kind.values())]
-    return {f"{spec.kind.name} {spec.name}": spec for spec in specs if spec.kind in COMPUTE}
+    chosen = (spec for spec in specs if spec.kind in COMPUTE and spec.name != NEXT_TOKEN.name)  # it is of the loop
+    return {f"{spec.kind.name} {spec.name}": spec for spec in chosen}
 
 
 @functools.cache

@@ -30,10 +30,11 @@ from ablate import api
 from ablate.block.expression import Block
 from ablate.components.registry import declarations
 from ablate.execute.work import compute
-from ablate.extension.kinds import COMPONENT, OPTIMIZER, PROBE, SCHEDULE
+from ablate.extension.kinds import COMPONENT, OBJECTIVE, OPTIMIZER, PROBE, SCHEDULE
 from ablate.plan.models import Models
 from ablate.plan.trial import Trial
 from ablate.plan.versions import SHARED
+from ablate.space.documents import NEXT_TOKEN
 from ablate.space.space import Space
 from ablate.train.events import Checkpoint, Outcome, Row
 
@@ -62,6 +63,26 @@ WORLDS: dict[str, tuple[str, ...]] = {
     "e_spa": ("block.attention.matrix={e_spa: 0.2}", "block.attention.query={dense: {init: zero}}"),
 }
 """Models and recipes that between them go through every shared part."""
+TWO_STACKS = (
+    "model.kind=encoder_decoder",
+    "model.source=24",
+    "blocks={cross: [residual: [layer_norm, attention], residual: [attention: {source: encoder}], residual: [mlp]],"
+    " other: [residual: [layer_norm, attention], residual: [attention: {source: encoder}]]}",
+    "design={compare: [cross, other]}",
+    "judge.against=cross",
+)
+OBJECTIVES: dict[str, tuple[str, ...]] = {
+    "masked_words": (
+        "recipe.objective={masked_words: {next_sentence: true}}",
+        "model.kind=encoder",
+        "model.causal=false",
+        "model.segments=2",
+    ),
+    "sequence_to_sequence": ("recipe.objective=sequence_to_sequence", "data.corpus=pairs_of_words", *TWO_STACKS),
+    "span_filling": ("recipe.objective={span_filling: {spans: 4}}", *TWO_STACKS),
+}
+"""The model and the text of each objective but the next token, which every other case has."""
+PLUGINS = (Path(__file__).parents[1] / "support" / "pairs_of_words.py",)
 NOT_HERE = ("kernel flex", "kernel xformers")
 """Parts that compute on a GPU alone: without one their numbers cannot be shown to be the same."""
 
@@ -82,13 +103,13 @@ class World:
 
     def space(self, *more: str) -> Space:
         """The space with settings on top."""
-        return api.load_space(self.path, settings=more)
+        return api.load_space(self.path, settings=more, plugins=PLUGINS)
 
     def trial(self, space: Space, block: Block | None = None) -> Trial:
         """A trial of the first block of a space, or of another block."""
         from ablate.data.streams import prepare
 
-        streams = prepare(space.data, space.folder, self.folder / "cache")
+        streams = prepare(space.data, space.folder, self.folder / "cache", space.grammar.catalogue)
         models = Models(space, streams.vocab_size, streams.fingerprint, 0.05)
         name = space.design.blocks[0]
         variant = models.variant([name], space.blocks[name], (), models.cost(space.blocks[name]))
@@ -102,6 +123,7 @@ def names() -> tuple[str, ...]:
     kinds = ((kind, known.others.get(kind.plural, {})) for kind in (PROBE, OPTIMIZER, SCHEDULE))
     every = [f"{COMPONENT.name} {name}" for name, spec in known.components.items() if spec.chooses is None]
     every += [f"{kind.name} {name}" for kind, found in kinds for name in found]
+    every += [f"{OBJECTIVE.name} {name}" for name in known.others[OBJECTIVE.plural] if name != NEXT_TOKEN.name]
     return (*every, *(part for part in SHARED if part not in NOT_HERE))
 
 
@@ -122,6 +144,8 @@ def cases(name: str, world: World) -> Iterator[tuple[str, Trial]]:
         yield name, world.trial(world.space(f"measure.probes=[{probes}]", "design={compare: [sas_p, pre_ln]}"))
     elif kind == OPTIMIZER.name:
         yield name, world.trial(world.space(f"recipe.optimizer={{{written_optimizer(of)}}}"))
+    elif kind == OBJECTIVE.name:
+        yield name, world.trial(world.space(*OBJECTIVES[of]))
     else:
         decay = SCHEDULES.get(of, of)
         yield name, world.trial(world.space(f"recipe.schedule.decay={decay}", "recipe.schedule.warmup=25%"))
@@ -130,7 +154,7 @@ def cases(name: str, world: World) -> Iterator[tuple[str, Trial]]:
 def digest(trial: Trial, cache: Path) -> str:
     """SHA-256 of every parameter after every step, and of every row, in float32."""
     running = hashlib.sha256()
-    for event in compute(trial, cache=cache, plugins=(), resume=None, should_stop=lambda: False):
+    for event in compute(trial, cache=cache, plugins=PLUGINS, resume=None, should_stop=lambda: False):
         if isinstance(event, Row):
             running.update(f"{event.step} {event.metric} {event.address}".encode() + struct.pack("<d", event.value))
         elif isinstance(event, Checkpoint):
@@ -146,7 +170,7 @@ def numbers(trial: Trial, cache: Path) -> dict[str, float]:
     sums: dict[str, list[float]] = {}
     recipe = trial.recipe.model_copy(update={"dtype": "float64"})
     for event in compute(
-        replace(trial, recipe=recipe), cache=cache, plugins=(), resume=None, should_stop=lambda: False
+        replace(trial, recipe=recipe), cache=cache, plugins=PLUGINS, resume=None, should_stop=lambda: False
     ):
         if isinstance(event, Row) and math.isfinite(event.value):
             seen = sums.setdefault(event.metric, [])

@@ -135,6 +135,8 @@ CARRY_NO_NUMBERS = {
     "block/pattern_check.py": "what is refused",
     "block/sharing.py": "what is refused; which layers share enters",
     "block/notation.py": "texts",
+    "data/corpus.py": "which texts there are is in the fingerprint of the corpus",
+    "data/refusal.py": "messages",
     "data/tokenizer.py": "what the tokens are is in the fingerprint of the corpus",
     "data/streams.py": "what the tokens are is in the fingerprint of the corpus",
     "data/text.py": "names of splits; what the tokens are is in the fingerprint of the corpus",

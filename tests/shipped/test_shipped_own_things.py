@@ -1,4 +1,4 @@
-"""The manual's optimiser, schedule and sampler, as they stand there, hold their contracts and can be listed."""
+"""The manual's examples of what one file adds, as they stand there, hold their contracts and can be listed."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ablate.extension.loader import shipped
 TOPICS = {
     "optimizer": ("optimizers", "sign"),
     "schedule": ("schedules", "stairs"),
+    "objective": ("objectives", "previous_token"),
     "sampler": ("samplers", "neighbour"),
     "probe": ("probes", "sparsity"),
     "corpus": ("corpora", "verses"),

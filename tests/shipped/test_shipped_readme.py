@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 import ablate
 from ablate.cli import app
 from ablate.errors import AblateError
-from ablate.extension.kinds import KINDS
+from ablate.extension.kinds import KINDS, OBJECTIVE, OPTIMIZER, SAMPLER
 from ablate.extension.loader import shipped
 from ablate.space.metrics import askable_probes
 from ablate.testing import ComponentContract
@@ -183,7 +183,7 @@ def test_what_runs_with_a_file_of_ones_own_is_a_question_that_can_be_asked(words
 @pytest.mark.fast
 def test_every_block_of_python_is_run_by_a_test():
     """README's here; those of components, of tables and of Python in files of their own, the others together."""
-    own_things = {"optimizer", "schedule", "sampler", "probe", "corpus"}
+    own_things = {"optimizer", "schedule", "objective", "sampler", "probe", "corpus"}
     assert {name for name in DOCUMENTS if code(name, "python")} == {
         "README",
         "component",
@@ -238,7 +238,7 @@ def test_the_files_a_document_names_exist_and_its_python_can_be_read(name):
 
 @pytest.mark.fast
 def test_readme_leads_to_every_page_and_is_short():
-    own = {"component", "probe", "optimizer", "schedule", "sampler", "corpus", "install"}
+    own = {"component", "probe", "optimizer", "schedule", "objective", "sampler", "corpus", "install"}
     linked = set(re.findall(r"\(ablate/docs/(\w+)\.md\)", README.partition("## Where to go next")[2]))
     assert linked == MANUAL.keys() - own
     assert {topic for topic in own if f"ablate docs {topic}`" in MANUAL["extending"]} == own - {"install"}
@@ -261,5 +261,5 @@ def test_every_probe_is_measured_somewhere_in_the_manual():
 
 @pytest.mark.fast
 def test_all_optimisers_and_samplers_are_named():
-    for kind, page in ((KINDS[2], "space"), (KINDS[4], "search")):
+    for kind, page in ((OPTIMIZER, "space"), (OBJECTIVE, "space"), (SAMPLER, "search")):
         assert not [spec.name for spec in shipped(kind) if not re.search(rf"\b{spec.name}\b", MANUAL[page])]

@@ -13,7 +13,8 @@ space: pairs
 question: Which edit matters?
 grammar: {ROOT / "grammars" / "transformer.yaml"}
 model:   {{kind: encoder_decoder, layers: 4, width: 32, heads: 4, context: 16, source: 24, MORE init: {{normal: 0.02}}}}
-recipe:  {{steps: 20, batch: 4, optimizer: {{adamw: {{lr: 1e-2}}}}}}
+data:    {{corpus: code_docstrings}}
+recipe:  {{steps: 20, batch: 4, objective: sequence_to_sequence, optimizer: {{adamw: {{lr: 1e-2}}}}}}
 design:  {{compare: [pre_ln_cross, post_ln_cross]}}
 seeds:   2
 measure: {{every: 5, probes: [kurtosis], evaluation: {{every: 10, windows: 8}}}}

@@ -217,9 +217,11 @@ class Config:
     def cost_of_pairs(self, sizes: Sizes) -> Cost:
         """Return the cost of the bias, q kᵀ, and its softmax times v; for C v, the bias again, and its softmax times v.
 
-        C needs no gradient if all its numbers are fixed. With neither a bias nor a mask it is a running mean.
+        C needs no gradient if all its numbers are fixed. With no bias, mask or padding it is a running mean; what sees
+        whole sequences, and what reads a source, knows their padding.
         """
-        attends, centred = self.attends, self.centred and bool(self.masks or self.biases)
+        padded = sizes.padding is not None and (not sizes.causal or self.source is not None)
+        attends, centred = self.attends, self.centred and bool(self.masks or self.biases or padded)
         bias = sum((bias(sizes.d_head) for bias in self.biases), Cost())
         n_keys = sizes.seq_len if self.source is None else sizes.source_len or sizes.seq_len
         product = 2 * sizes.seq_len * n_keys * sizes.query_width

@@ -39,8 +39,8 @@ from pydantic import BaseModel
 from ablate.block.sizes import Sizes
 from ablate.extension.configured import declare_settings
 from ablate.extension.declaration import DeclarationFault, implements
-from ablate.space.documents import Count, Document, Loss, NotNegative, Share
-from ablate.space.objectives import ObjectiveSpec
+from ablate.space.documents import Count, Document, Loss, Model, NotNegative, Recipe, Share
+from ablate.space.objectives import ObjectiveSpec, Reads, Special
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -67,6 +67,29 @@ S = TypeVar("S", bound=Document)
 
 class Settings(Document):
     """The settings of an objective; what a space leaves out has the default that its file says."""
+
+    @property
+    def special(self) -> tuple[Special, ...]:
+        """The tokens it needs that stand for no text: a tokenizer that lacks one gets it as one more id."""
+        return ()
+
+    @property
+    def classes(self) -> int:
+        """The number of classes that it predicts of a whole sequence, beside its tokens; 0 if it predicts none."""
+        return 0
+
+    @property
+    def sentinels(self) -> int:
+        """How many tokens more it needs, each of which stands for a part of a text; they follow one another."""
+        return 0
+
+    def window(self, sizes: Sizes) -> int:
+        """Return how many tokens of text make an example of a model of these sizes."""
+        return sizes.seq_len
+
+    def unfit(self, model: Model, recipe: Recipe) -> Iterator[tuple[str, str, str]]:
+        """Yield what of a space it cannot have: the address of a value, the reason, and the way out."""
+        yield from ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,21 +140,21 @@ def objective(
     name: str,
     *,
     models: Sequence[str],
+    reads: Reads = "text",
     measures: Sequence[str] = (),
-    special: Sequence[str] = (),
     likelihood: bool = True,
     source: str = "",
     version: int = 1,
 ) -> Callable[[type[S]], type[S]]:
     """Declare an objective by its settings; the first line of its file is what `ablate list objectives` shows.
 
-    `models` are the kinds of models that can have it, `measures` the metrics that its evaluations give beside
-    `eval_loss`, `special` the tokens that it needs and that stand for no text. `likelihood` is false where the loss is
-    no cross-entropy. `version` is that of its numbers: raise it when a change of the code changes them.
+    `models` are the kinds of models that can have it, `reads` says what its batches are made of, and `measures` are the
+    metrics that its evaluations give beside `eval_loss`. `likelihood` is false where the loss is no cross-entropy.
+    `version` is that of its numbers: raise it when a change of the code changes them.
 
     Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
     """
-    more: dict[str, Any] = {"models": tuple(models), "measures": tuple(measures), "special": tuple(special)}
+    more: dict[str, Any] = {"models": tuple(models), "reads": reads, "measures": tuple(measures)}
     return declare_settings(
         ObjectiveSpec,
         name,
@@ -145,6 +168,9 @@ def objective(
 
 
 def _faults(models: tuple[str, ...], settings: type[BaseModel]) -> Iterator[DeclarationFault]:
+    if not issubclass(settings, Settings):
+        way = "derive it from ablate.train.objectives.declare.Settings"
+        yield DeclarationFault("the settings of an objective say which tokens and classes it needs", "class", (way,))
     if not models:
         way = 'name the kinds of models that can have it, such as models=("decoder",)'
         yield DeclarationFault("an objective must say which models it is for", "models", (way,))

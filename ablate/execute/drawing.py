@@ -1,0 +1,45 @@
+"""What is drawn from the data of a trial, as its objective reads it: windows of a text, or pairs."""
+
+from __future__ import annotations
+
+from ablate.block.sizes import Sizes
+from ablate.data.batches import Batches as Windows
+from ablate.data.batches import Examples, evaluation_windows
+from ablate.data.pair_stream import Pairs
+from ablate.data.pairs import PairBatches, evaluation_pairs
+from ablate.data.streams import TokenStreams
+from ablate.data.tokenizer import Tokens
+from ablate.plan.trial import Trial
+from ablate.space.objectives import ObjectiveSpec
+from ablate.train.objective import Drawing
+from ablate.train.objectives.declare import Settings
+
+
+def drawing_of(stream: Tokens, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, batch: int, seed: int) -> Drawing:
+    """Return what draws the batches of a training split; RefusedError if it is too short, or not made of pairs."""
+    if spec.reads == "pairs":
+        return PairBatches(_pairs(stream, sizes), *_lengths(sizes), batch, seed)
+    return Windows(stream, settings.window(sizes), batch, seed)
+
+
+def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:
+    """Return what is drawn for the evaluations of a trial; RefusedError as above."""
+    sizes, stream, number = trial.architecture.sizes, streams.split(trial.split), trial.measure.evaluation.windows
+    token_bytes = streams.tokenizer.token_bytes()
+    if spec.reads == "pairs":
+        pairs, (source, target) = _pairs(stream, sizes), _lengths(sizes)
+        return evaluation_pairs(
+            pairs, source, target, number, seed=trial.seed, split=trial.split, token_bytes=token_bytes
+        )
+    length = settings.window(sizes)
+    return evaluation_windows(stream, length, number, seed=trial.seed, split=trial.split, token_bytes=token_bytes)
+
+
+def _pairs(stream: Tokens, sizes: Sizes) -> Pairs:
+    return Pairs(stream, sizes.separator)
+
+
+def _lengths(sizes: Sizes) -> tuple[int, int]:
+    """Return the lengths of the source and of the target."""
+    assert sizes.source_len is not None
+    return sizes.source_len, sizes.seq_len

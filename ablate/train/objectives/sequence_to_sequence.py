@@ -1,0 +1,51 @@
+"""Sequence to sequence: a target is predicted token by token, from a source and the tokens before.
+
+    L = - mean_n log softmax(logits_n)[target_n]        over the tokens n of all targets, the separator that ends each
+                                                        included
+
+Sources and targets longer than `model.source` and `model.context` are cut off there.
+
+    Sutskever et al. 2014, arXiv:1409.3215; Vaswani et al. 2017, arXiv:1706.03762
+"""
+
+from __future__ import annotations
+
+from ablate.space.objectives import Special
+from ablate.train.objectives.declare import Settings, implements, objective
+
+
+@objective(
+    "sequence_to_sequence",
+    models=("encoder_decoder",),
+    reads="pairs",
+    measures=("eval_accuracy", "eval_bits_per_byte", "perplexity"),
+    source="Sutskever et al. 2014, arXiv:1409.3215",
+    version=1,
+)
+class SequenceToSequence(Settings):
+    """No settings: `objective: sequence_to_sequence`."""
+
+    @property
+    def special(self) -> tuple[Special, ...]:
+        """What starts a target, and what fills up both."""
+        return ("start", "padding")
+
+
+import torch
+
+from ablate.data.batch import Batch
+from ablate.data.uniform import Uniform
+from ablate.train.objectives.cross_entropy import CrossEntropy
+from ablate.train.objectives.teacher_forced import real_places, teacher_forced
+
+
+@implements(SequenceToSequence)
+class Objective(CrossEntropy):
+    """A source [B, S] and the target [B, T] one token earlier, and the target."""
+
+    def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
+        """Fill up what was drawn: a source and a target, each with its length."""
+        (source, source_lengths), (target, target_lengths) = drawn
+        assert self.sizes.padding is not None
+        source = torch.where(real_places(source, source_lengths), source, self.sizes.padding)
+        return teacher_forced(source, target, target_lengths, self.sizes)
