@@ -102,10 +102,18 @@ def pre_ln_bert(x: Array, p: Weights, at: Place) -> Array:
     return y + glu(layer_norm_of_cramming(y, p, "mlp_norm"), p, gelu)
 
 
-def sas_p(x: Array, p: Weights, at: Place, norm: Norm = rms_norm) -> Array:
+def sas_p(
+    x: Array,
+    p: Weights,
+    at: Place,
+    norm: Norm = rms_norm,
+    *,
+    feed: Callable[[Array, Weights, Activation], Array] = mlp,
+    act: Activation = relu,
+) -> Array:
     """Eq. 7 at α_comb = 0, with the attention of Eq. 13: both branches see the one norm."""
     h = norm(x, p, "attention_norm")
-    return gain(p, "attention") * shaped_attention(h, p, at) + gain(p, "mlp") * mlp(h, p, relu)
+    return gain(p, "attention") * shaped_attention(h, p, at) + gain(p, "mlp") * feed(h, p, act)
 
 
 def sas_p_as_released(x: Array, p: Weights, at: Place) -> Array:
@@ -177,10 +185,10 @@ def pure(at: Place) -> dict[str, Start]:
     return {address: start for address, start in starts.items() if "centre" not in address}
 
 
-def bert(starts: dict[str, Start], at: Place) -> dict[str, Start]:
+def bert(starts: dict[str, Start], at: Place, *norms: str) -> dict[str, Start]:
     """App. D.2: LayerNorms, a gate, and β_FF at 0.05 where it is trained."""
     smaller = {name: constant(0.05) for name in starts if name == "mlp_residual.gain.factor"}
-    return starts | layer_norms(at.width, *NORMS) | same(GPT, "gate") | smaller
+    return starts | layer_norms(at.width, *(norms or NORMS)) | same(GPT, "gate") | smaller
 
 
 def identity_values(at: Place, norms: int = 2) -> dict[str, Start]:
@@ -230,6 +238,10 @@ BLOCKS = {
     "pre_ln_bert": Written(pre_ln_bert, lambda at: bert(plain(at), at)),
     "sas_bert": Written(
         partial(sas, norm=layer_norm_of_cramming, feed=glu, act=gelu), lambda at: bert(identity_values(at, 0), at)
+    ),
+    "sas_p_bert": Written(
+        partial(sas_p, norm=layer_norm_of_cramming, feed=glu, act=gelu),
+        lambda at: bert(identity_values(at, 0), at, "attention_norm"),
     ),
     "simplify_pre_ln_as_released": Written(pre_norm_as_released, lambda at: biased(plain(at, *NORMS), at)),
     "simplify_post_ln_as_released": Written(
