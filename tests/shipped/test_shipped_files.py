@@ -15,11 +15,12 @@ from reading import DEPTHS, decoders, read_block, transformer
 
 import ablate
 from ablate.block.arithmetic import parse
+from ablate.block.cross import reads_encoder
 from ablate.block.expression import Node, walk
 from ablate.block.fingerprint import fingerprint
 from ablate.block.printer import print_block
 from ablate.block.sizes import Sizes
-from ablate.compiler import compile_block, size_report
+from ablate.compiler import compile_block, compile_model, size_report
 from ablate.plan.size import cost
 
 ROOT = Path(__file__).parents[2]
@@ -73,6 +74,12 @@ def test_every_named_block_is_counted_right_and_takes_a_step(name):
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))
 
 
+@pytest.mark.parametrize("name", [name for name in GRAMMAR.blocks if name not in decoders()])
+def test_every_named_block_that_reads_an_encoder_is_counted_right_and_takes_a_step(name):
+    space = ablate.load_space(ROOT / "spaces" / "encoder_decoder.yaml", profile="smoke")
+    count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 4))
+
+
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_block_that_a_space_brings_is_counted_right_and_takes_a_step(path):
@@ -88,14 +95,19 @@ def count_and_step(space, written, depth):
     architecture = space.architecture(written, 256)
     architecture = replace(architecture, sizes=replace(architecture.sizes, n_layers=depth))
     assert cost(architecture, CATALOGUE) == size_report(architecture, CATALOGUE)
-    block = compile_block(written, replace(SIZES, n_layers=depth), CATALOGUE, init=INIT)
-    x = torch.randn(2, SIZES.seq_len, SIZES.d_model, generator=torch.Generator().manual_seed(0))
+    drawn = torch.Generator().manual_seed(0)
+    if reads_encoder(written):
+        block = compile_model(architecture, CATALOGUE)
+        inputs = [torch.randint(0, 256, (2, length), generator=drawn) for length in (12, 8)]
+    else:
+        block = compile_block(written, replace(SIZES, n_layers=depth), CATALOGUE, init=INIT)
+        inputs = [torch.randn(2, SIZES.seq_len, SIZES.d_model, generator=drawn)]
     optimizer = torch.optim.AdamW(block.parameters(), lr=1e-2)
-    before = block(x).square().mean()
+    before = block(*inputs).square().mean()
     before.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in block.parameters())
     optimizer.step()
-    after = block(x).square().mean()
+    after = block(*inputs).square().mean()
     assert after.isfinite() and after != before
 
 
