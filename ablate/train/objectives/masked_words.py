@@ -75,9 +75,11 @@ class MaskedWords(Settings):
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
-import torch
+import torch  # first: planning reads no further
 from torch import Tensor
+
+# isort: split
+import numpy as np
 
 from ablate.data.batch import NO_TARGET, Batch, Tensors, first
 from ablate.data.uniform import Uniform

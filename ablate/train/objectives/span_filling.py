@@ -81,9 +81,11 @@ class SpanFilling(Settings):
         return next((length for length in range(source + target, 1, -1) if fits(length)), 0)
 
 
+import torch  # first: planning reads no further
+
+# isort: split
 import numpy as np
 import numpy.typing as npt
-import torch
 
 from ablate.data.batch import Batch, first
 from ablate.data.uniform import Uniform
