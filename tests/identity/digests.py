@@ -23,6 +23,7 @@ from typing import Any
 
 import torch
 from component_contract import costs, hosts, settings
+from objective_worlds import OBJECTIVES, PLUGINS
 from recipes import written as written_optimizer
 from tiny_spaces import write_world
 
@@ -63,26 +64,6 @@ WORLDS: dict[str, tuple[str, ...]] = {
     "e_spa": ("block.attention.matrix={e_spa: 0.2}", "block.attention.query={dense: {init: zero}}"),
 }
 """Models and recipes that between them go through every shared part."""
-TWO_STACKS = (
-    "model.kind=encoder_decoder",
-    "model.source=24",
-    "blocks={cross: [residual: [layer_norm, attention], residual: [attention: {source: encoder}], residual: [mlp]],"
-    " other: [residual: [layer_norm, attention], residual: [attention: {source: encoder}]]}",
-    "design={compare: [cross, other]}",
-    "judge.against=cross",
-)
-OBJECTIVES: dict[str, tuple[str, ...]] = {
-    "masked_words": (
-        "recipe.objective={masked_words: {next_sentence: true}}",
-        "model.kind=encoder",
-        "model.causal=false",
-        "model.segments=2",
-    ),
-    "sequence_to_sequence": ("recipe.objective=sequence_to_sequence", "data.corpus=pairs_of_words", *TWO_STACKS),
-    "span_filling": ("recipe.objective={span_filling: {spans: 4}}", *TWO_STACKS),
-}
-"""The model and the text of each objective but the next token, which every other case has."""
-PLUGINS = (Path(__file__).parents[1] / "support" / "pairs_of_words.py",)
 NOT_HERE = ("kernel flex", "kernel xformers")
 """Parts that compute on a GPU alone: without one their numbers cannot be shown to be the same."""
 

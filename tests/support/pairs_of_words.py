@@ -27,7 +27,7 @@ class Texts:
     def texts(self):
         drawn = random.Random(0)
         for group in range(20):
-            for number in range(10):
+            for number in range(60):
                 letters = [drawn.choice("abcdefgh ") for _ in range(drawn.randint(1, 12))]
                 for side, text in (("source", letters), ("target", letters[::-1])):
                     yield Text(f"g{group}/{number:02d}/{side}", "".join(text).encode())

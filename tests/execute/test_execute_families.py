@@ -1,0 +1,107 @@
+"""Encoders, and models of two stacks, learn more than how frequent tokens are, alike wherever they run, and resume."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from objective_worlds import OBJECTIVES, PLUGINS
+from rich.console import Console
+from tiny_spaces import rows_of, write_world
+
+import ablate
+from ablate.data.batch import NO_TARGET, first
+from ablate.execute.drawing import drawn_examples
+from ablate.execute.task import cache_of
+from ablate.execute.work import compute
+from ablate.train.events import Checkpoint, Outcome, Row
+from ablate.train.objective import chosen_objective, examples_of, objective_of
+
+QUIET = {"console": Console(quiet=True), "mirror": False, "plugins": PLUGINS}
+
+
+def space_of(folder, objective, steps, *more):
+    path = write_world(folder, steps=steps, seeds=1, lr="1e-2")
+    design = () if objective != "masked_words" else ("design={compare: [pre_ln, op]}",)
+    return ablate.load_space(path, settings=(*OBJECTIVES[objective], *design, *more), plugins=PLUGINS)
+
+
+def frequencies(space, results):
+    """The cross-entropy of the targets of the evaluation, of who knows only how frequent each is there."""
+    from ablate.data.streams import prepare
+
+    trial = ablate.plan_space(space, results=results).plan.trials[0]
+    catalogue = space.grammar.catalogue
+    streams = prepare(space.data, space.folder, cache_of(results), catalogue)
+    drawn = drawn_examples(streams, *chosen_objective(trial.recipe, catalogue), trial)
+    targets = first(examples_of(drawn, objective_of(trial, catalogue), trial, catalogue).targets)
+    counts = np.bincount(targets[targets != NO_TARGET].numpy())
+    shares = counts[counts > 0] / counts.sum()
+    return -(shares * np.log(shares)).sum()
+
+
+LEARN = {
+    "masked_words": (400, ()),
+    "sequence_to_sequence": (
+        800,
+        ("model.width=48", "model.position={learned: 0.02}", "recipe.optimizer.adamw.lr=5e-3"),
+    ),
+    "span_filling": (300, ()),
+}
+"""Steps, and what else it takes to come below three quarters of the frequencies' cross-entropy."""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("objective", LEARN)
+def test_a_run_learns_more_than_how_frequent_tokens_are(tmp_path, objective):
+    steps, more = LEARN[objective]
+    space = space_of(tmp_path, objective, steps, "recipe.batch=16", "measure.evaluation.windows=16", *more)
+    ablate.run(space, results=tmp_path / "results", executor="local", workers=2, **QUIET)
+    statement = f"SELECT value FROM metrics WHERE step = {steps} AND metric = 'eval_loss' AND address = ''"
+    losses = ablate.query(statement, results=tmp_path / "results").value
+    trivial = frequencies(space, tmp_path / "results")
+    assert len(losses) == 2 and losses.min() < 0.75 * trivial, (losses.tolist(), trivial)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize("objective", ["masked_words", "sequence_to_sequence"])
+def test_the_bits_are_the_same_wherever_it_runs(tmp_path, objective, executor):
+    space = space_of(tmp_path, objective, 12)
+    ablate.run(space, results=tmp_path / "calm", executor="inline", **QUIET)
+    ablate.run(space, results=tmp_path / "there", executor=executor, workers=2, **QUIET)
+    expected = rows_of(tmp_path / "calm")
+    assert rows_of(tmp_path / "there") == expected and len({row[0] for row in expected}) == 2
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path: Path, objective):
+    planned = ablate.plan_space(space_of(tmp_path, objective, 12), results=tmp_path / "results")
+    cache, trial = cache_of(tmp_path / "results"), planned.plan.trials[0]
+
+    def run(resume=None, stop_at=None):
+        steps = iter(range(20))
+        events = compute(trial, cache=cache, plugins=PLUGINS, resume=resume, should_stop=lambda: next(steps) == stop_at)
+        return list(events)
+
+    whole, before = run(), run(stop_at=7)
+    state = [event for event in before if isinstance(event, Checkpoint)][-1]
+    assert before[-1] == Outcome("interrupted", 7) and state.step == 7
+    after = run(resume=state.state)
+    assert whole[-1] == after[-1] == Outcome("finished", 12)
+    assert rows(before) + rows(after) == rows(whole)
+    assert all(torch.equal(a, b) for a, b in zip(parameters(whole), parameters(after), strict=True))
+
+
+def rows(events):
+    return [event for event in events if isinstance(event, Row)]
+
+
+def parameters(events):
+    """Those of the last checkpoint, after 10 steps."""
+    last = [event for event in events if isinstance(event, Checkpoint)][-1]
+    assert last.step == 10
+    return [*torch.load(io.BytesIO(last.state), weights_only=True)["model"].values()]

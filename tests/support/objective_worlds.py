@@ -1,0 +1,24 @@
+"""What turns a tiny space of a decoder into one of another objective: a model that can have it, and a text for it."""
+
+from pathlib import Path
+
+TWO_STACKS = (
+    "model.kind=encoder_decoder",
+    "model.source=24",
+    "blocks={cross: [residual: [layer_norm, attention], residual: [attention: {source: encoder}], residual: [mlp]],"
+    " other: [residual: [layer_norm, attention], residual: [attention: {source: encoder}]]}",
+    "design={compare: [cross, other]}",
+    "judge.against=cross",
+)
+OBJECTIVES: dict[str, tuple[str, ...]] = {
+    "masked_words": (
+        "recipe.objective={masked_words: {next_sentence: true}}",
+        "model.kind=encoder",
+        "model.causal=false",
+        "model.segments=2",
+    ),
+    "sequence_to_sequence": ("recipe.objective=sequence_to_sequence", "data.corpus=pairs_of_words", *TWO_STACKS),
+    "span_filling": ("recipe.objective={span_filling: {spans: 4}}", *TWO_STACKS),
+}
+"""The model and the text of each objective but the next token, which every other case has."""
+PLUGINS = (Path(__file__).parent / "pairs_of_words.py",)
