@@ -15,6 +15,9 @@
     unigram.py      unigram pieces, as SentencePiece's
     saved.py        a tokenizer in a file, trained elsewhere
     tokenizer.py    what a tokenizer is, bytes as tokens, and the tokenizer that a space names
+    record_stream.py  Records: examples that are no text, in a stream, and the numbers they are standardised by
+    whitening.py    PCA whitening
+    standard.py     Standard: values of records, standardised and whitened
     report.py       CorpusReport: what a corpus holds, and whether that is enough
     refusal.py      errors in a corpus, each with the value of the space that causes it
     cache.py        files that are either complete or absent
@@ -22,14 +25,17 @@
     repetition.py   how often two tokens of one sequence are the same
     epochs.py       Epochs: how often training reads its text, and how much of that is repeated
     uniform.py      numbers drawn by a key, the same on every machine
+    bell.py         nearly normal ones, likewise
     batch.py        Batch: what a model is given, and what it is to predict
     batches.py      Batches, evaluation_windows
     pair_stream.py  Pairs: the pairs of a stream, and which are cut off
     pairs.py        PairBatches, evaluation_pairs
+    records.py      RecordBatches, evaluation_records
 
-Only `batch`, `batches` and `pairs` import torch, and a planner imports none; `datasets`, `pyarrow`, `tokenizers` and
-`sentencepiece` are imported only when a space needs them. This package knows nothing of models, draws no random number
-that is not a function of (seed, step) or of (seed, split), and reports every text that it leaves out.
+Only `batch`, `batches`, `pairs` and `records` import torch, and a planner imports none; `datasets`, `pyarrow`,
+`tokenizers`, `sentencepiece` and scikit-learn are imported only when a space needs them. This package knows nothing of
+models, draws no random number that is not a function of (seed, step) or of (seed, split), and reports every text that
+it leaves out.
 
 2026: splits go by folder, not by file, since files of one folder quote each other (design.md, decision 13).
 2026: the data position is the step. A batch is computed from (seed, step) alone, so a resumed trial needs no state

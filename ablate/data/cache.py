@@ -4,6 +4,7 @@
     <fingerprint>.json      their lengths, checksum and tokenizer; written last, so tokens without it do not count
     <source>.found.json     the stamp of a source, and the report made when it had that stamp
     <fingerprint>.<…>.json  what was counted in the tokens
+    <fingerprint>.<…>.f8    numbers computed from them, float64 little-endian, behind the SHA-256 of their bytes
 
 Every file is written under a temporary name, synced, then renamed. The content of a file is a function of the
 fingerprint in its name, so two processes that write at once replace it by the same bytes, and no lock is needed.
@@ -24,6 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 
 from ablate.data.report import CorpusReport
 from ablate.data.text import SPLITS, Split
@@ -32,6 +34,7 @@ from ablate.errors import RefusedError
 from ablate.space.documents import Document
 
 ON_DISK = np.dtype("<u2")
+Floats = npt.NDArray[np.float64]
 ABANDONED_AFTER_S = 24 * 3600.0
 PARTIAL = ".partial"
 
@@ -132,6 +135,33 @@ def kept(cache: Path, name: str, kind: type[SomeDocument]) -> SomeDocument | Non
         return None
 
 
+def keep_numbers(cache: Path, name: str, numbers: Floats) -> None:
+    """Store numbers beside the streams they were computed from; `name` is as for `keep`."""
+    whole = np.ascontiguousarray(numbers, dtype="<f8")
+    write_whole(cache / f"{name}.f8", [hashlib.sha256(whole.data).digest(), whole.data])
+
+
+def kept_numbers(cache: Path, name: str) -> Floats | None:
+    """Return the numbers stored under a name; None if there are none, or they are damaged (which is logged)."""
+    path = cache / f"{name}.f8"
+    try:
+        return _numbers(path)
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        _log.warning("%s is damaged (%s) and is rebuilt", path, error)
+        return None
+
+
+def _numbers(path: Path) -> Floats:
+    """Return the numbers of a file; ValueError if they are not as they were written."""
+    whole = path.read_bytes()
+    digest, numbers = whole[:32], whole[32:]
+    if hashlib.sha256(numbers).digest() != digest:
+        raise ValueError("its checksum does not match")
+    return np.frombuffer(numbers, dtype="<f8").astype(np.float64)
+
+
 def faults(cache: Path) -> Iterator[tuple[Path, str]]:
     """Return the damaged files of a cache, each with what is wrong with it; every byte is read.
 
@@ -147,6 +177,11 @@ def faults(cache: Path) -> Iterator[tuple[Path, str]]:
             yield path.with_suffix(".tokens"), "is missing"
         except (OSError, ValueError) as error:
             yield (path.with_suffix(".tokens") if "." not in path.stem and _is_whole(path) else path), str(error)
+    for path in sorted(cache.glob("*.f8")):
+        try:
+            _numbers(path)
+        except (OSError, ValueError) as error:
+            yield path, str(error)
 
 
 def write_whole(path: Path, chunks: Iterable[bytes | memoryview]) -> None:

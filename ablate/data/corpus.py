@@ -15,10 +15,11 @@ from ablate.data.local_rows import NamedRows
 from ablate.data.refusal import CORPUS, CorpusError, CorpusFault
 from ablate.data.splits import assign_splits
 from ablate.data.text import SPLITS, Skipped, Split, Text, TextSource, folder_of
+from ablate.data.tokenizer import vocab_size_of
 from ablate.errors import InputError
 from ablate.extension.loader import implementation
 from ablate.source.problems import quote, unknown
-from ablate.space.corpora import CorpusSpec
+from ablate.space.corpora import CorpusSpec, Layout
 from ablate.space.documents import Data
 
 
@@ -59,6 +60,18 @@ def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
         message = f"there is no corpus {quote(name)}"
         raise unknown(message, name, known, "corpora", command="ablate list corpora", notes=(way,))
     return known[name]
+
+
+def layout_of(data: Data, catalogue: Catalogue | None = None) -> Layout | None:
+    """Return what the examples of the corpus that `data` names are; None if they are text."""
+    layout: Layout | None = corpus_of(data, catalogue).read(data.corpus.settings).layout
+    return layout
+
+
+def outputs_of(data: Data, catalogue: Catalogue | None = None) -> int:
+    """Return the size of the vocabulary, or the number of classes, which are known before anything is read."""
+    layout = layout_of(data, catalogue)
+    return vocab_size_of(data.tokenizer) if layout is None else layout.classes
 
 
 def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> TextSource:

@@ -21,11 +21,15 @@ from ablate.space.streamed import at_most
 
 @dataclass(frozen=True, slots=True, order=True)
 class Epochs:
-    """A trial's `windows` of `seq_len` tokens, drawn from a training split that holds `held` tokens."""
+    """A trial's `windows` of `seq_len` tokens, drawn from a training split that holds `held` tokens.
+
+    Of a corpus that is no `text`, tokens are examples, and a window is one.
+    """
 
     windows: int
     seq_len: int
     held: int
+    text: bool = True
 
     @property
     def tokens(self) -> int:
@@ -50,6 +54,11 @@ def describe_epochs(trials: Iterable[Epochs], data: Data, needed: int) -> tuple[
     kinds = sorted(set(trials))
     tokens, epochs = _range([f"{each.tokens:,}" for each in kinds]), _range([f"{each.epochs:.3g}" for each in kinds])
     repeated = _range([f"{100 * each.repeated:.2g}" for each in kinds])
+    if not all(each.text for each in kinds):
+        return (
+            f"training reads {tokens} examples per trial, {epochs} epochs of the train split, drawn with replacement: "
+            f"{repeated} % of the examples read are repeats",
+        )
     lines = [
         f"training reads {tokens} tokens per trial, {epochs} epochs of the train split; windows start anywhere, drawn "
         f"with replacement: {repeated} % of the tokens read are repeats"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ablate.data.record_stream import RecordsReport
 from ablate.data.refusal import CorpusError, CorpusFault
 from ablate.data.text import SPLITS, Skipped, Split
 from ablate.source.excerpt import drawn
@@ -34,7 +35,8 @@ class SplitReport(Document):
 class CorpusReport(Document):
     """The state of a corpus: the same on every machine that holds the same texts (except for the title).
 
-    `pairs`: each two of its texts are a source and its target.
+    `pairs`: each two of its texts are a source and its target. `records` tells of examples that are no text: the
+    vocabulary is then the classes, and tokens are the 16-bit numbers of the records.
     """
 
     title: str
@@ -47,10 +49,20 @@ class CorpusReport(Document):
     skipped: tuple[Skipped, ...]
     notes: tuple[str, ...]
     pairs: bool = False
+    records: RecordsReport | None = None
 
     def split(self, name: Split) -> SplitReport:
         """Return the report on one split."""
         return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
+
+    @property
+    def noun(self) -> str:
+        """What its examples are called."""
+        return "pairs" if self.pairs else "texts" if self.records is None else "examples"
+
+    def examples(self, name: Split) -> int:
+        """Return the number of examples in a split, where they are pairs or no text."""
+        return self.split(name).files // (2 if self.pairs else 1)
 
     def share(self, name: Split) -> float:
         """Return the share of all bytes that a split holds."""
@@ -59,12 +71,14 @@ class CorpusReport(Document):
 
     def describe(self) -> str:
         """Describe the corpus in some lines for the screen."""
-        lines = [f"{self.title}; {self.tokenizer}, vocabulary {self.vocab_size:,}; fingerprint {self.fingerprint[:16]}"]
+        outputs = f"vocabulary {self.vocab_size:,}" if self.records is None else f"{self.vocab_size:,} classes"
+        lines = [f"{self.title}; {self.tokenizer}, {outputs}; fingerprint {self.fingerprint[:16]}"]
         for name in SPLITS:
             split = self.split(name)
-            counted = f"{split.files // 2:>8,} pairs" if self.pairs else f"{split.files:>8,} texts"
+            tokens = f" {split.tokens:>14,} tokens" if self.records is None else ""
+            counted = f"{self.examples(name):>8,} {self.noun}"
             lines.append(
-                f"  {name:<8}{counted} {split.bytes:>14,} bytes {split.tokens:>14,} tokens "
+                f"  {name:<8}{counted} {split.bytes:>14,} bytes{tokens} "
                 f"{self.share(name):>7.2%} (requested {split.asked:.2%})"
             )
         lines += [f"  note: {note}" for note in self.notes]
@@ -89,9 +103,9 @@ def require_enough(
     """Raise CorpusError unless train holds one batch without repetition and `held_out` splits hold their windows.
 
     A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor. Where examples are pairs,
-    a window is one of them.
+    or no text, a window is one of them.
     """
-    if of_pairs:
+    if of_pairs or report.records is not None:
         _require_examples(report, batch, windows, held_out)
         return
     needs: list[tuple[Split, int, str]] = [("train", batch * (seq_len + 1), f"a batch of {batch} x ({seq_len} + 1)")]
@@ -113,13 +127,13 @@ def _require_examples(report: CorpusReport, batch: int, windows: int, held_out: 
     needs: list[tuple[Split, int, str]] = [("train", batch, "a batch")]
     needs += [(split, windows, "an evaluation") for split in held_out]
     short = [
-        f"{split} has {report.split(split).files // 2:,} pairs, but {why} needs {need:,}"
+        f"{split} has {report.examples(split):,} {report.noun}, but {why} needs {need:,}"
         for split, need, why in needs
-        if report.split(split).files // 2 < need
+        if report.examples(split) < need
     ]
     if short:
         ways = (
-            "add pairs, or hold out a larger share of them (data.tuning, data.verdict)",
+            f"add {report.noun}, or hold out a larger share of them (data.tuning, data.verdict)",
             "or lower recipe.batch or measure.evaluation.windows",
         )
         raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])

@@ -15,11 +15,15 @@ from pathlib import Path
 
 import numpy.typing as npt
 
+from ablate.block.added import untold
 from ablate.block.catalogue import Catalogue
 from ablate.data.cache import Found, HeldTokens, load_tokens, recall, remember, store_tokens
 from ablate.data.corpus import Corpus, corpus_of, divide, source_of
 from ablate.data.pair_stream import Pairs, length_note, require_pairs, require_separators
+from ablate.data.record_stream import VERSION as OF_RECORDS
+from ablate.data.record_stream import RecordCodec, Records, report_on, require_records
 from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
+from ablate.data.standard import Standard, standard_of
 from ablate.data.text import SPLITS, Split, TextSource
 from ablate.data.tokenizer import (
     Tokenizer,
@@ -29,8 +33,9 @@ from ablate.data.tokenizer import (
     train_tokenizer,
     vocab_size_of,
 )
+from ablate.data.whitening import whitening_notes
 from ablate.errors import RefusedError
-from ablate.space.corpora import CorpusSpec
+from ablate.space.corpora import CorpusSpec, Layout, Settings
 from ablate.space.documents import Data
 
 FORMAT = 1
@@ -39,13 +44,18 @@ FORMAT = 1
 
 @dataclass(frozen=True, eq=False)
 class TokenStreams:
-    """The tokens of each split, read-only and mapped from the cache, and the report on them."""
+    """The tokens of each split, read-only and mapped from the cache, and the report on them.
+
+    Of examples that are no text, they are records of a `layout`, given to a model by a `standard`.
+    """
 
     train: Tokens
     tuning: Tokens
     verdict: Tokens
     tokenizer: Tokenizer
     report: CorpusReport
+    layout: Layout | None = None
+    standard: Standard | None = None
 
     @property
     def vocab_size(self) -> int:
@@ -60,6 +70,11 @@ class TokenStreams:
     def split(self, name: Split) -> Tokens:
         """Return the tokens of one split."""
         return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
+
+    def records(self, name: Split) -> Records:
+        """Return the examples of one split, where they are no text."""
+        assert self.layout is not None, "a corpus of text has no records"
+        return Records(self.split(name), self.layout)
 
     def describe(self) -> str:
         """Describe files, bytes, tokens and shares of each split, and what was skipped, in some lines."""
@@ -110,21 +125,25 @@ def check_corpus(
 
 def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cache: Path) -> TokenStreams:
     stamp = _stamp(source, spec.version)  # before reading, so that a change in the meantime is noticed the next time
+    settings: Settings = spec.read(data.corpus.settings)
+    layout = settings.layout
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
     if known and held:
-        return _streams(known, data, held)
+        return _streams(known, data, held, layout, cache)
     corpus = divide(source, data)
-    if pairs := spec.read(data.corpus.settings).pairs:
+    if pairs := settings.pairs:
         require_pairs(corpus)
-    identity = _identity(corpus, data)
+    if layout is not None:
+        require_records(layout, corpus.texts)
+    identity = _identity(corpus, data, layout)
     if not (known and known.fingerprint == identity):  # else load_tokens has just found it damaged
         held = load_tokens(cache, identity)
-    held = held or _tokenise(corpus, identity, data, folder, cache)
-    report = _report(corpus, identity, data, held, pairs=pairs)
+    held = held or _tokenise(corpus, identity, data, folder, cache, layout)
+    report = _report(corpus, identity, data, held, pairs=pairs, layout=layout)
     if stamp is not None:
         remember(cache, _key(source, data), Found(stamp=stamp, report=report))
-    return _streams(report, data, held)
+    return _streams(report, data, held, layout, cache)
 
 
 def _stamp(source: TextSource, version: int) -> str | None:
@@ -137,8 +156,14 @@ def _recalled(source: TextSource, data: Data, cache: Path, stamp: str | None) ->
     return recall(cache, _key(source, data), stamp) if stamp is not None else None
 
 
-def _tokenise(corpus: Corpus, identity: str, data: Data, folder: Path, cache: Path) -> HeldTokens:
-    tokenizer = train_tokenizer(data.tokenizer, corpus.texts["train"], folder)
+def _tokenise(
+    corpus: Corpus, identity: str, data: Data, folder: Path, cache: Path, layout: Layout | None
+) -> HeldTokens:
+    tokenizer: Tokenizer
+    if layout is None:
+        tokenizer = train_tokenizer(data.tokenizer, corpus.texts["train"], folder)
+    else:
+        tokenizer = RecordCodec(layout)
     streams = {split: tokenizer.encode(corpus.texts[split]) for split in SPLITS}
     store_tokens(cache, identity, streams, tokenizer.to_json())
     held = load_tokens(cache, identity)
@@ -150,17 +175,29 @@ def _tokenise(corpus: Corpus, identity: str, data: Data, folder: Path, cache: Pa
     return held
 
 
-def _streams(report: CorpusReport, data: Data, held: HeldTokens) -> TokenStreams:
+def _streams(report: CorpusReport, data: Data, held: HeldTokens, layout: Layout | None, cache: Path) -> TokenStreams:
+    standard = None
+    if layout is not None and report.records is not None:
+        train = Records(held.streams["train"], layout)
+        standard = standard_of(report.records, train, data.whiten, cache, report.fingerprint)
     return TokenStreams(
         train=held.streams["train"],
         tuning=held.streams["tuning"],
         verdict=held.streams["verdict"],
-        tokenizer=tokenizer_from(data.tokenizer, held.tokenizer),
+        tokenizer=_tokenizer(data, held, layout),
         report=report,
+        layout=layout,
+        standard=standard,
     )
 
 
-def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens, *, pairs: bool) -> CorpusReport:
+def _tokenizer(data: Data, held: HeldTokens, layout: Layout | None) -> Tokenizer:
+    return tokenizer_from(data.tokenizer, held.tokenizer) if layout is None else RecordCodec(layout)
+
+
+def _report(
+    corpus: Corpus, identity: str, data: Data, held: HeldTokens, *, pairs: bool, layout: Layout | None
+) -> CorpusReport:
     shares: Mapping[Split, float] = {
         "train": 1 - data.tuning - data.verdict,
         "tuning": data.tuning,
@@ -177,21 +214,24 @@ def _report(corpus: Corpus, identity: str, data: Data, held: HeldTokens, *, pair
     }
     report = CorpusReport(
         title=corpus.title,
-        tokenizer=describe_tokenizer(data.tokenizer),
+        tokenizer=_described(data, layout),
         fingerprint=identity,
-        vocab_size=vocab_size_of(data.tokenizer),
+        vocab_size=vocab_size_of(data.tokenizer) if layout is None else layout.classes,
         train=splits["train"],
         tuning=splits["tuning"],
         verdict=splits["verdict"],
         skipped=corpus.skipped,
         notes=(),
         pairs=pairs,
+        records=None if layout is None else report_on(layout, held.streams["train"]),
     )
-    tokenizer = tokenizer_from(data.tokenizer, held.tokenizer)
+    tokenizer = _tokenizer(data, held, layout)
     notes = (*corpus.notes, *share_notes(report), *_vocabulary_notes(tokenizer))
     if pairs:
         require_separators(corpus, held.streams, tokenizer.separator)
         notes = (*notes, length_note(Pairs(held.streams["train"], tokenizer.separator)))
+    if report.records is not None:
+        notes = (*notes, report.records.note, *whitening_notes(data.whiten))
     return report.model_copy(update={"notes": notes})
 
 
@@ -204,15 +244,25 @@ def _vocabulary_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
     )
 
 
-def _identity(corpus: Corpus, data: Data) -> str:
-    """Hash what the tokens depend on: contents, order, splits, tokenizer; not names, times, machines or shares."""
-    described = json.dumps([FORMAT, corpus.digest, describe_tokenizer(data.tokenizer)])
+def _described(data: Data, layout: Layout | None) -> str:
+    """Name what decides what is made of a text or record."""
+    return describe_tokenizer(data.tokenizer) if layout is None else str(layout)
+
+
+def _identity(corpus: Corpus, data: Data, layout: Layout | None) -> str:
+    """Hash what the tokens depend on: contents, order, splits, tokenizer; not names, times, machines or shares.
+
+    Of records, also what is made of them on the way to a model.
+    """
+    hashed = [FORMAT, corpus.digest, _described(data, layout)]
+    if layout is not None:
+        hashed += [OF_RECORDS, layout.targets, layout.classes, data.whiten]
+    described = json.dumps(hashed)
     return hashlib.sha256(described.encode()).hexdigest()
 
 
 def _key(source: TextSource, data: Data) -> str:
     """Return the name of a source in the cache: a hash of where it is on this machine and of all that `data` says."""
-    described = json.dumps(
-        [FORMAT, source.title, source.place, data.model_dump(mode="json"), describe_tokenizer(data.tokenizer)]
-    )
+    told = data.model_dump(mode="json", exclude=untold(data))
+    described = json.dumps([FORMAT, source.title, source.place, told, describe_tokenizer(data.tokenizer)])
     return hashlib.sha256(described.encode()).hexdigest()[:32]

@@ -14,7 +14,10 @@ SPLITS: tuple[Split, ...] = ("train", "tuning", "verdict")
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """One document: a name that is the same on every machine, and its text in UTF-8 with newlines as `\\n`."""
+    """One document: a name that is the same on every machine, and its text in UTF-8 with newlines as `\\n`.
+
+    Of a corpus with a `layout`, the content is the bytes of a record instead (`data/record_stream.py`).
+    """
 
     name: str
     content: bytes

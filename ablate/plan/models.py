@@ -115,7 +115,8 @@ class Models:
         if (changed.recipe, changed.data) == (self.space.recipe, self.space.data):
             return model
         recipe = changed.recipe.model_dump(mode="json", exclude=untold(changed.recipe))
-        return digest([model, recipe, changed.data.model_dump(mode="json")], 64)
+        data = changed.data.model_dump(mode="json", exclude=untold(changed.data))
+        return digest([model, recipe, data], 64)
 
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
         """Compute parameters and FLOPs; InputError where a component cannot be built or trained at these sizes."""

@@ -93,6 +93,9 @@ class Planned:
         reads = {(self.space.recipe.steps * self.space.recipe.batch, context)}
         if trials := [trial for trial in self.plan.trials if trial.data == self.space.data]:
             reads = {(trial.recipe.steps * trial.recipe.batch, trial.architecture.sizes.seq_len) for trial in trials}
+        if self.corpus.records is not None:
+            held, examples = self.corpus.train.files, sorted({windows for windows, _ in reads})
+            return tuple(Epochs(windows=windows, seq_len=1, held=held, text=False) for windows in examples)
         return tuple(Epochs(windows=windows, seq_len=seq_len, held=held) for windows, seq_len in sorted(reads))
 
     @property

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.block.sizes import Sizes
-from ablate.data.corpus import survey
+from ablate.data.corpus import outputs_of, survey
 from ablate.data.pair_stream import Pairs, cut_notes
 from ablate.data.refusal import CorpusError
 from ablate.data.repetition import measure_repetition
 from ablate.data.report import CorpusReport
 from ablate.data.streams import check_corpus, fingerprint, prepare
-from ablate.data.tokenizer import vocab_size_of
 from ablate.errors import AblateError, InputError, RefusedError
 from ablate.execute.policy import FAILED, is_settled
 from ablate.execute.task import cache_of
@@ -50,7 +49,7 @@ def check(space: Space, *, files: bool = True) -> Plan:
     """
     errors: list[AblateError] = []
     try:
-        plan = build_plan(space, vocab_size=vocab_size_of(space.data.tokenizer), corpus="", read=_unread)
+        plan = build_plan(space, vocab_size=_outputs(space), corpus="", read=_unread)
     except InputError as error:
         errors.append(error)
     try:
@@ -128,7 +127,12 @@ def _read(space: Space, cache: Path) -> TokenisedText:
 
 def _unread(space: Space) -> TokenisedText:
     """Return what is known of a text before it is read."""
-    return TokenisedText(vocab_size=vocab_size_of(space.data.tokenizer), fingerprint="")
+    return TokenisedText(vocab_size=_outputs(space), fingerprint="")
+
+
+def _outputs(space: Space) -> int:
+    """Return what a model of a space chooses among: the vocabulary, or the classes."""
+    return outputs_of(space.data, space.grammar.catalogue)
 
 
 def plan_from(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -40,6 +40,30 @@ Patterns = Annotated[
 """Glob patterns, absolute or relative to the space's folder, which they must not leave."""
 
 
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """What an example of a corpus is that is no text: values of a `shape` and a `dtype`, and what they are labelled by.
+
+    `shape` is (channels, height, width) of images, or (times, features) of frames, of which an example has at most that
+    many. `targets` is 0 for one class of each example, or n for a sequence of at most n tokens; `classes` is how many
+    classes, or tokens, there are.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Literal["uint8", "float32"]
+    targets: int
+    classes: int
+
+    @property
+    def kind(self) -> Literal["images", "frames"]:
+        """What the examples are."""
+        return "images" if len(self.shape) == 3 else "frames"
+
+    def __str__(self) -> str:
+        """Return it in words: `images of 3 x 32 x 32 (uint8)`."""
+        return f"{self.kind} of {' x '.join(map(str, self.shape))} ({self.dtype})"
+
+
 class Settings(Document):
     """The settings of a corpus. The first field has the name of the corpus; a corpus without fields is just its name.
 
@@ -56,6 +80,11 @@ class Settings(Document):
     def pairs(self) -> bool:
         """Whether its texts are pairs: a source and then its target, both in one folder (see `data/pair_stream.py`)."""
         return False
+
+    @property
+    def layout(self) -> Layout | None:
+        """What its examples are if they are no text: each is then a record (see `data/record_stream.py`)."""
+        return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)

@@ -212,13 +212,22 @@ TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Unigram | Save
 """How text is cut into tokens."""
 
 
+def _cap(value: object) -> object:
+    """Read `none` as null."""
+    return None if value == "none" else value
+
+
 class Data(Document):
-    """The text: a corpus, cut into tokens, with the share of folders held out for the tuning and verdict splits."""
+    """The text: a corpus, cut into tokens, with the share of folders held out for the tuning and verdict splits.
+
+    A corpus of images may be whitened by PCA, with `whiten` added to each variance (see `data/whitening.py`).
+    """
 
     corpus: Annotated[CorpusChoice, Field(description="a corpus, such as {files: ['texts/**/*.txt']}")]
     tokenizer: TokenizerChoice
     tuning: Share
     verdict: Share
+    whiten: Annotated[NotNegative | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})] = None
 
     @property
     def separator(self) -> int:
@@ -291,11 +300,6 @@ class Embedding(Document):
     std: Arithmetic
     scale: Arithmetic
     dropout: Decay
-
-
-def _cap(value: object) -> object:
-    """Read `none` as no cap."""
-    return None if value == "none" else value
 
 
 class SharedInTurn(Document):

@@ -17,10 +17,11 @@ from ablate.grammar.named_files import shipped_files
 from ablate.grammar.value_range import sizes_derived
 from ablate.source.located import Located, Mapping, to_python
 from ablate.source.problems import shorten
-from ablate.space.corpora import CorpusSpec
+from ablate.space.corpora import CorpusSpec, Layout
 from ablate.space.design import Design
 from ablate.space.documents import Auto, Data, Judge, Learned, Measure, Model, Noise, Recipe, Saved
 from ablate.space.fair import Fair, Plain
+from ablate.space.layouts import layout_of
 from ablate.space.objectives import ObjectiveSpec, Reads
 from ablate.space.origin import Origins
 from ablate.space.override import Override
@@ -115,6 +116,11 @@ class Space:
         texts = from_elsewhere(settings.patterns, self.folder, "text")
         return (*texts, *from_elsewhere(saved, self.folder, "the tokenizer"))
 
+    @cached_property
+    def layout(self) -> Layout | None:
+        """What the examples of its corpus are; None if they are text."""
+        return layout_of(self.data, self.grammar.catalogue)
+
     def changes_of(self, name: str) -> Changes:
         """Return what a block or variant of that name changes outside the block."""
         return changes_in(self.variants[name].changes) if name in self.variants else ()
@@ -164,6 +170,7 @@ class Space:
             segments=model.segments,
             transform=model.transform,
             classes=self.objective.classes,
+            input_shape=() if self.layout is None else self.layout.shape,
         )
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 

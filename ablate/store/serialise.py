@@ -64,7 +64,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
             **({"ahead": architecture.ahead} if architecture.ahead else {}),
             **_given(encoder_layers=architecture.encoder_layers, input_shape=architecture.input_shape),
         },
-        "data": trial.data.model_dump(mode="json"),
+        "data": trial.data.model_dump(mode="json", exclude=untold(trial.data)),
         "recipe": trial.recipe.model_dump(mode="json", exclude=untold(trial.recipe)),
         "measure": trial.measure.model_dump(mode="json"),
     }

@@ -20,6 +20,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ablate import api
+from ablate.data.record_stream import words_of
 from ablate.data.text import Skipped, Text, TextSource
 from ablate.errors import InputError
 from ablate.extension.loader import implementation
@@ -38,7 +39,7 @@ class CorpusContract:
     plugins: Sequence[str | Path] = ()
 
     def test_texts_are_utf_8_under_names_of_their_own(self) -> None:
-        """There is a text, no two documents share a name, and every skipped one has a reason."""
+        """There is a text, or a record of the layout; no two share a name, and every skipped one has a reason."""
         documents = list(self.opened().texts())
         assert any(isinstance(each, Text) and each.content for each in documents), "no document contains any text"
         names = [each.name for each in documents]
@@ -46,8 +47,11 @@ class CorpusContract:
         for each in documents:
             if isinstance(each, Skipped):
                 assert each.reason, f"{each.name} is skipped without a reason"
-            else:
+            elif (layout := self.settings().layout) is None:
                 each.content.decode("utf-8")
+            else:
+                wrong = f"{each.name} has {len(each.content)} bytes, not those of a record of {layout}"
+                assert len(each.content) == 2 * words_of(layout), wrong
 
     def test_order_is_stable(self) -> None:
         """Each reading gives the same documents in the same order."""
@@ -129,9 +133,13 @@ class CorpusContract:
 
     def are_pairs(self) -> bool:
         """Return whether the settings of the corpus say that its texts are pairs."""
+        return self.settings().pairs
+
+    def settings(self) -> Settings:
+        """Return the settings of the corpus, read."""
         chosen = self.chosen()
         settings: Settings = self._known()[chosen.name].read(chosen.settings)
-        return settings.pairs
+        return settings
 
     def _known(self) -> dict[str, CorpusSpec]:
         return dict(api.catalogue(self.plugins).of_kind(CorpusSpec))

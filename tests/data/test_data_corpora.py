@@ -108,6 +108,9 @@ SHIPPED = {
     "jsonl": "jsonl: ['rows.*'], field: text",
     "parquet": "{parquet: [rows.parquet], field: text, at_most: 1 KiB}",
     "python_stdlib": "python_stdlib",
+    "digits": "digits",
+    "drawn_images": "drawn_images: 30",
+    "drawn_speech": "drawn_speech: 30",
 }
 
 
@@ -194,9 +197,7 @@ def test_it_is_read_as_far_as_the_steps_ask(plugin, tmp_path):
 
 
 def test_without_its_plugin_it_is_unknown(plugin, tmp_path):
-    with pytest.raises(
-        InputError, match=r"no key names a corpus(.|\n)*data\.corpus accepts: code_docstrings, files, hub"
-    ):
+    with pytest.raises(InputError, match=r"no key names a corpus(.|\n)*those that `ablate list corpora` lists"):
         ablate.load_space(tmp_path / "tiny.yaml")
     space = ablate.load_space(tmp_path / "tiny.yaml", plugins=[plugin])
     with pytest.raises(InputError, match=r"there is no corpus 'verses'(.|\n)*--plugin FILE\.py"):

@@ -33,6 +33,9 @@ without settings is named by its name alone. A field `at_most: Bytes` limits how
 passes the smaller of it and of what its steps need. `NamedFiles` and `NamedRows` read local files by patterns that do
 not leave the folder of the space.
 
+Of a corpus that is no text, the settings have a `layout`, which says what an example is, and the content of each `Text`
+is the bytes of one, `record_of(layout, values, target)`; see `data/record_stream.py`.
+
 The stamp is requested at every plan, and texts are read only if it is new. So a library that takes long to import,
 such as `datasets`, is imported where a text is read. A corpus is identified by its contents: raise `version` when a
 change of the code makes it read other texts though the stamp is the same.
@@ -48,18 +51,20 @@ from pydantic import BaseModel
 
 from ablate.data.local_files import NamedFiles
 from ablate.data.local_rows import NamedRows
+from ablate.data.record_stream import record_of
 from ablate.data.refusal import CORPUS, CorpusError
 from ablate.data.refusal import CorpusFault as CorpusFault
 from ablate.data.text import Skipped, Text, TextSource
 from ablate.extension.configured import declare_settings
 from ablate.extension.declaration import DeclarationFault, implements
-from ablate.space.corpora import Bytes, CorpusSpec, Patterns, Settings
+from ablate.space.corpora import Bytes, CorpusSpec, Layout, Patterns, Settings
 
 __all__ = [
     "CORPUS",
     "Bytes",
     "CorpusError",
     "CorpusFault",
+    "Layout",
     "NamedFiles",
     "NamedRows",
     "Patterns",
@@ -69,6 +74,7 @@ __all__ = [
     "TextSource",
     "corpus",
     "implements",
+    "record_of",
 ]
 
 S = TypeVar("S", bound=Settings)

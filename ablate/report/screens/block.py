@@ -21,7 +21,7 @@ from ablate.block.fingerprint import fingerprint
 from ablate.block.layers import has_patterns
 from ablate.block.printer import Defaults, print_block
 from ablate.block.sizes import Sizes
-from ablate.data.tokenizer import vocab_size_of
+from ablate.data.corpus import outputs_of
 from ablate.errors import InputError
 from ablate.grammar.grammar import Grammar
 from ablate.output.terminal import Text
@@ -174,13 +174,13 @@ def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
 
 def sizes_of(space: Space) -> Sizes:
     """Return the sizes of a space's model; the vocabulary is the most that its tokenizer may have."""
-    model, tokenizer = space.model, space.data.tokenizer
+    model = space.model
     return Sizes(
         n_layers=model.layers,
         d_model=model.width,
         n_heads=model.heads,
         seq_len=model.context,
-        vocab_size=vocab_size_of(tokenizer),
+        vocab_size=outputs_of(space.data, space.grammar.catalogue),
         causal=model.causal,
         repetition=DISPLAY.repetition,
     )
