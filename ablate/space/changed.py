@@ -11,6 +11,7 @@ from ablate.space.corpora import CorpusSpec
 from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_space
+from ablate.space.layouts import check_layout
 from ablate.space.origin import Origins
 from ablate.space.sections import Sections
 from ablate.space.space import Space
@@ -32,6 +33,8 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
     (model, around), recipe, data = sections.model(), sections.recipe(), sections.data()
     if model is not None:
         check_encoder(model, sections.origins, problems)
+    if model is not None and data is not None:
+        check_layout(model, data, space.grammar.catalogue, sections.origins, problems)
     if model is not None and recipe is not None:
         check_ahead(model, recipe, sections.origins, problems)
     if len(problems) > before or model is None or around is None or recipe is None or data is None:

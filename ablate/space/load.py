@@ -23,6 +23,7 @@ from ablate.space.design import Search
 from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
+from ablate.space.layouts import check_layout
 from ablate.space.objective_fit import check_corpus, check_objective
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Origins
@@ -107,6 +108,8 @@ def _space(
     data, recipe = sections.data(), sections.recipe()
     if model is not None:
         check_encoder(model, sections.origins, problems)
+    if model is not None and data is not None:
+        check_layout(model, data, grammar.catalogue, sections.origins, problems)
     if model is not None and recipe is not None:
         check_ahead(model, recipe, sections.origins, problems)
     measure = sections.measure()
