@@ -11,6 +11,7 @@ from ablate.testing import ObjectiveContract
 
 pytestmark = pytest.mark.fast
 
+OF_RECORDS = ("classification", "regression", "regression: {weight: 15, value: 30}")
 WITH = {"masked_words": ("masked_words", "masked_words: {next_sentence: true, share: 40%}")}
 OF_TEXT = [spec.name for spec in shipped(OBJECTIVE) if spec.reads == "text"]
 
@@ -35,8 +36,19 @@ class TestOfPairs(ObjectiveContract):
         return Batch(*((torch.randint(1, 11, (6, n), generator=of), torch.arange(6) % n + 1) for n in (7, 5)))
 
 
+class TestOfRecords(ObjectiveContract):
+    @pytest.fixture(autouse=True, params=OF_RECORDS)
+    def named(self, request):
+        self.objective = request.param
+
+    def drawn(self):
+        drawn = torch.Generator().manual_seed(1)
+        return Batch(torch.randn(6, 3, 4, 4, generator=drawn), torch.randint(11, (6,), generator=drawn))
+
+
 def test_every_objective_is_held_to_it():
-    assert {spec.name for spec in shipped(OBJECTIVE)} == {*OF_TEXT, TestOfPairs.objective}
+    of_records = {written.partition(":")[0] for written in OF_RECORDS}
+    assert {spec.name for spec in shipped(OBJECTIVE)} == {*OF_TEXT, TestOfPairs.objective, *of_records}
 
 
 PLUGIN = '''
