@@ -12,6 +12,7 @@
     added.py         fields that came later, and the values at which they have no effect
     user_code.py           reports errors of a user's own component with its file
     cross.py         what reads the encoder, and the block of the encoder's own layers
+    classifier.py    what a model of images or of features needs, and how many tokens it makes of an input
     cost.py          parameters and FLOPs, as numbers that add up
     config_values.py          from the values of a node to those of a component's Config
     scalars.py       reading numbers, flags, words, widths, gains

@@ -57,9 +57,12 @@ class Architecture:
     that does not name its own, the untied head included. `share` lets layers use the parameters of others. `ahead` is
     how many blocks more predict tokens further ahead, each one of them, in training alone (`compiler/ahead.py`).
     `encoder_layers` are those of an encoder (None: as many as of the decoder), `input_shape` is the shape of what is
-    read in place of tokens: (times, features). `segments` are the rows of the table that tells the parts of a sequence
-    apart, `transform` is the activation of a layer before the head (`compiler/encoder.py`), and `classes` is how many
-    are predicted of a whole sequence beside its tokens.
+    read in place of tokens: (times, features), or (channels, height, width). `segments` are the rows of the table that
+    tells the parts of a sequence apart, `transform` is the activation of a layer before the head
+    (`compiler/encoder.py`), and `classes` is how many are predicted of a whole sequence beside its tokens. `patch` is
+    the side of the patches that images are cut into, `pooling` what is read of the tokens behind the last layer:
+    `class_token` or `mean`. `head_init` is the scheme of the head's matrix (None: `init`), and `head_layer` puts a
+    layer before that matrix (`compiler/classifier.py`).
     """
 
     kind: str
@@ -84,6 +87,10 @@ class Architecture:
     segments: int = added(0)
     transform: str = added("none")
     classes: int = added(0)
+    patch: int | None = added(None)
+    pooling: str | None = added(None)
+    head_init: Node | None = added(None)  # noqa: RUF009  an immutable field
+    head_layer: bool = added(False)
 
     def sources(self) -> tuple[int, ...]:
         """Return, for each layer, the one whose parameters it uses: its own number, unless layers are shared."""
@@ -147,8 +154,12 @@ class Architecture:
     def names(self) -> frozenset[str]:
         """Return the sizes that anything in the model depends on by name, such as `width` and `repetition`."""
         own = [expression for field in ARITHMETIC if (expression := getattr(self, field)) is not None]
-        around = [part for part in (self.entry_norm, self.final_norm, self.init) if part is not None]
-        return sizes_named(Sequence((*self.block, *around))).union(*(expression.names() for expression in own))
+        return sizes_named(Sequence((*self.block, *self.around()))).union(*(expression.names() for expression in own))
+
+    def around(self) -> tuple[Node, ...]:
+        """Return the components that are not in the block."""
+        parts = (self.entry_norm, self.final_norm, self.init, self.head_init)
+        return tuple(part for part in parts if part is not None)
 
 
 def sizes_named(block: Block) -> frozenset[str]:

@@ -12,6 +12,9 @@ here: a mechanism of a block (that is a component), the name of one, or training
     encoder_decoder.py an encoder of the same block before the decoder, which reads it
     padding.py         what fills up sequences, known to attention during a pass
     affine.py          a linear map with a bias
+    classifier.py      layers between what embeds an input and a head that gives one answer for it
+    vit.py             a classifier of images, cut into patches
+    mlp.py             a classifier of features, whose layers have no attention
     embedding.py       embedding, positions and head
     initialise.py      every parameter from a random stream seeded by its address
     sharing.py         layers whose parameters are those of others

@@ -6,21 +6,22 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from ablate.compiler.initialise import Draw
+from ablate.compiler.initialise import Draw, Init
 
 
 class Affine(nn.Module):
-    """y = x Wᵀ + b, from `features` to `width`; W is filled by the model's init, b starts at 0."""
+    """y = x Wᵀ + b, from `features` to `width`; W is filled by `init`, or the model's if it is None; b starts at 0."""
 
-    def __init__(self, features: int, width: int):
+    def __init__(self, features: int, width: int, init: Init | None = None):
         super().__init__()
+        self.init = init
         self.weight = nn.Parameter(torch.empty(width, features))
         self.bias = nn.Parameter(torch.zeros(width))
 
     def initialise(self, draw: Draw) -> None:
         """Draw the matrix."""
         width, features = self.weight.shape
-        draw.weight("weight", self.weight, None, d_in=features, d_out=width)
+        draw.weight("weight", self.weight, self.init, d_in=features, d_out=width)
 
     def forward(self, x: Float[Tensor, "... F"]) -> Float[Tensor, "... D"]:
         """[…, F] -> […, D]."""

@@ -11,6 +11,7 @@ from torch import nn
 from ablate.block.address import address
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
+from ablate.block.classifier import check_kind
 from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Node
 from ablate.block.pattern_check import check_patterns
@@ -21,8 +22,10 @@ from ablate.compiler.decoder import Decoder
 from ablate.compiler.encoder import Encoder
 from ablate.compiler.encoder_decoder import EncoderDecoder
 from ablate.compiler.initialise import Draw, Init, initialise
+from ablate.compiler.mlp import ResidualMLP
 from ablate.compiler.sharing import tie_layers
 from ablate.compiler.values import ValuesRead
+from ablate.compiler.vit import VisionTransformer
 from ablate.errors import InputError
 
 VERSION: Final = 1
@@ -32,6 +35,8 @@ KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]]
     "decoder": Decoder,
     "encoder": Encoder,
     "encoder_decoder": EncoderDecoder,
+    "vit": VisionTransformer,
+    "mlp": ResidualMLP,
 }
 """What can surround the blocks, one file for each kind."""
 
@@ -76,16 +81,18 @@ def compile_model(
     dtype: torch.dtype = torch.float32,
     device: str | torch.device = "cpu",
 ) -> nn.Module:
-    """Build the whole model, from tokens [batch, time] to logits [batch, time, vocabulary].
+    """Build the whole model, from tokens [batch, time] to logits [batch, time, vocabulary], or as its kind has it.
 
     `seed` determines every parameter through its address, including those that `nn.Linear` draws itself; `salt` changes
     them all, and is the difference between the two arms of an A/A comparison. On the meta device nothing is filled.
 
-    Raises InputError as `compile_block` does, for an unknown kind of model or of positions, and for a pattern over
-    layers of which an alternative stands in no layer, and for layers that cannot share parameters.
+    Raises InputError as `compile_block` does, for an unknown kind of model or of positions, for what does not fit the
+    kind, for a pattern over layers of which an alternative stands in no layer, and for layers that cannot share
+    parameters.
     """
     if architecture.kind not in KINDS:
         raise InputError(f"unknown kind of model {architecture.kind!r}\n  = the kinds are: {', '.join(KINDS)}")
+    check_kind(architecture, catalogue)
     check_patterns(architecture.block, architecture.sizes, catalogue)
     check_sharing(architecture, catalogue)
     slots = SlotAddress(seed, salt)

@@ -72,7 +72,8 @@ class Decoder(nn.Module):
         self.layers = nn.ModuleDict({str(n): block for n, block in blocks.items()})
         self.final_norm = around.part(final, ("final_norm",))(sizes.d_model) if final else None
         self.logit_scale, self.logit_softcap = numbers["logit_scale"], architecture.logit_softcap
-        self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size)
+        init = around.part(architecture.head_init, ("head_init",))() if architecture.head_init else None
+        self.head = TiedHead() if architecture.tied else Head(sizes.d_model, sizes.vocab_size, init)
         read.attach(self, blocks)
         self.ahead = self._further(architecture, catalogue, address, blocks) if architecture.ahead else None
 
@@ -108,10 +109,7 @@ class Decoder(nn.Module):
             x = self.logit_scale * x
         given = (x, self.embedding.weight) if isinstance(self.head, TiedHead) else (x,)
         logits: Tensor = self.head.forward(*given) if ahead else self.head(*given)
-        if self.logit_softcap is not None:
-            wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
-            logits = self.logit_softcap * torch.tanh(wide / self.logit_softcap)
-        return logits
+        return logits if self.logit_softcap is None else softcapped(logits, self.logit_softcap)
 
     def _further(
         self, architecture: Architecture, catalogue: Catalogue, address: SlotAddress, blocks: Mapping[int, nn.Module]
@@ -124,6 +122,12 @@ class Decoder(nn.Module):
             copies[token] = build_block(architecture.block, architecture.sizes, catalogue, last, place, read)
             read.attach(self, {**blocks, last: copies[token]})
         return Ahead(copies)
+
+
+def softcapped(logits: Tensor, cap: float) -> Tensor:
+    """Compute cap * tanh(logits / cap), in float32 at least."""
+    wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    return cap * torch.tanh(wide / cap)
 
 
 def positions(name: str, sizes: Sizes, *, std: float | None, rows: int) -> nn.Module | None:

@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ablate.compiler.initialise import Draw
+from ablate.compiler.initialise import Draw, Init
 
 
 class TokenEmbedding(nn.Module):
@@ -68,16 +68,17 @@ class SinusoidalPositions(nn.Module):
 
 
 class Head(nn.Module):
-    """logits = x Uᵀ, with a matrix U of its own, filled by the model's init."""
+    """logits = x Uᵀ, with a matrix U of its own, filled by `init`, or by the model's if that is None."""
 
-    def __init__(self, width: int, vocab_size: int):
+    def __init__(self, width: int, vocab_size: int, init: Init | None = None):
         super().__init__()
+        self.init = init
         self.weight = nn.Parameter(torch.empty(vocab_size, width))
 
     def initialise(self, draw: Draw) -> None:
         """Draw the matrix."""
         vocab_size, width = self.weight.shape
-        draw.weight("weight", self.weight, None, d_in=width, d_out=vocab_size)
+        draw.weight("weight", self.weight, self.init, d_in=width, d_out=vocab_size)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
         """[B, T, D] -> [B, T, V]."""

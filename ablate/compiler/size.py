@@ -7,6 +7,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
+from ablate.block.classifier import CLASSIFIERS
 from ablate.block.cost import PASSES, Cost
 from ablate.compiler.ahead import logits_ahead
 from ablate.compiler.compile import compile_model
@@ -33,8 +34,10 @@ def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
 
 
 def inputs_of(architecture: Architecture, batch: int = 1) -> tuple[torch.Tensor, ...]:
-    """Return inputs of the model on the meta device: tokens, of an encoder-decoder the source before them."""
+    """Return inputs of the model on the meta device: tokens, of two stacks the source before them; or images."""
     sizes = architecture.sizes
+    if architecture.kind in CLASSIFIERS:
+        return (torch.zeros(batch, *architecture.input_shape, device="meta"),)
     tokens = torch.zeros(batch, sizes.seq_len, dtype=torch.int64, device="meta")
     if architecture.kind != "encoder_decoder":
         return (tokens,)

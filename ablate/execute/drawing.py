@@ -1,4 +1,4 @@
-"""What is drawn from the data of a trial, as its objective reads it: windows of a text, or pairs."""
+"""What is drawn from the data of a trial, as its objective reads it: windows of a text, pairs, or records."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from ablate.data.batches import Batches as Windows
 from ablate.data.batches import Examples, evaluation_windows
 from ablate.data.pair_stream import Pairs
 from ablate.data.pairs import PairBatches, evaluation_pairs
+from ablate.data.records import RecordBatches, evaluation_records
+from ablate.data.standard import Standard
 from ablate.data.streams import TokenStreams
 from ablate.data.tokenizer import Tokens
 from ablate.plan.trial import Trial
@@ -15,17 +17,24 @@ from ablate.train.objective import Drawing
 from ablate.train.objectives.declare import Settings
 
 
-def drawing_of(stream: Tokens, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, batch: int, seed: int) -> Drawing:
-    """Return what draws the batches of a training split; RefusedError if it is too short, or not made of pairs."""
+def drawing_of(
+    streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, batch: int, seed: int
+) -> Drawing:
+    """Return what draws batches from the training split; RefusedError if it is too short, or not made of pairs."""
+    if spec.reads == "records":
+        return RecordBatches(streams.records("train"), _standard(streams), batch, seed)
     if spec.reads == "pairs":
-        return PairBatches(_pairs(stream, sizes), *_lengths(sizes), batch, seed)
-    return Windows(stream, settings.window(sizes), batch, seed)
+        return PairBatches(_pairs(streams.train, sizes), *_lengths(sizes), batch, seed)
+    return Windows(streams.train, settings.window(sizes), batch, seed)
 
 
 def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:
     """Return what is drawn for the evaluations of a trial; RefusedError as above."""
-    sizes, stream, number = trial.architecture.sizes, streams.split(trial.split), trial.measure.evaluation.windows
-    token_bytes = streams.tokenizer.token_bytes()
+    sizes, number = trial.architecture.sizes, trial.measure.evaluation.windows
+    if spec.reads == "records":
+        records = streams.records(trial.split)
+        return evaluation_records(records, _standard(streams), number, seed=trial.seed, split=trial.split)
+    stream, token_bytes = streams.split(trial.split), streams.tokenizer.token_bytes()
     if spec.reads == "pairs":
         pairs, (source, target) = _pairs(stream, sizes), _lengths(sizes)
         return evaluation_pairs(
@@ -33,6 +42,11 @@ def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Setting
         )
     length = settings.window(sizes)
     return evaluation_windows(stream, length, number, seed=trial.seed, split=trial.split, token_bytes=token_bytes)
+
+
+def _standard(streams: TokenStreams) -> Standard:
+    assert streams.standard is not None, "a corpus of text has no records"
+    return streams.standard
 
 
 def _pairs(stream: Tokens, sizes: Sizes) -> Pairs:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import chain, count, islice
 from typing import TypeAlias
 
+from ablate.block.classifier import CLASSIFIERS
 from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest
 from ablate.errors import InputError
@@ -212,7 +213,7 @@ def _check_objective(space: Space, problems: Problems) -> None:
             message = "model.causal is true, but an encoder sees its whole input"
             notes = ("set it to false",)
             problems.add(message, space.origins.key("model", "causal"), notes=notes)
-    elif not space.model.causal:
+    elif space.model.kind not in CLASSIFIERS and not space.model.causal:
         message = "model.causal is false, but training predicts each next token: the model would see what it predicts"
         notes = ("set it to true; blocks with full attention can be shown and counted: ablate show BLOCK --space FILE",)
         problems.add(message, space.origins.key("model", "causal"), notes=notes)

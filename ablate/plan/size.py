@@ -15,6 +15,7 @@ from typing import Any
 from ablate.block.address import address, name_parts
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, ComponentSpec
+from ablate.block.classifier import CLASS_TOKEN, CLASSIFIERS, check_kind, embedded, features
 from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
 from ablate.block.cost import Cost
 from ablate.block.cross import check_reads_encoder, encoder_block
@@ -73,15 +74,18 @@ def ahead_costs(
 def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[tuple[str, Cost]]:
     sizes = architecture.sizes
     around = _Costing(catalogue, Surroundings(sizes), ValuesStanding())
+    check_kind(architecture, catalogue)
     check_patterns(architecture.block, sizes, catalogue)
     check_sharing(architecture, catalogue)
     reads = reads_values(architecture.block)
     standing = _before_the_layers(architecture) if reads else None
-    encodes = architecture.kind == "encoder_decoder"
+    encodes, classifies = architecture.kind == "encoder_decoder", architecture.kind in CLASSIFIERS
     architecture.numbers()  # costs nothing, but refuses expressions without a value at these sizes
     around.part(architecture.init)()
+    if architecture.head_init is not None:
+        around.part(architecture.head_init)()
     table = sizes.vocab_size * sizes.d_model
-    yield "embedding", Cost(parameters=table)
+    yield "embedding", _embedding_cost(architecture) if classifies else Cost(parameters=table)
     if architecture.positions == "learned":
         yield "positions", Cost(parameters=architecture.rows() * sizes.d_model)
     if architecture.entry_norm is not None:
@@ -97,6 +101,9 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
     times = 1 + architecture.ahead
     if architecture.final_norm is not None:
         yield "final_norm", _repeated(around.part(architecture.final_norm)(sizes.d_model), times)
+    if classifies:
+        yield from _class_head_costs(architecture)
+        return
     head = Cost(parameters=0 if architecture.tied else table, flops=2 * sizes.seq_len * table)
     yield "head", _repeated(head, times)
     yield from _beside_the_head(architecture, around)
@@ -116,6 +123,23 @@ def _beside_the_head(architecture: Architecture, around: _Costing) -> Iterator[t
         yield "classifier.pooler", Cost(square, 2 * width * width)
         outputs = architecture.classes * width
         yield "classifier.classes", Cost(outputs + architecture.classes, 2 * outputs)
+
+
+def _embedding_cost(architecture: Architecture) -> Cost:
+    """Return the cost of what embeds images or features: a matrix with a bias, and a class token where it is read."""
+    width = architecture.sizes.d_model
+    product = features(architecture) * width
+    flops = 2 * embedded(architecture) * product
+    parameters = product + width * (1 + (architecture.pooling == CLASS_TOKEN))
+    return Cost(parameters, flops, flops)  # no gradient of what is given
+
+
+def _class_head_costs(architecture: Architecture) -> Iterator[tuple[str, Cost]]:
+    """Yield the costs of the head of a classifier: one answer for all tokens, and perhaps a layer before it."""
+    width, classes = architecture.sizes.d_model, architecture.sizes.vocab_size
+    if architecture.head_layer:
+        yield "head.layer", Cost(width * width + width, 2 * width * width)
+    yield "head", Cost(width * classes + classes, 2 * width * classes)
 
 
 def _repeated(once: Cost, times: int) -> Cost:
@@ -148,10 +172,11 @@ def _encoder_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator
 
 def _before_the_layers(architecture: Architecture, *, frames: bool = False) -> ValuesStanding:
     """Return the values that stand before the first layer."""
+    tokens = not frames and architecture.kind not in CLASSIFIERS
     there = {"embedding": not frames, "positions": architecture.positions != "none"}
     there["entry_norm"] = architecture.entry_norm is not None
     standing = ValuesStanding()
-    if not frames:
+    if tokens:
         standing.stands(TOKENS, TOKENS)
     for name in (name for name in AROUND if there[name]):
         standing.stands(name, architecture.sizes.d_model)

@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Node, walk
+from ablate.block.expression import walk
 from ablate.extension.declaration import Declaration
 from ablate.extension.kinds import OBJECTIVE, OPTIMIZER, PACKAGE, SCHEDULE
 from ablate.plan.syntax_hash import syntax_hash
@@ -32,6 +32,7 @@ SHARED: Mapping[str, tuple[str, ...]] = {
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
     "batches": ("data/batches.py", "data/batch.py", "data/uniform.py"),
     "pairs": ("data/pairs.py", "data/pair_stream.py", "train/objectives/teacher_forced.py"),
+    "records": ("data/record_stream.py", "data/records.py", "data/standard.py", "data/whitening.py"),
     "loop": (
         "train/loop.py",
         "train/*.py",
@@ -55,7 +56,7 @@ these import (`signal/`, say) belong to each importer.
 """
 KERNELS = tuple(name for name in SHARED if name.startswith("kernel"))
 """Parts used by a trial whose model has a component that uses kernels. The device decides which backend computes it."""
-OF_OBJECTIVE = ("pairs",)
+OF_OBJECTIVE = ("pairs", "records")
 """Parts used by a trial whose objective reads such data."""
 ALWAYS = tuple(name for name in SHARED if name not in (*KERNELS, *OF_OBJECTIVE))
 
@@ -86,8 +87,7 @@ def probe_versions(measure: Measure, catalogue: Catalogue) -> Mapping[str, Versi
 
 def components_used(architecture: Architecture) -> tuple[str, ...]:
     """Return the names of all components in a model, sorted."""
-    around: tuple[Node | None, ...] = (architecture.entry_norm, architecture.final_norm, architecture.init)
-    nodes = [*walk(architecture.block), *(node for part in around for node in walk(part))]
+    nodes = [*walk(architecture.block), *(node for part in architecture.around() for node in walk(part))]
     return tuple(sorted({node.name for node in nodes}))
 
 

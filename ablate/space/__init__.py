@@ -31,6 +31,7 @@
     size_checks.py  checks of these sizes against the space
     further.py      the check that each block of `model.ahead` has a weight in the loss
     encoder.py      the check that a model has what its kind needs, and nothing of other kinds
+    classifier.py   the check that a model of images or of features fits its data
     layouts.py      the check that a model reads what its corpus gives: text, images or frames
     number_range.py the numbers of a range that a search varies
     searched_values.py  checks of what a search varies

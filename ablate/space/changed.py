@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
+from ablate.space.classifier import check_classifier
 from ablate.space.corpora import CorpusSpec
 from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
@@ -41,7 +42,9 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
         return None
     windows = space.measure.evaluation.windows
     read = streamed(data, space.recipe, context=space.model.context, windows=windows)
-    return replace(space, located=located, model=model, around=around, recipe=recipe, data=read)
+    changed = replace(space, located=located, model=model, around=around, recipe=recipe, data=read)
+    check_classifier(changed, sections.origins, problems)
+    return changed if len(problems) == before else None
 
 
 def check_changes(space: Space, problems: Problems) -> None:

@@ -321,18 +321,20 @@ class Model(Document):
     the same parameters. `ahead` is how many blocks more predict a token further ahead each, in training. Of an
     encoder-decoder `encoder_layers` is how many layers the encoder has (none: as many as the decoder), and `source` the
     length of what it reads. Of an encoder `segments` are the rows of the table that tells the parts of a sequence
-    apart, and `transform` the activation of a layer between the last norm and the head.
+    apart, and `transform` the activation of a layer between the last norm and the head. Of a model of images, `patch`
+    is the side of the patches that they are cut into, and `pooling` what the head is given. `head: mlp` puts a layer
+    before the matrix of the head.
     """
 
-    kind: Literal["decoder", "encoder", "encoder_decoder"]
+    kind: Literal["decoder", "encoder", "encoder_decoder", "vit", "mlp"]
     layers: Annotated[int, Field(ge=1, le=1_000)]
     width: Annotated[int, Field(ge=1, le=1_000_000)]
     heads: Annotated[int, Field(ge=1, le=1_000_000)]
     context: Annotated[int, Field(ge=1, le=10_000_000)]
     causal: bool
-    position: Literal["none", "sinusoidal"] | Learned
+    position: Literal["none", "sinusoidal", "sine_cosine_2d", "sine_cosine_2d_as_released"] | Learned
     embedding: Embedding
-    head: Literal["tied", "untied"]
+    head: Literal["tied", "untied", "mlp"]
     logit_scale: Arithmetic
     logit_softcap: Annotated[Positive | None, BeforeValidator(_cap)] = None
     share: Annotated[
@@ -347,6 +349,12 @@ class Model(Document):
     transform: Annotated[Literal["none", "gelu", "relu", "tanh"], Field(json_schema_extra={ADDED: True})] = "none"
     source: Annotated[
         Annotated[int, Field(ge=1, le=10_000_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
+    ] = None
+    patch: Annotated[
+        Annotated[int, Field(ge=1, le=10_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
+    ] = None
+    pooling: Annotated[
+        Literal["class_token", "mean"] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
     ] = None
 
 

@@ -16,6 +16,7 @@ CHOICES = (
     ("design", "search", "pruner"),
     ("model", "position"),
     ("model", "init"),
+    ("model", "head_init"),
     ("model", "entry_norm"),
     ("model", "final_norm"),
     ("data", "tokenizer"),

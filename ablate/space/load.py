@@ -17,6 +17,7 @@ from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.changed import check_changes, with_changes
+from ablate.space.classifier import check_classifier
 from ablate.space.constraints import read_warned
 from ablate.space.corpora import CorpusSpec
 from ablate.space.design import Search
@@ -68,6 +69,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     _check_missing(located, problems)
     space = _space(located, path, profile, tuple(settings), grammar, problems)
     if space is not None and not len(problems):
+        check_classifier(space, space.origins, problems)
         check_changes(space, problems)
         check_vary(space, problems)
         check_ladder(space, problems)

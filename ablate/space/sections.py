@@ -62,8 +62,11 @@ COMPONENTS = {
     "entry_norm": Part("norm", optional=True),
     "final_norm": Part("norm", optional=True),
     "init": Part("init"),
+    "head_init": Part("init", optional=True),
 }
 """The keys of `model` that hold components; the others are plain values."""
+NOT_NEEDED = frozenset({"head_init"})
+"""Those of them that came later: left out they are none."""
 WRONG_IN_NAME = re.compile(r"^[.-]+|[^A-Za-z0-9_.-]+")
 """Characters that the name of a space must not start with or contain."""
 LONGEST_NAME = 64
@@ -205,8 +208,10 @@ class Sections:
 
     def _spelt(self, located: Mapping) -> Mapping:
         """Note unknown keys of `model`, and read each as the one most likely meant, so that it is not missing too."""
-        known = (*Model.model_fields, *COMPONENTS)
-        required = [word for word in known if word in COMPONENTS or Model.model_fields[word].is_required()]
+        plain = Model.model_fields
+        known = (*plain, *COMPONENTS)
+        needed = [word for word in COMPONENTS if word not in NOT_NEEDED]
+        required = [word for word in known if word in needed or (word in plain and plain[word].is_required())]
         entries: list[tuple[Scalar, Located]] = []
         for key, value in located.entries:
             if key.value in known:
@@ -230,6 +235,9 @@ class Sections:
         parts: dict[str, Node | None] = {}
         for name, kind in COMPONENTS.items():
             value = located.get(name)
+            if value is None and name in NOT_NEEDED:
+                parts[name] = None
+                continue
             if value is None:
                 self.problems.add(f"missing key {name!r} in model", self.located.key("model").span)
                 continue
@@ -245,7 +253,7 @@ class Sections:
             parts[name] = part
         if len(parts) < len(COMPONENTS) or parts["init"] is None:
             return None
-        return Around(parts["entry_norm"], parts["final_norm"], parts["init"])
+        return Around(parts["entry_norm"], parts["final_norm"], parts["init"], parts["head_init"])
 
     def measure(self) -> Measure | None:
         """Read which probes run, and when."""

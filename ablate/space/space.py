@@ -39,6 +39,7 @@ class Around:
     entry_norm: Node | None
     final_norm: Node | None
     init: Node
+    head_init: Node | None = None
 
 
 @dataclass(frozen=True)
@@ -171,6 +172,10 @@ class Space:
             transform=model.transform,
             classes=self.objective.classes,
             input_shape=() if self.layout is None else self.layout.shape,
+            patch=model.patch,
+            pooling=model.pooling,
+            head_init=self.around.head_init,
+            head_layer=model.head == "mlp",
         )
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 

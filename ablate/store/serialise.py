@@ -63,6 +63,8 @@ def trial_document(trial: Trial) -> dict[str, Any]:
             **({} if architecture.share is None else {"share": str(architecture.share)}),
             **({"ahead": architecture.ahead} if architecture.ahead else {}),
             **_given(encoder_layers=architecture.encoder_layers, input_shape=architecture.input_shape),
+            **_given(patch=architecture.patch, pooling=architecture.pooling, head_layer=architecture.head_layer),
+            **({} if architecture.head_init is None else {"head_init": _node(architecture.head_init)}),
         },
         "data": trial.data.model_dump(mode="json", exclude=untold(trial.data)),
         "recipe": trial.recipe.model_dump(mode="json", exclude=untold(trial.recipe)),
