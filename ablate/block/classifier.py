@@ -150,7 +150,7 @@ def _of_images(architecture: Architecture) -> Iterator[Fault]:
 def _of_features(architecture: Architecture, catalogue: Catalogue) -> Iterator[Fault]:
     if not architecture.input_shape:
         message = f"model.kind is {MLP}, which reads features of a fixed number, but the data are text"
-        yield Fault("kind", message, "give it images or frames (data.corpus), or choose another kind of model")
+        yield Fault("kind", message, "give it images (data.corpus), or choose another kind of model")
     if architecture.sizes.seq_len != 1:
         message = f"model.context is {architecture.sizes.seq_len}, but a model of kind {MLP} has one token"
         yield Fault("context", message, "set it to 1")
