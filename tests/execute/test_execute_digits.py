@@ -1,0 +1,105 @@
+"""A vision transformer and an MLP learn digits, far below what the frequencies of the classes give; both resume."""
+
+from __future__ import annotations
+
+import io
+from math import log
+
+import pytest
+import torch
+from reading import ROOT
+from rich.console import Console
+
+import ablate
+from ablate.execute.task import cache_of
+from ablate.execute.work import compute
+from ablate.train.events import Checkpoint, Outcome, Row
+
+SPACE = """\
+space: digits
+question: Does a model learn digits?
+grammar: {grammar}
+model: {{{model}, embedding: {{std: 0.02, scale: 1}}, init: fan_in, head_init: zero}}
+data: {{corpus: digits, tuning: 10%, verdict: 10%}}
+blocks:
+  plain: [residual: {{gain: 1/sqrt(2*depth), branch: [mlp: {{hidden: 1x}}]}}]
+  normed: [residual: [layer_norm, mlp: {{hidden: 1x}}]]
+recipe: {{objective: {objective}, steps: {steps}, batch: 64, optimizer: {{adam: {{lr: 3e-3}}}}}}
+design: {{compare: [{blocks}]}}
+seeds: 1
+measure:
+  every: 10
+  probes: [kurtosis, token_correlation, gradient_norm]
+  evaluation: {{every: 50, windows: 128}}
+  checkpoint_every: 5
+judge: {{against: {first}, metrics: {{eval_loss: {{margin: 5%}}, eval_accuracy: {{better: higher}}}}}}
+"""
+VIT = "kind: vit, layers: 2, width: 32, heads: 4, context: 17, causal: false, patch: 2, pooling: class_token, "
+MODELS = {
+    "vit": (VIT + "position: {learned: 0.02}, final_norm: layer_norm", "pre_ln, op"),
+    "mlp": ("kind: mlp, layers: 3, width: 48, heads: 1, context: 1, logit_scale: 1/sqrt(width)", "normed, plain"),
+}
+FREQUENCIES = {"classification": log(10), "regression": 0.09}
+"""What a model reaches that knows only how frequent the classes are: about alike."""
+
+
+def space_of(folder, kind, objective, steps):
+    model, blocks = MODELS[kind]
+    first = blocks.partition(",")[0]
+    values = {"grammar": ROOT / "grammars" / "transformer.yaml", "model": model, "blocks": blocks, "first": first}
+    path = folder / "digits.yaml"
+    path.write_text(SPACE.format(**values, objective=objective, steps=steps), encoding="utf-8")
+    return ablate.load_space(path)
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective"),
+    [
+        ("mlp", "regression"),
+        pytest.param("mlp", "classification", marks=pytest.mark.full),
+        pytest.param("vit", "regression", marks=pytest.mark.full),
+        pytest.param("vit", "classification", marks=pytest.mark.full),
+    ],
+)
+def test_a_run_learns_digits(tmp_path, kind, objective):
+    space = space_of(tmp_path, kind, objective, steps=150 if kind == "mlp" else 400)
+    console = Console(file=io.StringIO())
+    done = ablate.run(space, results=tmp_path / "results", executor="inline", console=console, mirror=False)
+    statement = "SELECT metric, value FROM metrics WHERE step = (SELECT max(step) FROM metrics) AND address = ''"
+    last = ablate.query(statement, results=done.results)
+    loss, accuracy = (last[last.metric == metric].value for metric in ("eval_loss", "eval_accuracy"))
+    assert len(loss) == len(accuracy) == 2
+    assert (loss < 0.25 * FREQUENCIES[objective]).all() and (accuracy > 0.9).all()
+
+
+@pytest.mark.parametrize(
+    ("kind", "objective", "block"),
+    [("vit", "classification", 0), ("mlp", "regression", 0), ("vit", "regression", 1), ("mlp", "classification", 1)],
+)
+def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path, kind, objective, block):
+    planned = ablate.plan_space(space_of(tmp_path, kind, objective, steps=12), results=tmp_path / "results")
+    cache, trial = cache_of(tmp_path / "results"), planned.plan.trials[block]
+
+    def run(resume=None, stop_at=None):
+        steps = iter(range(20))
+        events = compute(trial, cache=cache, plugins=(), resume=resume, should_stop=lambda: next(steps) == stop_at)
+        return list(events)
+
+    whole, before = run(), run(stop_at=7)
+    state = [event for event in before if isinstance(event, Checkpoint)][-1]
+    assert before[-1] == Outcome("interrupted", 7) and state.step == 7
+    after = run(resume=state.state)
+    assert whole[-1] == after[-1] == Outcome("finished", 12)
+    assert rows(before) + rows(after) == rows(whole)
+    assert all(torch.equal(a, b) for a, b in zip(parameters(whole), parameters(after), strict=True))
+
+
+def rows(events):
+    return [event for event in events if isinstance(event, Row)]
+
+
+def parameters(events):
+    """Those of the last checkpoint, after 10 steps."""
+    last = [event for event in events if isinstance(event, Checkpoint)][-1]
+    assert last.step == 10
+    return [*torch.load(io.BytesIO(last.state), weights_only=True)["model"].values()]
