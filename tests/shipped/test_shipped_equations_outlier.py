@@ -104,6 +104,20 @@ def value_skipinit(x: Array, p: Weights, at: Place) -> Array:
     return block(x, p, at, beta=1, norm=layer_norm, mixing=lambda a: np.eye(a.shape[-1]) + 0.2 * a, mlp_beta=0.2)
 
 
+def simple_rms(x: Array, p: Weights, name: str) -> Array:
+    """Over the root of the mean square, without gains."""
+    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-8)
+
+
+def residual_mlp(x: Array, p: Weights, at: Place, *, norm: Norm) -> Array:
+    """App. E: y = x + MLP(Norm(x)), as wide inside as outside."""
+    return x + mlp(norm(x, p, "mlp_norm"), p, gelu)
+
+
+def of_mlp(at: Place) -> dict[str, Start]:
+    return dict.fromkeys(("mlp.up.weight", "mlp.down.weight"), normal(0.02))
+
+
 TABLE3 = {  # Post-QK, Pre-QK, Pre-V, Pre-MLP, scaled residuals
     "pre_rms": (0, 1, 1, 1, 0),
     "scaled_resids": (0, 1, 1, 1, 1),
@@ -182,6 +196,8 @@ BLOCKS = {
     "outlier_table2_op_tanh": Written(partial(brock, scores=tanh_of), together(weights_of, betas)),
     **{f"outlier_table3_{name}": row(*columns) for name, columns in TABLE3.items()},
     "outlier_figure23_value_skipinit": Written(value_skipinit, together(weights_of, layer_normed)),
+    "outlier_mlp_pre_norm": Written(partial(residual_mlp, norm=simple_rms), of_mlp),
+    "outlier_mlp_no_norm": Written(partial(residual_mlp, norm=no_norm), of_mlp),
 }
 
 

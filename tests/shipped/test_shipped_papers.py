@@ -127,21 +127,29 @@ def test_the_speech_models_lack_only_convolutions_and_biases(tmp_path, encoder, 
 def test_every_preset_resolves(tmp_path, preset):
     named = GRAMMAR.presets[preset]
     assert named.about and named.source and named.paper
-    blocks = ("pre_ln_cross", "post_ln_cross") if preset == "dslm_speech" else ("pre_rms", "op")
-    space = space_of(tmp_path, f"preset: {preset}" + MISSING.get(preset, ""), *blocks)
+    space = space_of(tmp_path, f"preset: {preset}" + MISSING.get(preset, ""), *OF_PRESET.get(preset, ("pre_rms", "op")))
     assert ablate.check(space).trials
 
 
 LANGUINI = "\ndata: {tokenizer: {bpe: 16384}}"
 PAIRS = "\ndata: {corpus: code_docstrings, tokenizer: {unigram: 8000}}"
+DRAWN = "\ndata: {corpus: {drawn_images: 5000}}"
 MISSING = {
     "outlier_languini_100m": LANGUINI,
     "outlier_languini": LANGUINI,
     "outlier_languini_1b": LANGUINI,
     "simplify_languini": LANGUINI,
     "dslm_speech": PAIRS,
+    "outlier_mlp": DRAWN,
+    "vit_s": f"{DRAWN}\nmodel: {{context: 5}}",
+    "vit_s_plain": f"{DRAWN}\nmodel: {{context: 4}}",
 }
 """What a preset leaves to the space, since it is nowhere to be had: Languini's books come with a tool of their own."""
+OF_PRESET = {
+    "dslm_speech": ("pre_ln_cross", "post_ln_cross"),
+    "outlier_mlp": ("outlier_mlp_pre_norm", "outlier_mlp_no_norm"),
+}
+"""The blocks of presets that are for blocks of their own."""
 
 TINY = """
 model: {{layers: {layers}, width: 32, heads: 4, context: 32, embedding: {{std: 0.02, scale: 50}}, head: untied,
