@@ -10,7 +10,7 @@ import torch
 from builders import SIZES, architecture, default_init, node
 from numpy_transformer import mlp as numpy_mlp
 from numpy_transformer import norm, perturbed, post_layer, pre_layer, sines, weights_of
-from reading import transformer
+from reading import decoders, transformer
 
 from ablate.api import load_block
 from ablate.block.classifier import n_tokens
@@ -319,8 +319,7 @@ REFUSED = {
     "e_spa_skips_norm": "no attention compensates",
     "e_spa_tat": "or more layers",
     "nanochat": "reads the numbers of tokens",
-    "post_ln_cross": "a model of this kind has none",
-    "pre_ln_cross": "a model of this kind has none",
+    **dict.fromkeys(set(transformer().blocks) - set(decoders()), "a model of this kind has none"),  # an encoder
 }
 """The named blocks of which no vision transformer is made, and why."""
 

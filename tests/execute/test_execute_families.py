@@ -77,7 +77,7 @@ def test_the_bits_are_the_same_wherever_it_runs(tmp_path, objective, executor):
     assert rows_of(tmp_path / "there") == expected and len({row[0] for row in expected}) == 2
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", LEARN)
 def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path: Path, objective):
     planned = ablate.plan_space(space_of(tmp_path, objective, 12), results=tmp_path / "results")
     cache, trial = cache_of(tmp_path / "results"), planned.plan.trials[0]
