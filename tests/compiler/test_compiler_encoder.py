@@ -11,7 +11,7 @@ import pytest
 import torch
 from builders import SIZES, architecture, default_init, node
 from numpy_transformer import norm, perturbed, post_layer, pre_layer, sines, weights_of
-from reading import transformer
+from reading import decoders, transformer
 from scipy.special import erf, logsumexp
 
 from ablate.api import load_block
@@ -220,8 +220,7 @@ REFUSED = {
     "e_spa_skips": "no attention compensates",  # at four layers, as a decoder's
     "e_spa_skips_norm": "no attention compensates",
     "e_spa_tat": "or more layers",
-    "post_ln_cross": "a model of this kind has none",
-    "pre_ln_cross": "a model of this kind has none",
+    **dict.fromkeys(transformer().blocks.keys() - set(decoders()), "a model of this kind has none"),
 }
 
 
