@@ -54,19 +54,21 @@ def describe_epochs(trials: Iterable[Epochs], data: Data, needed: int) -> tuple[
     kinds = sorted(set(trials))
     tokens, epochs = _range([f"{each.tokens:,}" for each in kinds]), _range([f"{each.epochs:.3g}" for each in kinds])
     repeated = _range([f"{100 * each.repeated:.2g}" for each in kinds])
-    if not all(each.text for each in kinds):
-        return (
-            f"training reads {tokens} examples per trial, {epochs} epochs of the train split, drawn with replacement: "
-            f"{repeated} % of the examples read are repeats",
-        )
+    text = all(each.text for each in kinds)
     lines = [
         f"training reads {tokens} tokens per trial, {epochs} epochs of the train split; windows start anywhere, drawn "
         f"with replacement: {repeated} % of the tokens read are repeats"
     ]
+    if not text:
+        lines = [
+            f"training reads {tokens} examples per trial, {epochs} epochs of the train split, drawn with replacement: "
+            f"{repeated} % of the examples read are repeats"
+        ]
     most = at_most(data)
     if capped := most is not None and most < needed:
-        lines.append(f"the steps need {needed:,} bytes of text, but data.corpus.at_most allows only {most:,}")
-    if kinds[-1].epochs >= 1:
+        of = "text" if text else "examples"
+        lines.append(f"the steps need {needed:,} bytes of {of}, but data.corpus.at_most allows only {most:,}")
+    if text and kinds[-1].epochs >= 1:
         more = "raise data.corpus.at_most" if capped else "add more of it"
         lines.append(f"the text repeats: {more}, or train on fewer tokens (recipe.steps, recipe.batch)")
     return tuple(lines)

@@ -108,7 +108,8 @@ class Planned:
         """The epochs in words."""
         space = self.space
         windows = space.measure.evaluation.windows
-        wanted = needed_bytes(space.data, space.recipe, context=space.model.context, windows=windows)
+        context, layout = space.model.context, space.layout
+        wanted = needed_bytes(space.data, space.recipe, context=context, windows=windows, layout=layout)
         return describe_epochs(self.epochs, space.data, wanted)
 
     @property

@@ -12,7 +12,7 @@ from ablate.space.corpora import CorpusSpec
 from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_space
-from ablate.space.layouts import check_layout
+from ablate.space.layouts import check_layout, layout_of
 from ablate.space.origin import Origins
 from ablate.space.sections import Sections
 from ablate.space.space import Space
@@ -41,7 +41,8 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
     if len(problems) > before or model is None or around is None or recipe is None or data is None:
         return None
     windows = space.measure.evaluation.windows
-    read = streamed(data, space.recipe, context=space.model.context, windows=windows)
+    context, layout = space.model.context, layout_of(data, space.grammar.catalogue)
+    read = streamed(data, space.recipe, context=context, windows=windows, layout=layout)
     changed = replace(space, located=located, model=model, around=around, recipe=recipe, data=read)
     check_classifier(changed, sections.origins, problems)
     return changed if len(problems) == before else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
+from math import prod
 from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
@@ -53,6 +54,11 @@ class Layout:
     dtype: Literal["uint8", "float32"]
     targets: int
     classes: int
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes the values of an example take."""
+        return prod(self.shape) * {"uint8": 1, "float32": 4}[self.dtype]
 
     @property
     def kind(self) -> Literal["images", "frames"]:

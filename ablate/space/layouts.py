@@ -23,7 +23,7 @@ READS: Final[Mapping[str, tuple[str, ...]]] = {
 """What a model of each kind reads."""
 CORPORA: Final[Mapping[str, str]] = {
     TEXT: "corpus: python_stdlib",
-    "images": "corpus: digits, or {drawn_images: 20000}",
+    "images": "corpus: digits, or {drawn_images: 20000}; of the hub: hub_images",
     "frames": "corpus: {drawn_speech: 20000}",
 }
 """A corpus of each, without a download."""

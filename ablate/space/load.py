@@ -24,7 +24,7 @@ from ablate.space.design import Search
 from ablate.space.encoder import check_encoder
 from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
-from ablate.space.layouts import check_layout
+from ablate.space.layouts import check_layout, layout_of
 from ablate.space.objective_fit import check_corpus, check_objective
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Origins
@@ -149,6 +149,7 @@ def _space(
         or blocks is None
     ):
         return None
+    layout = layout_of(data, grammar.catalogue)
     return Space(
         name=name,
         question=question,
@@ -160,7 +161,7 @@ def _space(
         around=around,
         blocks=blocks.named,
         overrides=blocks.overrides,
-        data=streamed(data, recipe, context=model.context, windows=measure.evaluation.windows),
+        data=streamed(data, recipe, context=model.context, windows=measure.evaluation.windows, layout=layout),
         recipe=recipe,
         design=design,
         seeds=seeds,

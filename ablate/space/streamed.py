@@ -3,7 +3,8 @@
     needed = M b max(S B T / r_train,  max over held-out splits of W (T + 1) / r_split)       rounded up to a power of 2
 
     S steps, B sequences of T tokens per batch, W evaluation windows, r a split's share of the text, b bytes per token
-    (1 if tokens are bytes, else about 4), M a margin of 2: at half an epoch a fifth of what is read repeats.
+    (1 if tokens are bytes, else about 4), M a margin of 2: at half an epoch a fifth of what is read repeats. Of what is
+    no text, T and T + 1 are 1, and b is the bytes of an example.
 
 The number is a power of 2, and at least `LEAST`, so that similar recipes share a corpus, and a recipe of few steps does
 not get a poor tokenizer. It depends only on the recipe of the space itself, so that all of its trials see the same
@@ -15,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ablate.space.corpora import Layout
 from ablate.space.documents import Data, Recipe
 
 MARGIN: Final = 2
@@ -23,11 +25,12 @@ LEAST: Final = 2**26
 BYTES_PER_TOKEN: Final = {"bytes": 1, "bpe": 4}
 
 
-def needed_bytes(data: Data, recipe: Recipe, *, context: int, windows: int) -> int:
-    """Return the bytes of text that training and evaluation need, including the margin."""
-    per_token = BYTES_PER_TOKEN["bytes" if data.tokenizer == "bytes" else "bpe"]
-    needs = [recipe.steps * recipe.batch * context / max(1 - data.tuning - data.verdict, 1e-9)]
-    needs += [windows * (context + 1) / share for share in (data.tuning, data.verdict) if share > 0]
+def needed_bytes(data: Data, recipe: Recipe, *, context: int, windows: int, layout: Layout | None = None) -> int:
+    """Return the bytes of text, or of examples of a `layout`, that training and evaluation need, with the margin."""
+    per_token = BYTES_PER_TOKEN["bytes" if data.tokenizer == "bytes" else "bpe"] if layout is None else layout.bytes
+    read, held_out = (context, context + 1) if layout is None else (1, 1)
+    needs = [recipe.steps * recipe.batch * read / max(1 - data.tuning - data.verdict, 1e-9)]
+    needs += [windows * held_out / share for share in (data.tuning, data.verdict) if share > 0]
     return max(LEAST, 1 << (int(MARGIN * per_token * max(needs)) - 1).bit_length())
 
 
@@ -36,11 +39,11 @@ def at_most(data: Data) -> int | None:
     return data.corpus.settings.get("at_most")
 
 
-def streamed(data: Data, recipe: Recipe, *, context: int, windows: int) -> Data:
+def streamed(data: Data, recipe: Recipe, *, context: int, windows: int, layout: Layout | None = None) -> Data:
     """Limit a streamed corpus to the bytes that the recipe needs; return other corpora as they are."""
     most = at_most(data)
     if most is None:
         return data
-    most = min(most, needed_bytes(data, recipe, context=context, windows=windows))
+    most = min(most, needed_bytes(data, recipe, context=context, windows=windows, layout=layout))
     corpus = replace(data.corpus, settings={**data.corpus.settings, "at_most": most})
     return data.model_copy(update={"corpus": corpus})

@@ -11,6 +11,7 @@ import pyarrow
 import pytest
 from data_library import pretend_library, prose, settle
 from documents import code
+from image_sets import write_images
 from pyarrow import parquet
 from rich.console import Console
 from tiny_spaces import write_world
@@ -96,6 +97,7 @@ def texts(tmp_path):
     (tmp_path / "pairs").mkdir()
     pairs = [{"say": {"de": prose(n, 300)}, "en": prose(n + 100, 200)} for n in range(12)]
     (tmp_path / "pairs" / "train.jsonl").write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    write_images(tmp_path / "images" / "train.parquet", 12, 4)
     settle(tmp_path)
     return tmp_path
 
@@ -104,6 +106,9 @@ SHIPPED = {
     "files": "files: ['d/**/*.txt']",
     "hub": "hub: {folder}/set, split: train, field: text",
     "hub_pairs": "hub_pairs: {folder}/pairs, split: train, source: say.de, target: en",
+    "hub_images": (
+        "hub_images: {folder}/images, split: train, image: img, label: label, size: 4, classes: 10, at_most: 1 KiB"
+    ),
     "code_docstrings": "code_docstrings",
     "jsonl": "jsonl: ['rows.*'], field: text",
     "parquet": "{parquet: [rows.parquet], field: text, at_most: 1 KiB}",

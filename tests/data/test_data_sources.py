@@ -201,4 +201,4 @@ def test_without_a_network_a_hub_data_set_is_refused():
     environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONPATH": str(Path(ablate.__path__[0]).parent)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=60)
     assert "cannot read split 'train' of 'someone/no-such-set'" in done.stdout, done.stderr
-    assert "needs a network" in done.stdout
+    assert "needs a network" in done.stdout and "without a network: corpus: python_stdlib" in done.stdout

@@ -8,6 +8,9 @@ import pytest
 from space_fixtures import space
 
 from ablate.errors import InputError
+from ablate.space.choice import CorpusChoice
+from ablate.space.corpora import Layout
+from ablate.space.streamed import needed_bytes, streamed
 
 pytestmark = pytest.mark.fast
 
@@ -47,3 +50,19 @@ def test_the_cap_is_one_gibibyte_unless_it_is_said(tmp_path):
 def test_what_is_no_size_is_refused_where_it_stands(tmp_path, wrong):
     with pytest.raises(InputError, match=r"data\.corpus\.at_most(.|\n)*\^(.|\n)*such as 4 GiB; if left out, 1 GiB"):
         asked(tmp_path, more=f", at_most: {wrong}")
+
+
+@pytest.mark.parametrize(("steps", "context"), [(1, 128), (10_000, 128), (10_000, 8)])
+def test_of_images_it_is_what_their_pixels_take(tmp_path, steps, context):
+    """The context of a model says nothing of them."""
+    settings = (f"recipe.steps={steps}", "recipe.batch=64", "data.tuning=10%", "data.verdict=15%")
+    found = space(tmp_path, *settings)
+    layout = Layout(shape=(3, 32, 32), dtype="uint8", targets=0, classes=10)
+    need = 2 * 3072 * max(steps * 64 / 0.75, 50 / 0.1)
+    asked = needed_bytes(found.data, found.recipe, context=context, windows=50, layout=layout)
+    assert asked == max(64 * MIB, 2 ** math.ceil(math.log2(need)))
+    hub = CorpusChoice("hub_images", {"at_most": 2**60})
+    images = streamed(
+        found.data.model_copy(update={"corpus": hub}), found.recipe, context=context, windows=50, layout=layout
+    )
+    assert images.corpus.settings == {"at_most": asked}

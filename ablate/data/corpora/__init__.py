@@ -8,6 +8,7 @@ jsonl.py            local files of JSON objects, one document per line
 parquet.py          local Parquet files, one document per row
 hub.py              a data set of the Hugging Face hub
 hub_pairs.py        pairs of such a data set
+hub_images.py       images of such a data set, with their classes
 digits.py           scikit-learn's images of handwritten digits
 drawn_images.py     images of CIFAR's layout, drawn here
 drawn_speech.py     frames of a filter bank with their transcripts, drawn here

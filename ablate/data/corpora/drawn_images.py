@@ -3,8 +3,8 @@
     image = background + mask · (shape's colour - background) + noise        mask: the shape, turned, scaled and moved
 
 A shape is as likely brighter than its background as darker, so the mean image of every class is the same, and a linear
-classifier learns little (see `docs/corpus.md`). Each image is drawn by a key of its own, its number, so two of
-them are independent, and the first n images are the same however many follow.
+classifier learns little. Each image is drawn by a key of its own, its number, so two of them are independent, and the
+first n images are the same however many follow.
 
 Numbers are raw words, and of arithmetic only what is rounded exactly (no sine, no exponential, no sum whose order is
 open): the same bytes on every machine.
