@@ -20,7 +20,7 @@ class ObjectiveSpec(Configured):
 
     `models` are the kinds of models that can have it, `reads` what its batches are made of, such as text. `measures`
     are the metrics that its evaluations give beside `eval_loss`. `likelihood`: its loss is a cross-entropy, to which
-    `recipe.loss` may add.
+    `recipe.loss` may add. `mixtures`: of an example it takes two classes [B] each, and the share of the first [B].
     """
 
     kind: ClassVar[Kind] = OBJECTIVE
@@ -28,3 +28,4 @@ class ObjectiveSpec(Configured):
     reads: Reads = "text"
     measures: tuple[str, ...] = ()
     likelihood: bool = True
+    mixtures: bool = False

@@ -19,6 +19,7 @@ from ablate.train.objectives.declare import Settings, implements, objective
     models=("vit", "mlp"),
     reads="records",
     measures=("eval_accuracy",),
+    mixtures=True,
     source="Szegedy et al. 2016, arXiv:1512.00567",
     version=1,
 )
@@ -26,15 +27,33 @@ class Classification(Settings):
     """No settings: `objective: classification`."""
 
 
-from ablate.data.batch import Batch
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor
+
+from ablate.data.batch import Batch, Tensors, first
 from ablate.data.uniform import Uniform
+from ablate.train.loss import added_by_recipe, cross_entropy
 from ablate.train.objectives.cross_entropy import CrossEntropy
+from ablate.train.objectives.declare import Term
+from ablate.train.objectives.mixtures import each_mixed
 
 
 @implements(Classification)
 class Objective(CrossEntropy):
-    """[B, …] examples and their classes [B]."""
+    """[B, …] examples and their classes [B], or mixtures of two (see `mixtures.py`)."""
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
         """Return examples and classes, as they are drawn."""
         return drawn
+
+    def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
+        """Yield the cross-entropy, and what the recipe adds to it."""
+        if isinstance(batch.targets, Tensor):
+            yield from super().terms(output, batch, ahead)
+            return
+        logits_BC = first(output)
+        loss = each_mixed(batch.targets, lambda class_B: cross_entropy(logits_BC, class_B, reduction="none")).mean()
+        yield Term("", loss)
+        for place, added in added_by_recipe(logits_BC, loss, self.loss):
+            yield Term(place, added)

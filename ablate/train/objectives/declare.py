@@ -143,13 +143,15 @@ def objective(
     reads: Reads = "text",
     measures: Sequence[str] = (),
     likelihood: bool = True,
+    mixtures: bool = False,
     source: str = "",
     version: int = 1,
 ) -> Callable[[type[S]], type[S]]:
     """Declare an objective by its settings; the first line of its file is what `ablate list objectives` shows.
 
     `models` are the kinds of models that can have it, `reads` says what its batches are made of, and `measures` are the
-    metrics that its evaluations give beside `eval_loss`. `likelihood` is false where the loss is no cross-entropy.
+    metrics that its evaluations give beside `eval_loss`. `likelihood` is false where the loss is no cross-entropy, and
+    `mixtures` is true where the targets of a training batch may be (classes, other classes, share of the first).
     `version` is that of its numbers: raise it when a change of the code changes them.
 
     Raises DeclarationError for a class that cannot be its settings, with everything that is wrong with it.
@@ -163,6 +165,7 @@ def objective(
         defaults=True,
         faults=partial(_faults, tuple(models)),
         likelihood=likelihood,
+        mixtures=mixtures,
         **more,
     )
 

@@ -28,6 +28,7 @@ Above = Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)]
     reads="records",
     measures=("eval_accuracy",),
     likelihood=False,
+    mixtures=True,
     source="Hui & Belkin 2021, arXiv:2006.07322",
     version=1,
 )
@@ -41,17 +42,18 @@ class Regression(Settings):
 from collections.abc import Iterator, Mapping, Sequence
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from ablate.data.batch import Batch, Tensors, first
 from ablate.data.uniform import Uniform
 from ablate.train.objectives.declare import Given, Term
+from ablate.train.objectives.mixtures import each_mixed
 
 
 @implements(Regression)
 class Objective:
-    """[B, …] examples and their classes [B]."""
+    """[B, …] examples and their classes [B], or mixtures of two (see `mixtures.py`)."""
 
     measured: Mapping[str, str] = {"eval_loss": "", "eval_accuracy": ""}
 
@@ -68,16 +70,16 @@ class Objective:
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
         """Yield the mean of the squares."""
-        yield Term("", self._squares(output, batch).mean())
+        yield Term("", each_mixed(batch.targets, lambda class_B: self._squares(output, class_B)).mean())
 
     def measures(self, output: Tensors, batch: Batch) -> Iterator[Tensor]:
         """Yield the sums of the squares, and of right answers."""
-        yield self._squares(output, batch).double().sum()
+        yield self._squares(output, first(batch.targets)).double().sum()
         yield (first(output).argmax(-1) == first(batch.targets)).double().sum()
 
-    def _squares(self, output: Tensors, batch: Batch) -> Float[Tensor, "B"]:
+    def _squares(self, output: Tensors, class_B: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
         """Return the loss of each example, in float32 at least."""
-        y_BC, class_B = first(output), first(batch.targets)
+        y_BC = first(output)
         y_BC = y_BC.to(torch.promote_types(y_BC.dtype, torch.float32))
         right_BC = torch.nn.functional.one_hot(class_B, y_BC.shape[-1]).to(y_BC.dtype)
         weights_BC = 1 + (self.settings.weight - 1) * right_BC
