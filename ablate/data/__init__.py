@@ -30,12 +30,13 @@
     batches.py      Batches, evaluation_windows
     pair_stream.py  Pairs: the pairs of a stream, and which are cut off
     pairs.py        PairBatches, evaluation_pairs
+    augmentation.py Augmentation: images of training batches, changed at random
     records.py      RecordBatches, evaluation_records
 
-Only `batch`, `batches`, `pairs` and `records` import torch, and a planner imports none; `datasets`, `pyarrow`,
-`tokenizers`, `sentencepiece` and scikit-learn are imported only when a space needs them. This package knows nothing of
-models, draws no random number that is not a function of (seed, step) or of (seed, split), and reports every text that
-it leaves out.
+Only `batch`, `batches`, `pairs`, `augmentation` and `records` import torch, and a planner imports none; `datasets`,
+`pyarrow`, `tokenizers`, `sentencepiece`, torchvision and scikit-learn are imported only when a space needs them. This
+package knows nothing of models, draws no random number that is not a function of (seed, step) or of (seed, split), and
+reports every text that it leaves out.
 
 2026: splits go by folder, not by file, since files of one folder quote each other (design.md, decision 13).
 2026: the data position is the step. A batch is computed from (seed, step) alone, so a resumed trial needs no state

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from ablate.data.augmentation import Augmentation
 from ablate.data.batch import NO_TARGET, Batch, Tensors
 from ablate.data.batches import Examples, window_starts
 from ablate.data.record_stream import Records
@@ -37,6 +38,7 @@ class RecordBatches:
     standard: Standard
     batch: int
     seed: int
+    augmentation: Augmentation | None = None
 
     def __post_init__(self) -> None:
         if len(self.records) == 0:
@@ -46,11 +48,18 @@ class RecordBatches:
         """Return the examples of a step.
 
         Images give inputs [batch, channels, height, width], frames ([batch, times, features], lengths [batch]); targets
-        are the classes [batch], or tokens [batch, n] with NO_TARGET behind the last.
+        are the classes [batch], or tokens [batch, n] with NO_TARGET behind the last. Images may be augmented, and the
+        targets of a mixture are (classes, other classes, share of the first), [batch] each.
         """
         words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
         chosen = words % np.uint64(len(self.records))  # the bias of the remainder is below examples / 2**64
-        return _batch(self.records, self.standard, chosen.astype(np.int64))
+        examples = chosen.astype(np.int64)
+        if self.augmentation is None:
+            return _batch(self.records, self.standard, examples)
+        pixels = self.augmentation.pixels(self.records.values(examples), step)
+        images = np.asarray(self.standard.whole(pixels), dtype=np.float32)
+        classes = torch.from_numpy(self.records.targets(examples, NO_TARGET))
+        return self.augmentation.mixed(Batch(torch.from_numpy(images), classes), step)
 
 
 def evaluation_records(records: Records, standard: Standard, number: int, *, seed: int, split: Split) -> Examples:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ablate.block.sizes import Sizes
+from ablate.data.augmentation import Augmentation
 from ablate.data.batches import Batches as Windows
 from ablate.data.batches import Examples, evaluation_windows
 from ablate.data.pair_stream import Pairs
@@ -12,20 +13,22 @@ from ablate.data.standard import Standard
 from ablate.data.streams import TokenStreams
 from ablate.data.tokenizer import Tokens
 from ablate.plan.trial import Trial
+from ablate.space.documents import Augment, Recipe
 from ablate.space.objectives import ObjectiveSpec
 from ablate.train.objective import Drawing
 from ablate.train.objectives.declare import Settings
 
 
 def drawing_of(
-    streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, batch: int, seed: int
+    streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, recipe: Recipe, seed: int
 ) -> Drawing:
     """Return what draws batches from the training split; RefusedError if it is too short, or not made of pairs."""
     if spec.reads == "records":
-        return RecordBatches(streams.records("train"), _standard(streams), batch, seed)
+        augmentation = None if recipe.augment == Augment() else Augmentation(recipe.augment, seed)
+        return RecordBatches(streams.records("train"), _standard(streams), recipe.batch, seed, augmentation)
     if spec.reads == "pairs":
-        return PairBatches(_pairs(streams.train, sizes), *_lengths(sizes), batch, seed)
-    return Windows(streams.train, settings.window(sizes), batch, seed)
+        return PairBatches(_pairs(streams.train, sizes), *_lengths(sizes), recipe.batch, seed)
+    return Windows(streams.train, settings.window(sizes), recipe.batch, seed)
 
 
 def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:

@@ -66,7 +66,7 @@ def compute(
     )
     objective = objective_of(trial, catalogue)
     spec, settings = chosen_objective(trial.recipe, catalogue)
-    drawing = drawing_of(streams, spec, settings, sizes, trial.recipe.batch, trial.seed)
+    drawing = drawing_of(streams, spec, settings, sizes, trial.recipe, trial.seed)
     batches = Batches(drawing, objective, trial.seed)
     attending = choose_kernels(model, trial, batches.at(0).inputs, cut)
     if made_with is not None and made_with != attending.operators:

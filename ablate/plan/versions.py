@@ -32,7 +32,13 @@ SHARED: Mapping[str, tuple[str, ...]] = {
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
     "batches": ("data/batches.py", "data/batch.py", "data/uniform.py"),
     "pairs": ("data/pairs.py", "data/pair_stream.py", "train/objectives/teacher_forced.py"),
-    "records": ("data/record_stream.py", "data/records.py", "data/standard.py", "data/whitening.py"),
+    "records": (
+        "data/record_stream.py",
+        "data/records.py",
+        "data/standard.py",
+        "data/whitening.py",
+        "data/augmentation.py",
+    ),
     "loop": (
         "train/loop.py",
         "train/*.py",

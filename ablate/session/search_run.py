@@ -172,7 +172,7 @@ def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:
         streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
         spec = space.grammar.catalogue.of_kind(ObjectiveSpec)[space.recipe.objective.name]
         sizes = space.architecture(next(iter(space.blocks.values())), streams.vocab_size).sizes
-        drawing = drawing_of(streams, spec, space.objective, sizes, space.recipe.batch, space.seeds[0])
+        drawing = drawing_of(streams, spec, space.objective, sizes, space.recipe, space.seeds[0])
         return drawing.at(0)
 
     return read

@@ -33,6 +33,7 @@
     encoder.py      the check that a model has what its kind needs, and nothing of other kinds
     classifier.py   the check that a model of images or of features fits its data
     layouts.py      the check that a model reads what its corpus gives: text, images or frames
+    augmentation.py the check that what a recipe changes in images has images, and can be learnt from
     number_range.py the numbers of a range that a search varies
     searched_values.py  checks of what a search varies
     changed.py      a space with values changed at some of its addresses

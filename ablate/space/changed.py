@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
+from ablate.space.augmentation import check_augmentation
 from ablate.space.classifier import check_classifier
 from ablate.space.corpora import CorpusSpec
 from ablate.space.encoder import check_encoder
@@ -36,6 +37,8 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
         check_encoder(model, sections.origins, problems)
     if model is not None and data is not None:
         check_layout(model, data, space.grammar.catalogue, sections.origins, problems)
+    if recipe is not None and data is not None:
+        check_augmentation(recipe, data, space.grammar.catalogue, sections.origins, problems)
     if model is not None and recipe is not None:
         check_ahead(model, recipe, sections.origins, problems)
     if len(problems) > before or model is None or around is None or recipe is None or data is None:

@@ -58,6 +58,12 @@ def _arithmetic(value: object) -> object:
 PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
 """How a share above 0 % is written."""
 
+
+def _cap(value: object) -> object:
+    """Read `none` as null."""
+    return None if value == "none" else value
+
+
 Real = Annotated[float, BeforeValidator(_real), Field(allow_inf_nan=False)]
 Positive = Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
 NotNegative = Annotated[float, BeforeValidator(_real), Field(ge=0, allow_inf_nan=False)]
@@ -111,11 +117,29 @@ class Loss(Document):
     ahead: Annotated[tuple[NotNegative, ...], BeforeValidator(as_tuple)] = ()
 
 
+class RandAugment(Document):
+    """Random transformations of an image: how many after one another, and their magnitude, from 0 to 30."""
+
+    operations: Annotated[int, Field(ge=1, le=14)] = 2
+    magnitude: Annotated[int, Field(ge=0, le=30)] = 9
+
+
+class Augment(Document):
+    """What is changed at random in the images of training batches: see `data/augmentation.py`.
+
+    `mixup` is α of Beta(α, α), from which the share of each of two images that are mixed is drawn (0: not mixed).
+    """
+
+    randaugment: Annotated[RandAugment | None, BeforeValidator(_cap)] = None
+    mixup: Annotated[float, BeforeValidator(_real), Field(ge=0, le=1000, allow_inf_nan=False)] = 0.0
+
+
 class Recipe(Document):
     """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
 
-    `objective` is what is learned, `loss` what is minimised beside it. Both came later: a recipe that minimises the
-    cross-entropy of the next token alone is the same with and without them.
+    `objective` is what is learned, `loss` what is minimised beside it, `augment` what is changed in training images.
+    They came later: a recipe that minimises the cross-entropy of the next token alone is the same with and without
+    them.
     """
 
     steps: Count
@@ -129,6 +153,7 @@ class Recipe(Document):
         Choice,
         Field(description="one objective, such as next_token or {masked_words: {}}", json_schema_extra={ADDED: True}),
     ] = NEXT_TOKEN
+    augment: Augment = Field(default=Augment(), json_schema_extra={ADDED: True})
 
 
 class Bpe(Document):
@@ -210,11 +235,6 @@ class Saved(Document):
 
 TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Unigram | Saved
 """How text is cut into tokens."""
-
-
-def _cap(value: object) -> object:
-    """Read `none` as null."""
-    return None if value == "none" else value
 
 
 class Data(Document):

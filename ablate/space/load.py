@@ -15,6 +15,7 @@ from ablate.source.document import note_unknown_key
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
+from ablate.space.augmentation import check_augmentation
 from ablate.space.blocks import read_blocks
 from ablate.space.changed import check_changes, with_changes
 from ablate.space.classifier import check_classifier
@@ -125,6 +126,7 @@ def _space(
     if data is not None and recipe is not None:
         corpora = grammar.catalogue.of_kind(CorpusSpec)
         check_corpus(recipe, data, objectives, corpora, sections.origins, problems)
+        check_augmentation(recipe, data, grammar.catalogue, sections.origins, problems)
     if design is not None and design.search is not None:
         check_beside(sections.origins, noise, auto, problems)
         grammar = _starting(design.search, grammar, sections.origins, problems)
