@@ -23,7 +23,7 @@ def drawing_of(
     streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, recipe: Recipe, seed: int
 ) -> Drawing:
     """Return what draws batches from the training split; RefusedError if it is too short, or not made of pairs."""
-    if spec.reads == "records":
+    if streams.layout is not None:
         augmentation = None if recipe.augment == Augment() else Augmentation(recipe.augment, seed)
         return RecordBatches(streams.records("train"), _standard(streams), recipe.batch, seed, augmentation)
     if spec.reads == "pairs":
@@ -34,7 +34,7 @@ def drawing_of(
 def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:
     """Return what is drawn for the evaluations of a trial; RefusedError as above."""
     sizes, number = trial.architecture.sizes, trial.measure.evaluation.windows
-    if spec.reads == "records":
+    if streams.layout is not None:
         records = streams.records(trial.split)
         return evaluation_records(records, _standard(streams), number, seed=trial.seed, split=trial.split)
     stream, token_bytes = streams.split(trial.split), streams.tokenizer.token_bytes()

@@ -101,7 +101,8 @@ def _report(space: Space, cache: Path) -> CorpusReport:
         sizes, of_pairs = space.sizes(corpus.vocab_size), space.reads == PAIRS
         window, windows = space.objective.window(sizes), space.measure.evaluation.windows
         check_corpus(corpus, window, space.recipe.batch, windows, _held_out(space), of_pairs=of_pairs)
-        notes = (*corpus.notes, *_token_notes(corpus, sizes), *(_pair_notes(space, sizes, cache) if of_pairs else ()))
+        of_texts = of_pairs and corpus.records is None
+        notes = (*corpus.notes, *_token_notes(corpus, sizes), *(_pair_notes(space, sizes, cache) if of_texts else ()))
     return corpus.model_copy(update={"notes": notes})
 
 

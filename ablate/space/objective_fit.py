@@ -70,13 +70,20 @@ def check_corpus(
     origins: Origins,
     problems: Problems,
 ) -> None:
-    """Report a corpus of texts under an objective that wants pairs of them."""
+    """Report a corpus of texts under an objective that wants pairs of them, and one of frames under one of text."""
     corpus: Settings = corpora[data.corpus.name].read(data.corpus.settings)
-    if known[recipe.objective.name].reads == PAIRS and not corpus.pairs:
+    frames = corpus.layout is not None and corpus.layout.kind == "frames"
+    if frames and known[recipe.objective.name].reads != PAIRS:
+        able = sorted(spec.name for spec in known.values() if spec.reads == PAIRS)
+        message = f"recipe.objective is {recipe.objective.name}, which reads no frames, but {data.corpus.name} has them"
+        way = f"recipe.objective: {' or '.join(able)}, with model.kind: encoder_decoder"
+        origins.add(problems, message, ("data", "corpus"), OBJECTIVE, notes=(way,))
+    if known[recipe.objective.name].reads == PAIRS and not corpus.pairs and not frames:
         message = f"recipe.objective is {recipe.objective.name}, which reads pairs, but {data.corpus.name} has none"
         notes = (
             "pairs that are on every machine: corpus: code_docstrings",
             "pairs of the hub: {hub_pairs: NAME, split: train, source: FIELD, target: FIELD}",
+            "frames with what is said in them: corpus: {drawn_speech: 20000}",
         )
         origins.add(problems, message, ("data", "corpus"), OBJECTIVE, notes=notes)
 

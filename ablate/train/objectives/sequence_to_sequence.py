@@ -3,7 +3,8 @@
     L = - mean_n log softmax(logits_n)[target_n]        over the tokens n of all targets, the separator that ends each
                                                         included
 
-Sources and targets longer than `model.source` and `model.context` are cut off there.
+Sources and targets longer than `model.source` and `model.context` are cut off there. A source may be frames, such as
+those of speech: what fills it up is 0, the mean over the training split, and is read as silence is.
 
     Sutskever et al. 2014, arXiv:1409.3215; Vaswani et al. 2017, arXiv:1706.03762
 """
@@ -32,8 +33,9 @@ class SequenceToSequence(Settings):
 
 
 import torch
+from torch import Tensor
 
-from ablate.data.batch import Batch
+from ablate.data.batch import NO_TARGET, Batch
 from ablate.data.uniform import Uniform
 from ablate.train.objectives.cross_entropy import CrossEntropy
 from ablate.train.objectives.teacher_forced import real_places, teacher_forced
@@ -41,11 +43,15 @@ from ablate.train.objectives.teacher_forced import real_places, teacher_forced
 
 @implements(SequenceToSequence)
 class Objective(CrossEntropy):
-    """A source [B, S] and the target [B, T] one token earlier, and the target."""
+    """A source [B, S], or frames [B, S, F], and the target [B, T] one token earlier, and the target."""
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
-        """Fill up what was drawn: a source and a target, each with its length."""
-        (source, source_lengths), (target, target_lengths) = drawn
+        """Fill up what was drawn: a source and a target, each with its length; of frames, a target with NO_TARGET."""
+        (source, source_lengths), answers = drawn
+        if isinstance(answers, Tensor):
+            target = answers[:, : self.sizes.seq_len]
+            return teacher_forced(source, target.clamp_min(0), (target != NO_TARGET).sum(1), self.sizes)
+        target, target_lengths = answers
         assert self.sizes.padding is not None
         source = torch.where(real_places(source, source_lengths), source, self.sizes.padding)
         return teacher_forced(source, target, target_lengths, self.sizes)
