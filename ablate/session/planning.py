@@ -101,8 +101,7 @@ def _report(space: Space, cache: Path) -> CorpusReport:
         sizes, of_pairs = space.sizes(corpus.vocab_size), space.reads == PAIRS
         window, windows = space.objective.window(sizes), space.measure.evaluation.windows
         check_corpus(corpus, window, space.recipe.batch, windows, _held_out(space), of_pairs=of_pairs)
-        of_texts = of_pairs and corpus.records is None
-        notes = (*corpus.notes, *_token_notes(corpus, sizes), *(_pair_notes(space, sizes, cache) if of_texts else ()))
+        notes = (*corpus.notes, *_token_notes(corpus, sizes), *_cut_notes(space, sizes, cache))
     return corpus.model_copy(update={"notes": notes})
 
 
@@ -113,7 +112,13 @@ def _token_notes(corpus: CorpusReport, sizes: Sizes) -> Iterator[str]:
         yield f"the vocabulary of the model is {sizes.vocab_size:,}, with {tokens} for no text"
 
 
-def _pair_notes(space: Space, sizes: Sizes, cache: Path) -> tuple[str, ...]:
+def _cut_notes(space: Space, sizes: Sizes, cache: Path) -> tuple[str, ...]:
+    """Return what says that not all of some pairs is read."""
+    if space.reads != PAIRS:
+        return ()
+    if space.layout is not None:
+        longest, room = space.layout.targets, sizes.seq_len
+        return () if longest <= room else (f"of targets, which have up to {longest:,} tokens, {room:,} are read",)
     assert sizes.source_len is not None
     streams = prepare(space.data, space.folder, cache, space.grammar.catalogue)
     return cut_notes(Pairs(streams.train, sizes.separator), sizes.source_len, sizes.seq_len)
