@@ -62,7 +62,7 @@ def space_of(folder, kind, objective, steps):
     ],
 )
 def test_a_run_learns_digits(tmp_path, kind, objective):
-    space = space_of(tmp_path, kind, objective, steps=150 if kind == "mlp" else 400)
+    space = space_of(tmp_path, kind, objective, steps=300 if kind == "mlp" else 400)
     console = Console(file=io.StringIO())
     done = ablate.run(space, results=tmp_path / "results", executor="inline", console=console, mirror=False)
     statement = "SELECT metric, value FROM metrics WHERE step = (SELECT max(step) FROM metrics) AND address = ''"

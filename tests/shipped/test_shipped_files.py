@@ -98,7 +98,9 @@ def count_and_step(space, written, depth):
     drawn = torch.Generator().manual_seed(0)
     if reads_encoder(written):
         block = compile_model(architecture, CATALOGUE)
-        inputs = [torch.randint(0, 256, (2, length), generator=drawn) for length in (12, 8)]
+        source, tokens = (torch.randint(0, 256, (2, length), generator=drawn) for length in (12, 8))
+        shape = (2, *architecture.input_shape)  # of frames
+        inputs = [torch.randn(shape, generator=drawn) if architecture.input_shape else source, tokens]
     else:
         block = compile_block(written, replace(SIZES, n_layers=depth), CATALOGUE, init=INIT)
         inputs = [torch.randn(2, SIZES.seq_len, SIZES.d_model, generator=drawn)]
