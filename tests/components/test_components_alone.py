@@ -49,7 +49,11 @@ SAID = {
     "space/number_range.py": {"from"},
     "report/searched/ask_next.py": {"from"},
     "data/unigram.py": {"identity"},  # an option of another library
-    "space/documents.py": {"gelu", "padding", "relu", "tanh"},  # of the head of an encoder; a token
+    "space/documents.py": {"gelu", "mlp", "padding", "relu", "tanh"},  # of the head of an encoder; a token; a kind
+    "block/classifier.py": {"causal", "mlp"},  # a key of `model:`, a kind of model
+    "compiler/compile.py": {"mlp"},
+    "space/layouts.py": {"mlp"},
+    "space/space.py": {"mlp"},  # a head
 }
 """Words that components have for names, too, where something else is meant."""
 
