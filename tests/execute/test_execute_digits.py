@@ -28,9 +28,9 @@ recipe: {{objective: {objective}, steps: {steps}, batch: 64, optimizer: {{adam: 
 design: {{compare: [{blocks}]}}
 seeds: 1
 measure:
-  every: 10
+  every: 50
   probes: [kurtosis, token_correlation, gradient_norm]
-  evaluation: {{every: 50, windows: 128}}
+  evaluation: {{every: 200, windows: 128}}
   checkpoint_every: 5
 judge: {{against: {first}, metrics: {{eval_loss: {{margin: 5%}}, eval_accuracy: {{better: higher}}}}}}
 """
@@ -73,8 +73,7 @@ def test_a_run_learns_digits(tmp_path, kind, objective):
 
 
 @pytest.mark.parametrize(
-    ("kind", "objective", "block"),
-    [("vit", "classification", 0), ("mlp", "regression", 0), ("vit", "regression", 1), ("mlp", "classification", 1)],
+    ("kind", "objective", "block"), [("vit", "regression", 1), ("mlp", "regression", 0), ("mlp", "classification", 1)]
 )
 def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path, kind, objective, block):
     planned = ablate.plan_space(space_of(tmp_path, kind, objective, steps=12), results=tmp_path / "results")
