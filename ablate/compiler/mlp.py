@@ -3,7 +3,7 @@
     x_0 = scale * (features(x) Wᵀ + b)        features(x): all numbers of an input, flattened; one token
     x_l = layers.l(x_{l-1});  logits as in `classifier.py`
 
-W is filled by the model's init; b starts at 0.
+W is filled by the model's init; b starts at 0. No table starts at the embedding's standard deviation, as there is none.
 
 The layers of He et al. 2024, arXiv:2405.19279, App. E and G, are `residual: [layer_norm, mlp: {hidden: 1x}]`, or with
 another norm or none: six of width 1024 over 3 x 32 x 32 numbers have 15.7 M parameters, the 15 M of the paper. Its last

@@ -236,6 +236,11 @@ VARIED = {
     "other patches": vit(patch=1, pooling="mean", sizes=replace(vit().sizes, seq_len=54)),
     "an mlp": mlp(),
     "an mlp with a layer before the head": mlp(head_layer=True, final_norm=node("rms_norm")),
+    "earlier values": vit(
+        """[recall: {of: embedding, gain: 0.5}, residual: [recall: {of: positions, gain: 0.1}, attention:
+        {value: {blend: {own: dense, beside: {from: layers.first.attention.key}}}}], residual: [mlp]]""",
+        entry_norm=node("rms_norm"),
+    ),
     "experts": mlp("[residual: [rms_norm, moe: {experts: 4}]]"),
 }
 
