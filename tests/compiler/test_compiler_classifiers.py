@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -214,9 +215,9 @@ def test_losses_and_their_gradients_are_those_of_numpy(of, objective, parts):
         return by_numpy(vit_by_numpy(weights, x.numpy(), pre_layer, of))
 
     assert loss == pytest.approx(at(w), rel=1e-9)
-    random = np.random.default_rng(1)
+    drawn = np.random.default_rng(1)
     for name, parameter in model.named_parameters():
-        direction = random.normal(size=parameter.shape)
+        direction = drawn.normal(size=parameter.shape)
         slope = at({**w, name: w[name] + 1e-30j * direction}).imag / 1e-30
         assert (parameter.grad.numpy() * direction).sum() == pytest.approx(slope, rel=1e-8, abs=1e-11), name
 
@@ -352,6 +353,10 @@ def test_named_blocks_make_a_step_or_say_why_not(name, kind):
         with pytest.raises(InputError, match=rf"(?s){why}"):
             cost(whole, CATALOGUE)
         return
+    makes_a_step(whole)
+
+
+def makes_a_step(whole):
     assert cost(whole, CATALOGUE) == size_report(whole, CATALOGUE)
     model = compile_model(whole, CATALOGUE)
     loss = torch.nn.functional.cross_entropy(model(images().float()), targets())
@@ -359,3 +364,21 @@ def test_named_blocks_make_a_step_or_say_why_not(name, kind):
     assert loss.isfinite()
     moved = [p.grad for p in model.parameters() if p.grad is not None]
     assert all(grad.isfinite().all() for grad in moved) and any((grad != 0).any() for grad in moved)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("start", transformer().starts)
+def test_blocks_that_the_grammar_derives_make_a_step_or_say_why_not(start):
+    grammar, drawn, made = transformer().starting(start), random.Random(0), 0
+    for _ in range(40):
+        block = grammar.sample(drawn)
+        with pytest.raises(InputError, match=r"(has one token|reads the numbers of tokens)(.|\n)*\n  = "):
+            cost(mlp(block), CATALOGUE)
+        try:
+            cost(vit(block), CATALOGUE)
+        except InputError as error:
+            assert "\n  = " in str(error)
+            continue
+        makes_a_step(vit(block))
+        made += 1
+    assert made >= 20
