@@ -54,6 +54,14 @@ SAID = {
     "compiler/compile.py": {"mlp"},
     "space/layouts.py": {"mlp"},
     "space/space.py": {"mlp"},  # a head
+    "compiler/encoder.py": {"gelu", "relu", "tanh"},  # of the head of an encoder
+    "space/objectives.py": {"padding"},  # a token
+    "space/saved_tokenizer.py": {"dropout", "padding"},
+    "train/objectives/classification.py": {"mlp"},  # a kind of model
+    "train/objectives/masked_words.py": {"padding"},  # a token
+    "train/objectives/regression.py": {"mlp"},  # a kind of model
+    "train/objectives/sequence_to_sequence.py": {"padding"},  # a token
+    "train/objectives/span_filling.py": {"padding"},  # a token
 }
 """Words that components have for names, too, where something else is meant."""
 
