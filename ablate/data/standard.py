@@ -25,16 +25,21 @@ class Standard:
 
     def __call__(self, records: Records, chosen: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Return the values of some examples, [examples, *shape]."""
-        return np.asarray(self.whole(records.values(chosen), _there(records, chosen)), dtype=np.float32)
+        standard = self._plain(records.values(chosen), _there(records, chosen))
+        return standard.astype(np.float32) if self.whitening is None else self.whitening.in_single(standard)
 
     def whole(self, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None) -> Floats:
         """Return values [examples, *shape] in float64; `there` says which frames are."""
+        standard = self._plain(values, there)
+        return standard if self.whitening is None else self.whitening(standard)
+
+    def _plain(self, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None) -> Floats:
         shape = (-1, 1, 1) if there is None else (-1,)
         mean, std = (np.array(numbers).reshape(shape) for numbers in (self.mean, self.std))
         standard = (values.astype(np.float64) - mean) / std
         if there is not None:
             standard = np.where(there[..., None], standard, 0)
-        return standard if self.whitening is None else self.whitening(standard)
+        return np.asarray(standard)
 
 
 def standard_of(report: RecordsReport, train: Records, whiten: float | None, cache: Path, fingerprint: str) -> Standard:
