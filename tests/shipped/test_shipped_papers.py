@@ -140,7 +140,6 @@ MISSING = {
     "outlier_languini_1b": LANGUINI,
     "simplify_languini": LANGUINI,
     "dslm_speech": PAIRS,
-    "outlier_mlp": DRAWN,
     "vit_s": f"{DRAWN}\nmodel: {{context: 5}}",
     "vit_s_plain": f"{DRAWN}\nmodel: {{context: 4}}",
 }
