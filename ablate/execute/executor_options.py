@@ -90,13 +90,20 @@ class ExecutorOptions:
         """The number of processes of each trial."""
         return self.ranks or 1
 
-    def check_batch(self, batch: int) -> None:
-        """Raise InputError if a batch of `batch` sequences cannot be divided evenly among the processes."""
+    def check_batch(self, batch: int, smallest: int | None = None) -> None:
+        """Raise InputError if a batch of `batch` sequences cannot be divided evenly among the processes, or if the
+        `smallest` of a ramp leaves some of them without a sequence.
+        """
         if batch % self.processes:
             divisors = ", ".join(str(n) for n in range(2, batch + 1) if batch % n == 0) or "1"
             raise InputError(
                 f"a batch of {batch} sequences cannot be divided evenly among {self.ranks} processes\n"
                 f"  = use --ranks {divisors}, or another recipe.batch"
+            )
+        if smallest is not None and smallest < self.processes:
+            raise InputError(
+                f"the first batch has {smallest} sequences, fewer than the {self.ranks} processes of a trial\n"
+                f"  = set recipe.batch_ramp.from to {self.ranks} or more, or use fewer ranks"
             )
 
     def changed(self, **given: Unpack[GivenOptions]) -> ExecutorOptions:

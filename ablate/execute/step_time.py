@@ -140,7 +140,7 @@ def _measured(stepping: Sequence[_Stepping]) -> list[list[float]]:
 
 
 def _bare(trial: Trial) -> Trial:
-    """Return the trial without an end, and without what is not part of a training step."""
+    """Return the trial without an end, in batches of full size, and without what is not part of a training step."""
     recipe, measure = trial.recipe, trial.measure
     chosen = recipe.optimizer.settings
     slow = {name: RATE for name, value in chosen.items() if name.endswith("lr") and value is not None}
@@ -148,7 +148,7 @@ def _bare(trial: Trial) -> Trial:
     schedule = recipe.schedule.model_copy(update={"floor": 0.0})
     evaluation = measure.evaluation.model_copy(update={"every": NEVER, "windows": 1})
     never = {"every": NEVER, "checkpoint_every": NEVER, "probes": (), "evaluation": evaluation}
-    update = {"steps": NEVER, "optimizer": optimizer, "schedule": schedule}
+    update = {"steps": NEVER, "optimizer": optimizer, "schedule": schedule, "batch_ramp": None}
     return replace(trial, recipe=recipe.model_copy(update=update), measure=measure.model_copy(update=never))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from torch import nn
@@ -19,11 +20,12 @@ from ablate.execute.device import device
 from ablate.execute.drawing import drawing_of, drawn_examples
 from ablate.execute.policy import UNCUT
 from ablate.plan.trial import Trial
+from ablate.space.batch_ramp import batch_at
 from ablate.train.events import Outcome, Training
 from ablate.train.loop import WHOLE, lacks_memory, train
 from ablate.train.loss import parameter_type
 from ablate.train.microbatches import BatchShares
-from ablate.train.objective import Batches, chosen_objective, examples_of, objective_of
+from ablate.train.objective import Batches, chosen_objective, examples_of, first_batch, objective_of
 from ablate.train.threads import pin_threads
 
 IN_PROFILE = "in the pass of its initialisation over the whole first batch: splitting the batch does not help"
@@ -67,8 +69,8 @@ def compute(
     objective = objective_of(trial, catalogue)
     spec, settings = chosen_objective(trial.recipe, catalogue)
     drawing = drawing_of(streams, spec, settings, sizes, trial.recipe, trial.seed)
-    batches = Batches(drawing, objective, trial.seed)
-    attending = choose_kernels(model, trial, batches.at(0).inputs, cut)
+    batches = Batches(drawing, objective, trial.seed, partial(batch_at, trial.recipe))
+    attending = choose_kernels(model, trial, first_batch(objective, drawing.at(0), trial.seed).inputs, cut)
     if made_with is not None and made_with != attending.operators:
         resume = None
     yield attending

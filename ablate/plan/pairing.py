@@ -14,6 +14,7 @@ from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Factors, PlannedLadder, Variant
 from ablate.plan.setting import Setting
 from ablate.source.problems import Problems
+from ablate.space.batch_ramp import ramp_of
 from ablate.space.metrics import BITS, NATS
 from ablate.space.variants import is_inside
 
@@ -26,8 +27,10 @@ LOSSLESS = "bytes or {bpe: 32000}"
 def unpaired_by(before: Setting, after: Setting, models: Models) -> tuple[str, ...]:
     """Return the addresses that keep two treatments from seeing the same batches; empty where they see the same."""
     x, y = (models.at(setting.changes) for setting in (before, after))
+    ramps = [ramp_of(space.recipe, setting.steps) for space, setting in ((x, before), (y, after))]
     differs = {
         "recipe.batch": x.recipe.batch != y.recipe.batch,
+        "recipe.batch_ramp": ramps[0] != ramps[1],
         "model.context": x.model.context != y.model.context,
         "data.corpus": x.data.corpus != y.data.corpus,
         "data.tokenizer": x.data.tokenizer != y.data.tokenizer,

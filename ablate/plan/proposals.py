@@ -16,8 +16,9 @@ from ablate.plan.treatment import Treated, block_of, setting_of
 from ablate.plan.trial import Trial
 from ablate.space.design import Confirm, Pruner, Search
 from ablate.space.space import Space
+from ablate.space.variants import is_inside
 
-TOKENS = ("recipe.steps", "recipe.batch", "model.context")
+TOKENS = ("recipe.steps", "recipe.batch", "recipe.batch_ramp", "model.context")
 """What decides how many tokens a model is trained on."""
 
 
@@ -47,7 +48,9 @@ def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
     )
     if search.vary.factors:
         yield f"varied beside them: {'; '.join(factor.described for factor in search.vary.factors)}"
-        if tokens := [factor.address for factor in search.vary.factors if factor.address in TOKENS]:
+        if tokens := [
+            factor.address for factor in search.vary.factors if any(is_inside(factor.address, each) for each in TOKENS)
+        ]:
             verb = "is" if len(tokens) == 1 else "are"
             yield f"not all that is proposed is trained on equally many tokens: {listed(tokens)} {verb} varied"
     yield f"budget: {search.budget.described()}, {search.from_} included, for all workers together"

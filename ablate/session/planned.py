@@ -17,6 +17,7 @@ from ablate.plan.proposals import most_trials
 from ablate.plan.trial import Trial
 from ablate.report import wording
 from ablate.session.stages import Stage, has_time_budget
+from ablate.space.batch_ramp import sequences_of
 from ablate.space.documents import Data
 from ablate.space.metrics import BITS, NATS, judgeable
 from ablate.space.space import Space
@@ -90,9 +91,9 @@ class Planned:
     def epochs(self) -> tuple[Epochs, ...]:
         """How much of the space's text the training of each kind of trial reads, in ascending order."""
         context, held = self.space.model.context, self.corpus.train.tokens
-        reads = {(self.space.recipe.steps * self.space.recipe.batch, context)}
+        reads = {(sequences_of(self.space.recipe), context)}
         if trials := [trial for trial in self.plan.trials if trial.data == self.space.data]:
-            reads = {(trial.recipe.steps * trial.recipe.batch, trial.architecture.sizes.seq_len) for trial in trials}
+            reads = {(sequences_of(trial.recipe), trial.architecture.sizes.seq_len) for trial in trials}
         if self.corpus.records is not None:
             held, examples = self.corpus.train.files, sorted({windows for windows, _ in reads})
             return tuple(Epochs(windows=windows, seq_len=1, held=held, text=False) for windows in examples)

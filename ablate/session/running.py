@@ -29,6 +29,7 @@ from ablate.session.run_protocol import PlannedRun, documents
 from ablate.session.run_result import Run
 from ablate.session.search_run import SearchRun
 from ablate.session.stages import has_time_budget
+from ablate.space.batch_ramp import smallest_batch
 from ablate.space.space import Space
 from ablate.store.mirror import check_uri
 from ablate.store.mlflow.connection import without_secrets
@@ -61,7 +62,7 @@ def run(
 
     options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
-    options.check_batch(space.recipe.batch)
+    options.check_batch(space.recipe.batch, smallest_batch(space.recipe))
     files = tuple(Path(plugin).resolve() for plugin in plugins)
     with Results(folder, say=_note_on(console)) as store:
         known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}

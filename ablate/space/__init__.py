@@ -22,6 +22,7 @@
     objectives.py   declarations of objectives
     samplers.py     declarations of samplers
     saved_tokenizer.py  what a space needs to know of a tokenizer in a file
+    batch_ramp.py   the size of each batch of a run, where it grows
     streamed.py     how many bytes of a streamed corpus are read
     blocks.py       the blocks that a space names
     variants.py     named treatments: a block, and what is changed around it

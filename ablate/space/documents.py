@@ -55,13 +55,13 @@ def _arithmetic(value: object) -> object:
     return expression
 
 
+def _cap(value: object) -> object:
+    """Read `none` as nothing: no cap, no ramp."""
+    return None if value == "none" else value
+
+
 PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
 """How a share above 0 % is written."""
-
-
-def _cap(value: object) -> object:
-    """Read `none` as null."""
-    return None if value == "none" else value
 
 
 Real = Annotated[float, BeforeValidator(_real), Field(allow_inf_nan=False)]
@@ -134,12 +134,25 @@ class Augment(Document):
     mixup: Annotated[float, BeforeValidator(_real), Field(ge=0, le=1000, allow_inf_nan=False)] = 0.0
 
 
+class BatchRamp(Document):
+    """A batch that grows: `from` sequences in the first step, then linearly in steps, `batch` after `until` of them
+    (see `batch_ramp.py`).
+    """
+
+    from_: Annotated[Count, Field(alias="from")]
+    until: Length
+
+    @model_serializer
+    def _serialised(self) -> dict[str, Any]:
+        return {"from": self.from_, "until": self.until}
+
+
 class Recipe(Document):
     """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
 
     `objective` is what is learned, `loss` what is minimised beside it, `augment` what is changed in training images.
-    They came later: a recipe that minimises the cross-entropy of the next token alone is the same with and without
-    them.
+    `batch_ramp` lets the batch grow to `batch`. They came later: a recipe that minimises the cross-entropy of the next
+    token alone, in batches of one size, is the same with and without them.
     """
 
     steps: Count
@@ -154,6 +167,11 @@ class Recipe(Document):
         Field(description="one objective, such as next_token or {masked_words: {}}", json_schema_extra={ADDED: True}),
     ] = NEXT_TOKEN
     augment: Augment = Field(default=Augment(), json_schema_extra={ADDED: True})
+    batch_ramp: Annotated[
+        BatchRamp | None,
+        BeforeValidator(_cap),
+        Field(description="none, or {from: 32, until: 60%}", json_schema_extra={ADDED: True}),
+    ] = None
 
 
 class Bpe(Document):

@@ -14,12 +14,13 @@ from ablate.source.problems import Problem, Problems
 from ablate.space.blocks import drawn_blocks
 from ablate.space.design import Pruner, Search
 from ablate.space.space import Space
+from ablate.space.variants import is_inside
 from ablate.space.vary import VariedAddress
 from ablate.space.vary_checks import Read, around, check_different, check_parts, in_block
 
 TEXT = "data."
 """What the addresses of the text begin with."""
-BATCH = ("recipe.batch", "model.context")
+BATCH = ("recipe.batch", "recipe.batch_ramp", "model.context")
 """What decides which tokens the first batch has."""
 STARTS = ("start_loss", "start_gradient_norm")
 """What is measured on that batch before a block is trained."""
@@ -62,7 +63,7 @@ def _check_comparable(factor: VariedAddress, search: Search, problems: Problems)
         problems.add(message, span, notes=("set pruner: none, or remove recipe.steps from vary",))
     measured = [by for by in search.beforehand.veto if by in STARTS]
     measured += [order.by] if (order := search.beforehand.order) is not None and order.by in STARTS else []
-    if factor.address in BATCH and measured:
+    if measured and any(is_inside(factor.address, address) for address in BATCH):
         message = f"{factor.address} is varied, but {measured[0]} is measured on one batch for all that is proposed"
         problems.add(message, span, notes=("remove it from vary, or veto and order by parameters or flops",))
 

@@ -20,6 +20,7 @@ from ablate.source.document import note_unknown_key, shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote
+from ablate.space.batch_ramp import counted
 from ablate.space.choice import Choice, CorpusChoice, read_choice
 from ablate.space.corpora import CorpusSpec, read_corpus_choice
 from ablate.space.design import Design
@@ -158,6 +159,7 @@ class Sections:
         recipe = recipe.model_copy(update={"optimizer": optimizer, "schedule": timed, "objective": objective})
         self._check_lengths(recipe)
         self._check_floor(recipe)
+        self._check_ramp(recipe)
         return recipe
 
     def _chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
@@ -193,6 +195,21 @@ class Sections:
             notes = ("a whole number counts steps; a share of them is 5% or 0.05",)
             message = f"warm-up and hold take {round(taken):,} of {recipe.steps:,} steps"
             self.origins.add(self.problems, message, *paths, notes=notes)
+
+    def _check_ramp(self, recipe: Recipe) -> None:
+        """Check that the batch grows, and within the steps of the recipe."""
+        ramp, at = recipe.batch_ramp, ("recipe", "batch_ramp")
+        if ramp is None:
+            return
+        if ramp.from_ >= recipe.batch:
+            message = f"a ramp from {ramp.from_:,} to a batch of {recipe.batch:,} does not grow"
+            notes = (f"recipe.batch is where it ends: let it start below {recipe.batch:,}, or leave batch_ramp out",)
+            self.origins.add(self.problems, message, (*at, "from"), ("recipe", "batch"), notes=notes)
+        growing = counted(ramp.until, recipe.steps)
+        if not 1 <= growing <= recipe.steps:
+            notes = ("a whole number counts steps; a share of them is 60% or 0.6",)
+            message = f"the batch grows over {growing:,} of {recipe.steps:,} steps"
+            self.origins.add(self.problems, message, (*at, "until"), ("recipe", "steps"), notes=notes)
 
     def model(self) -> tuple[Model | None, Around | None]:
         """Read the model around the blocks: plain values, and components."""

@@ -11,6 +11,9 @@ from ablate.space.metrics import LOSSES
 from ablate.space.space import Space
 from ablate.space.variants import is_inside
 
+TOKENS = ("recipe.batch", "recipe.batch_ramp", "model.context")
+"""What decides how many tokens a step has."""
+
 
 def check_ladder(space: Space, problems: Problems) -> None:
     """Report sizes that the space refuses or has twice, and what keeps a ladder from having a law."""
@@ -56,7 +59,7 @@ def _check_next(ladder: SizeLadderDesign, space: Space, problems: Problems) -> N
     """Report a next size whose compute would follow from a match or a budget: it is counted, and not fitted to them."""
     terms = space.fair.terms.values()
     changes = [change for name in ladder.compare if name in space.variants for change in space.variants[name].changes]
-    other_tokens = any(change.address in ("recipe.batch", "model.context") for change in changes)
+    other_tokens = any(is_inside(change.address, address) for change in changes for address in TOKENS)
     refit = ("flops", "wallclock", *(["tokens"] if other_tokens else []))
     if ladder.sizes.next is not None and any(isinstance(each.match, Match) or each.budget in refit for each in terms):
         message = "next is counted as it is written, and fair would change its size or its steps"

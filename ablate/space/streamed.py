@@ -1,8 +1,8 @@
 """How many bytes a space reads of a streamed corpus: as many as its steps need, but no more than `at_most`.
 
-    needed = M b max(S B T / r_train,  max over held-out splits of W (T + 1) / r_split)       rounded up to a power of 2
+    needed = M b max(E T / r_train,  max over held-out splits of W (T + 1) / r_split)       rounded up to a power of 2
 
-    S steps, B sequences of T tokens per batch, W evaluation windows, r a split's share of the text, b bytes per token
+    E sequences of T tokens in all batches, W evaluation windows, r a split's share of the text, b bytes per token
     (1 if tokens are bytes, else about 4), M a margin of 2: at half an epoch a fifth of what is read repeats. Of what is
     no text, T and T + 1 are 1, and b is the bytes of an example.
 
@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Final
 
+from ablate.space.batch_ramp import sequences_of
 from ablate.space.corpora import Layout
 from ablate.space.documents import Data, Recipe
 
@@ -29,7 +30,7 @@ def needed_bytes(data: Data, recipe: Recipe, *, context: int, windows: int, layo
     """Return the bytes of text, or of examples of a `layout`, that training and evaluation need, with the margin."""
     per_token = BYTES_PER_TOKEN["bytes" if data.tokenizer == "bytes" else "bpe"] if layout is None else layout.bytes
     read, held_out = (context, context + 1) if layout is None else (1, 1)
-    needs = [recipe.steps * recipe.batch * read / max(1 - data.tuning - data.verdict, 1e-9)]
+    needs = [sequences_of(recipe) * read / max(1 - data.tuning - data.verdict, 1e-9)]
     needs += [windows * held_out / share for share in (data.tuning, data.verdict) if share > 0]
     return max(LEAST, 1 << (int(MARGIN * per_token * max(needs)) - 1).bit_length())
 

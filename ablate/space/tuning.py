@@ -49,6 +49,7 @@ NOT_TUNED = {
         "at another batch size a seed draws other batches, so blocks could not be compared seed by seed",
         FOR_ALL,
     ),
+    "recipe.batch_ramp": ("at other batch sizes blocks could not be compared seed by seed", FOR_ALL),
     "recipe.dtype": ("all blocks are compared at one precision", FOR_ALL),
     "model": (
         "the model around the blocks, and its sizes, are the same for all of them",

@@ -90,6 +90,9 @@ WAYS: Final = {
     "model.position": "learned ones: {learned: 0.02}; rope is the attention's: block: {attention.position: rope}",
     "noise": "such as noise: {seeds: 5}",
     "recipe": "such as recipe: {steps: 200, batch: 8, optimizer: {adamw: {lr: 1e-3}}}",
+    "recipe.batch_ramp": "such as batch_ramp: {from: 32, until: 60%}, or none",
+    "recipe.batch_ramp.from": "the sequences of the first batch; recipe.batch is where the ramp ends",
+    "recipe.batch_ramp.until": "steps such as 100, or a share of all of them: 60% or 0.6",
     "recipe.clip": "a norm such as 1.0, or null for no clipping",
     "recipe.dtype": "half precision is bfloat16",
     "recipe.loss": "such as loss: {label_smoothing: 0.1, z: 1e-4, ahead: [0.5, 0.25]}",
@@ -132,6 +135,7 @@ OTHER_NAMES: Final = {
     ),
     "dropout": "for every block: block: {attention.dropout: 0.1}; of the embedding: model.embedding.dropout",
     **dict.fromkeys(("lr", "learning_rate", "max_lr", "peak_lr"), LR),
+    **dict.fromkeys(("batch_size_ramp", "rampup_batch_size", "batch_size_rampup"), "recipe.batch_ramp"),
     **dict.fromkeys(("batch_size", "train_batch_size", "per_device_train_batch_size", "bs"), BATCH),
     **dict.fromkeys(("max_steps", "max_iters", "num_steps", "n_steps", "iterations", "train_steps"), STEPS),
     **dict.fromkeys(

@@ -304,9 +304,9 @@ spans AS (
 ),
 wanted AS (SELECT trial_id, count(*) AS spaces FROM memberships GROUP BY trial_id)
 SELECT t.trial_id, t.status, t.ended_step, json_extract_string(t.detail, '$.address'), t.versions_id, s.seconds,
-    CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len, coalesce(w.spaces, 0),
-    s.at
+    d.tokens, coalesce(w.spaces, 0), s.at
 FROM trials t
+LEFT JOIN trained d USING (trial_id)
 LEFT JOIN spans s USING (trial_id)
 LEFT JOIN wanted w USING (trial_id)
 WHERE trial_id IN (SELECT trial_id FROM requested)

@@ -58,7 +58,7 @@ CREATE TABLE trials (
     ended_step BIGINT,  -- Step at which it ended; NULL until then
     detail JSON,  -- Details of its end: for diverged the first part with a non-finite output and the last statistics; for bug the traceback; for damaged what is wrong with the file
     steps BIGINT,  -- Optimiser steps requested
-    batch BIGINT,  -- Sequences in a batch
+    batch BIGINT,  -- Sequences in a batch, the last where batches grow
     seq_len BIGINT,  -- Tokens in a sequence
     n_layers BIGINT,  -- Number of blocks in the model
     d_model BIGINT,  -- Width of the model

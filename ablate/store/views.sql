@@ -37,6 +37,26 @@ SELECT trial_id, name, value FROM summaries UNION ALL SELECT trial_id, name, val
 COMMENT ON VIEW numbers IS 'Every number of a trial that can be judged: those of summaries and of clocks';
 COMMENT ON COLUMN numbers.name IS 'As summaries.name, step_seconds or tokens_per_second';
 
+CREATE OR REPLACE VIEW trained AS
+WITH taken AS (
+    SELECT trial_id, batch, seq_len, CASE WHEN status = 'finished' THEN steps ELSE ended_step END AS taken,
+        CAST(specification ->> '$.recipe.batch_ramp.from' AS BIGINT) AS first,
+        CASE json_type(specification, '$.recipe.batch_ramp.until')
+            WHEN 'DOUBLE' THEN round_even(CAST(specification ->> '$.recipe.batch_ramp.until' AS DOUBLE) * steps, 0)
+            ELSE CAST(specification ->> '$.recipe.batch_ramp.until' AS BIGINT) END AS ramp
+    FROM trials
+),
+growing AS (SELECT *, CASE WHEN ramp IS NULL THEN 0 ELSE least(taken, CAST(ramp AS BIGINT)) END AS within FROM taken),
+counted AS (
+    SELECT trial_id, seq_len, (taken - within) * batch + coalesce(list_sum(
+        [first + (batch - first) * step // CAST(ramp AS BIGINT) FOR step IN range(within)]), 0) AS sequences
+    FROM growing
+)
+SELECT trial_id, CAST(sequences AS BIGINT) AS sequences, CAST(sequences * seq_len AS BIGINT) AS tokens FROM counted;
+COMMENT ON VIEW trained IS 'What each trial has been trained on: one row for each, NULL until it has ended';
+COMMENT ON COLUMN trained.sequences IS 'Sequences in all of its batches, which grow where the recipe has a batch_ramp';
+COMMENT ON COLUMN trained.tokens IS 'Tokens trained on, repeated ones included; NULL until the trial has ended';
+
 CREATE OR REPLACE VIEW final AS
 WITH wide AS (
     SELECT
@@ -56,10 +76,11 @@ SELECT
     CASE WHEN t.status = 'diverged' THEN t.ended_step END AS diverged_step,
     w.eval_loss, w.eval_bits_per_byte, w.peak_kurtosis, w.peak_kurtosis_address, w.peak_kurtosis_step, w.token_correlation,
     w.peak_token_cosine, v.parameters, v.flops, 3 * v.flops - coalesce(v.spared, 0) AS training_flops,
-    CASE WHEN t.status = 'finished' THEN t.steps ELSE t.ended_step END * t.batch * t.seq_len AS tokens
+    d.tokens
 FROM plan_trials m
 JOIN plans p USING (plan)
 JOIN trials t USING (trial_id)
+LEFT JOIN trained d ON d.trial_id = m.trial_id
 LEFT JOIN plan_variants v ON v.plan = m.plan AND v.variant_id = m.variant_id
 LEFT JOIN wide w ON w.trial_id = m.trial_id;
 COMMENT ON VIEW final IS 'One row for each trial of each plan, however it ended; a trial shared by several plans has a row for each. WHERE current keeps those of the current plan of each space';
@@ -75,7 +96,6 @@ COMMENT ON COLUMN final.peak_kurtosis_step IS 'The step with that kurtosis, the 
 COMMENT ON COLUMN final.token_correlation IS 'Largest finite token_correlation_rms over all addresses and evaluations';
 COMMENT ON COLUMN final.peak_token_cosine IS 'Largest finite token_cosine over all addresses and evaluations; 1 is rank collapse';
 COMMENT ON COLUMN final.training_flops IS 'FLOPs of training on one sequence: three times a forward pass, minus the gradients that fixed parts do not need (variants.spared)';
-COMMENT ON COLUMN final.tokens IS 'Tokens trained on, repeated ones included; NULL until the trial has ended';
 
 CREATE OR REPLACE VIEW counted AS
 SELECT m.*, p.current

@@ -29,6 +29,7 @@ from ablate.probes.registry import select
 from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.update import changes, streams
 from ablate.probes.watch import padding_of, watching
+from ablate.space.batch_ramp import smallest_batch
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.contributions import acting, after_step, recorded
@@ -97,10 +98,11 @@ def train(
     `should_stop` is called; if a rank is lost, the others raise RankLost. RefusedError if there are more ranks than
     sequences in a batch.
     """
-    if cut.ranks.size > trial.recipe.batch:
+    if cut.ranks.size > (smallest := smallest_batch(trial.recipe)):
+        larger = "recipe.batch" if trial.recipe.batch_ramp is None else "recipe.batch_ramp.from"
         raise RefusedError(
-            f"a batch of {trial.recipe.batch} sequences cannot be divided among {cut.ranks.size} ranks\n"
-            "  = use fewer processes per trial, or a larger recipe.batch"
+            f"a batch of {smallest} sequences cannot be divided among {cut.ranks.size} ranks\n"
+            f"  = use fewer processes per trial, or a larger {larger}"
         )
     streams = TrainingStreams(dropout_seed(trial.seed))
     known = catalogue or declarations()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -46,15 +47,25 @@ class Drawing(Protocol):
 
 @dataclass(frozen=True)
 class Batches:
-    """The batches of an objective: a function of (seed, step), the same for every variant."""
+    """The batches of an objective: a function of (seed, step), the same for every variant.
+
+    `size` says how many of the examples drawn for a step are in its batch, the first of them (None: all).
+    """
 
     drawing: Drawing
     objective: Objective
     seed: int
+    size: Callable[[int], int] | None = None
 
     def at(self, step: int) -> Batch:
         """Return the batch of a step."""
-        return _made(self.objective, self.drawing.at(step), self.seed, step)
+        drawn = Batch(*self.drawing.at(step))
+        return _made(self.objective, drawn if self.size is None else first_of(drawn, self.size(step)), self.seed, step)
+
+
+def first_of(drawn: Batch, examples: int) -> Batch:
+    """Return the first examples of what was drawn."""
+    return drawn.each(lambda tensor: tensor[:examples])
 
 
 def first_batch(objective: Objective, drawn: Batch, seed: int) -> Batch:

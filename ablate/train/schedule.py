@@ -22,6 +22,7 @@ from functools import partial
 from typing import Protocol
 
 from ablate.block.catalogue import Catalogue
+from ablate.space.batch_ramp import counted
 from ablate.space.documents import EndRate, Recipe, Schedule
 from ablate.space.optimizers import ScheduleSpec
 from ablate.train.schedules.declare import Behind
@@ -54,12 +55,3 @@ def relative_rate(step: int, steps: int, schedule: Schedule, decay: Decay, lr: f
     peak = max(warmup + hold - ahead, 0)
     floor = schedule.floor.rate / lr if isinstance(schedule.floor, EndRate) else schedule.floor
     return decay.share(Behind(step - peak, max(steps - ahead - peak, 0), warmup + hold, steps, floor))
-
-
-def counted(length: int | float, steps: int) -> int:
-    """Convert a length to steps: an integer is a number of steps, a float a share of `steps`, rounded.
-
-    >>> counted(100, 2000), counted(0.05, 2000), counted(1, 2000), counted(1.0, 2000)
-    (100, 100, 1, 2000)
-    """
-    return length if isinstance(length, int) else round(length * steps)

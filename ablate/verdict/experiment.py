@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
+from ablate.space.batch_ramp import sequences_of
 from ablate.space.documents import Recipe
 from ablate.verdict.seeds import Seed
 
@@ -105,7 +106,7 @@ def _treatment(variant: Variant, recipe: Recipe | None) -> Treatment:
         flops=variant.flops,
         training_flops=training,
         steps=None if recipe is None else recipe.steps,
-        compute=None if recipe is None else float(training * recipe.batch * recipe.steps),
+        compute=None if recipe is None else float(training * sequences_of(recipe)),
         noise=variant.setting.salt != 0,
         aliases=variant.names[1:],
     )

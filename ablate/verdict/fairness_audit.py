@@ -16,7 +16,9 @@ from ablate.plan.fair.match import has_hidden
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.trial import Trial
 from ablate.plan.tuned import has_field, value_in
+from ablate.space.batch_ramp import sequences_of
 from ablate.space.fair import Fair, Match, Terms, Tune, TunedField, text_of
+from ablate.space.variants import is_inside
 
 UNKNOWN = "not known yet"
 AS_IN_SPACE = "as in the space"
@@ -120,14 +122,15 @@ def _beside(plan: Plan, terms: str) -> dict[str, str]:
 
 SET_BY: Mapping[str, tuple[str, ...]] = {
     "steps": ("recipe.steps",),
-    "tokens": ("recipe.steps", "recipe.batch", "model.context"),
+    "tokens": ("recipe.steps", "recipe.batch", "recipe.batch_ramp", "model.context"),
 }
 """The addresses by which a treatment sets a quantity itself, so that it is not meant to be equal."""
 
 
 def _is_treatment(quantity: str, variant: Variant) -> bool:
     """Return whether a variant is about a difference in that quantity."""
-    return any(address in SET_BY.get(quantity, ()) for address, _ in variant.setting.changes)
+    set_by = SET_BY.get(quantity, ())
+    return any(is_inside(address, outer) for address, _ in variant.setting.changes for outer in set_by)
 
 
 def _within(quantity: str, terms: Terms, share: float | None) -> float | None:
@@ -168,8 +171,8 @@ class _Quantities:
         trained = [trial.architecture.block for trial in self._verdict(variant)]
         yield "hidden width of MLPs", _hidden(next(iter(trained), variant.block), setting.width or sizes.d_model)
         yield "steps", UNKNOWN if steps is None else steps
-        yield "tokens", UNKNOWN if steps is None else steps * recipe.batch * sizes.seq_len
-        yield FLOPS, UNKNOWN if steps is None else variant.cost.training_flops * recipe.batch * steps
+        yield "tokens", UNKNOWN if steps is None else sequences_of(recipe, steps) * sizes.seq_len
+        yield FLOPS, UNKNOWN if steps is None else variant.cost.training_flops * sequences_of(recipe, steps)
         yield PACE, pace
         yield TIME, None if pace is None else UNKNOWN if steps is None else steps * pace
         for address in self._changed:

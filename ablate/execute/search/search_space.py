@@ -30,6 +30,7 @@ from ablate.grammar.mutate import DerivationSource
 from ablate.plan.models import Models, TokenisedText
 from ablate.plan.treatment import Treated, block_of, setting_of, treated
 from ablate.source.problems import Problems
+from ablate.space.batch_ramp import sequences_of
 from ablate.space.changed import decided
 from ablate.space.design import Search, ZeroCost
 from ablate.space.fair import Plain, text_of
@@ -210,7 +211,7 @@ class SpaceGround:
     def flops(self, block: Treated) -> float:
         """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
         recipe = self.models.recipe(setting_of(block))
-        return float(self._cost(block).training_flops * recipe.batch * recipe.steps)
+        return float(self._cost(block).training_flops * sequences_of(recipe))
 
     def measure(self, by: ZeroCost, block: Treated) -> float:
         """Measure a block before it is trained; InputError if it cannot be built."""

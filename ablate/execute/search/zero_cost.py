@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
+from ablate.space.batch_ramp import smallest_batch
 from ablate.space.design import ZeroCost
 from ablate.space.documents import Recipe
 
@@ -58,10 +59,10 @@ def measure_start(
     from ablate.compiler.random_streams import seeded, stream_seed
     from ablate.train.clipping import gradient_norm
     from ablate.train.loss import forward, parameter_type
-    from ablate.train.objective import first_batch, objective_for
+    from ablate.train.objective import first_batch, first_of, objective_for
 
     objective = objective_for(recipe, architecture.sizes, catalogue)
-    batch = first_batch(objective, drawn, seed)
+    batch = first_batch(objective, first_of(drawn, smallest_batch(recipe)), seed)
     with _pinned(threads), seeded(stream_seed(seed, 0, "before training")):
         model = compile_model(architecture, catalogue, seed=seed, dtype=parameter_type(recipe.dtype))
         profile(model, batch.inputs)

@@ -11,6 +11,7 @@ from ablate.plan.designs.layout import Contrast, DesignArm, Layout
 from ablate.plan.models import Models
 from ablate.plan.plan import LadderStep, PlannedLadder, trend_name
 from ablate.source.problems import Problems
+from ablate.space.batch_ramp import sequences_of
 from ablate.space.design import SizeLadderDesign
 from ablate.space.fair import Tune
 from ablate.space.ladder import LadderSize
@@ -97,7 +98,7 @@ def _compute(models: Models, name: str, size: LadderSize) -> int:
     """Return the training FLOPs of a treatment at a size, before anything is matched."""
     arm = _arm(models, name, size)
     recipe = models.recipe(arm.setting)
-    return models.cost(arm.block, arm.setting).training_flops * recipe.batch * recipe.steps
+    return models.cost(arm.block, arm.setting).training_flops * sequences_of(recipe)
 
 
 def _notes(models: Models, against: str, sizes: list[LadderSize]) -> Iterator[str]:

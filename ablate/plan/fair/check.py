@@ -10,7 +10,7 @@ from ablate.space.variants import Change, is_inside
 
 RESIZED = {WIDTH: ("model.width", "model.heads"), DEPTH: ("model.layers",), HIDDEN: ()}
 """The sizes that a match changes."""
-UNTIMED = ("recipe.batch", "recipe.dtype", "recipe.optimizer", "data.")
+UNTIMED = ("recipe.batch", "recipe.batch_ramp", "recipe.dtype", "recipe.optimizer", "data.")
 """Addresses whose effect on seconds per step is not measured."""
 TIMED = "seconds per step are measured with the batch, precision, optimiser and text of the space"
 

@@ -91,19 +91,24 @@ class _Fitting:
         if len({arm.size for arm in arms}) > 1:
             return f"{name or 'equal tokens'}: at each size, as many tokens for every block as for the baseline"
         baseline = self._baseline(arms[0])
-        steps = baseline.steps
-        number = f"{steps:,} steps × {baseline.batch:,} sequences × {baseline.context:,} tokens"
-        alike = all(self._tokens_per_step(arm) == baseline.tokens for arm in arms)
+        steps, batch = baseline.steps, f"{baseline.batch:,} sequences"
+        if baseline.ramp is not None:
+            batch = f"{baseline.ramp.from_:,} to {batch}, {baseline.sequences(steps):,} in all,"
+        number = f"{steps:,} steps × {batch} × {baseline.context:,} tokens"
+        alike = all(self._tokens_like_baseline(arm) for arm in arms)
         rest = ", the same as equal steps" if alike else "; where the batch or the context differs, the steps follow"
-        return f"{name or 'equal tokens'}: {number} = {steps * baseline.tokens:,} tokens for every block{rest}"
+        tokens = baseline.sequences(steps) * baseline.context
+        return f"{name or 'equal tokens'}: {number} = {tokens:,} tokens for every block{rest}"
 
-    def _tokens_per_step(self, arm: DesignArm) -> int:
-        changed = self.models.at(arm.changes)
-        return changed.recipe.batch * changed.model.context
+    def _tokens_like_baseline(self, arm: DesignArm) -> bool:
+        """Return whether each step of an arm has as many tokens as the baseline's."""
+        changed, baseline = self.models.at(arm.changes), self._baseline(arm)
+        tokens = changed.recipe.batch * changed.model.context
+        return (tokens, changed.recipe.batch_ramp) == (baseline.tokens, baseline.ramp)
 
     def _costs_the_same(self, terms: fair.Terms, arm: DesignArm) -> bool:
         """Return whether these terms leave the arm as it is, whatever its block."""
-        return terms.plain and (terms.budget == "steps" or self._tokens_per_step(arm) == self._baseline(arm).tokens)
+        return terms.plain and (terms.budget == "steps" or self._tokens_like_baseline(arm))
 
     def _training(self, block: Block, setting: Setting) -> Training:
         changed = self.models.at(setting.changes)
@@ -113,6 +118,7 @@ class _Fitting:
             context=changed.model.context,
             cost=self.models.cost(block, setting),
             pace=self.known.paces.get(self.models.identity(block, setting)),
+            ramp=changed.recipe.batch_ramp,
         )
 
     def _match(self, name: str, arm: DesignArm, terms: fair.Match) -> Matched | None:
