@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ablate.block.added import told, without_added
+from ablate.block.added import told, untold, without_added
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.cross import encoder_block
@@ -83,7 +83,8 @@ def _around(architecture: Architecture) -> dict[str, Any]:
 
 
 def _measured(trial: Trial) -> dict[str, Any]:
-    measured = {k: v for k, v in trial.measure.model_dump(mode="python").items() if k != "checkpoint_every"}
+    left_out = {"checkpoint_every", *untold(trial.measure)}
+    measured = trial.measure.model_dump(mode="python", exclude=left_out)
     return {**measured, "probes": sorted(measured["probes"])}
 
 

@@ -19,7 +19,7 @@ from ablate.report import wording
 from ablate.session.stages import Stage, has_time_budget
 from ablate.space.batch_ramp import sequences_of
 from ablate.space.documents import Data
-from ablate.space.metrics import BITS, NATS, judgeable
+from ablate.space.metrics import BITS, NATS, SMOOTHED, judgeable
 from ablate.space.space import Space
 from ablate.space.streamed import needed_bytes
 
@@ -148,7 +148,13 @@ def meanings_in(space: Space, measured: Mapping[str, str]) -> dict[str, str]:
     """Return what each metric means: for judged metrics and losses the final number of a trial; for all others what was
     `measured`, row by row.
     """
-    known = {name: each.definition for name, each in judgeable(space.grammar.catalogue).items()}
+    known = {name: filled(each.definition, space) for name, each in judgeable(space.grammar.catalogue).items()}
     search = space.design.search
     judged = {NATS, BITS, *space.judge.metrics, *(search.objective if search else ())}
     return {**known, **measured, **{name: known[name] for name in judged}}
+
+
+def filled(definition: str, space: Space) -> str:
+    """Return a definition with the value that a space gives to the field it names."""
+    decay = space.measure.train_loss_ema
+    return definition if decay is None else definition.replace(f"measure.{SMOOTHED}", f"{decay:g}")

@@ -8,13 +8,14 @@ search_run.py    a plan that grows by what a search proposes
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Protocol
 
 from ablate.execute.controller import EndCounts, Work, WorkSource
 from ablate.execute.policy import FAILED
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.session.planned import Planned, meanings_in
+from ablate.session.planned import Planned, filled, meanings_in
 from ablate.session.run_result import Run
 from ablate.source.located import to_python
 from ablate.space.fair import Plain, spoken, text_of
@@ -62,7 +63,10 @@ def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
 def documents(planned: Planned, store: Results, *, train: bool) -> Documents:
     """Return the documents stored with a plan. Definitions come from the trainer if it runs, else from the store."""
     if train:
-        defined = definitions(planned.space.grammar.catalogue)
+        space = planned.space
+        defined = tuple(
+            replace(each, definition=filled(each.definition, space)) for each in definitions(space.grammar.catalogue)
+        )
     else:
         rows = query(store.folder, "SELECT DISTINCT metric, definition, source FROM definitions ORDER BY metric").rows
         defined = tuple(Definition(*row) for row in rows)

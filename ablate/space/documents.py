@@ -302,13 +302,19 @@ class Measure(Document):
     """What is measured during training, and when.
 
     Probes of activations are read at each evaluation. The metrics of a training step, and the probes of parameters and
-    gradients, are measured every `every` steps, and on the first and last.
+    gradients, are measured every `every` steps, and on the first and last. `train_loss_ema` is the decay of a moving
+    average of the training loss, which came later (none: it is not measured).
     """
 
     every: Count
     probes: Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
     evaluation: Evaluation
     checkpoint_every: Count
+    train_loss_ema: Annotated[
+        Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(gt=0, lt=1)] | None,
+        BeforeValidator(_cap),
+        Field(description="none, or a decay between 0 and 1 such as 0.99", json_schema_extra={ADDED: True}),
+    ] = None
 
 
 class PositionTable(Document):

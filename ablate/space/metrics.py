@@ -34,11 +34,13 @@ MORE_IS_BETTER: Final = frozenset({ACCURACY, "tokens_per_second"})
 """The metrics of which more is better unless a space says `better: lower`, whatever is better of the others."""
 OF_OBJECTIVE = frozenset({BITS, "perplexity", ACCURACY})
 """The numbers of an evaluation that only some objectives measure."""
-LOSSES = (NATS, BITS, "train_loss")
+SMOOTHED: Final = "train_loss_ema"
+"""The moving average of the training loss, and the field of `measure` that is its decay."""
+LOSSES = (NATS, BITS, "train_loss", SMOOTHED)
 """The metrics whose fall with training compute a law describes."""
 MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
 """Metrics of the clock: they depend on the machine and its load."""
-AT_THE_END = frozenset({NATS, *OF_OBJECTIVE, "train_loss", "gradient_norm", *MEASURED_IN_TIME})
+AT_THE_END = frozenset({NATS, *OF_OBJECTIVE, "train_loss", SMOOTHED, "gradient_norm", *MEASURED_IN_TIME})
 """Numbers that do not depend on how often the model is evaluated during training."""
 
 
@@ -100,10 +102,19 @@ class ProbeSpec(Declaration):
 
 @dataclass(frozen=True, slots=True)
 class Judgeable(Definition):
-    """A number of a trial that a judge may compare; the probe `probe` must run for it (None: it is always there)."""
+    """A number of a trial that a judge may compare; the probe `probe` must run for it (None: it needs none), and the
+    field at the address `field` must be given (empty: it is always there).
+    """
 
     probe: str | None
+    field: str = ""
 
+
+OF_SMOOTHED = (
+    "exponential moving average of train_loss over all steps, measured or not: a_s = d a_(s-1) + (1 - d) L_s, divided "
+    "by 1 - d^(s+1), so that the weights of the losses so far add up to 1; decay d: measure.train_loss_ema"
+)
+SOURCE_OF_SMOOTHED = "App. H.1, arXiv:2302.10322, where d = 0.99"
 
 TRAINING = (
     Judgeable(
@@ -145,6 +156,13 @@ TRAINING = (
         "mean over the measured steps of train_loss",
         "this project",
         None,
+    ),
+    Judgeable(
+        SMOOTHED,
+        f"after the last step: {OF_SMOOTHED}",
+        SOURCE_OF_SMOOTHED,
+        None,
+        f"measure.{SMOOTHED}",
     ),
     Judgeable(
         "gradient_norm",

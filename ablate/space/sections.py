@@ -72,6 +72,8 @@ WRONG_IN_NAME = re.compile(r"^[.-]+|[^A-Za-z0-9_.-]+")
 """Characters that the name of a space must not start with or contain."""
 LONGEST_NAME = 64
 PROBED = ("measure", "probes")
+ABSENT = (None, "none")
+"""How an optional field says that it is not there."""
 MAX_SEED = 2**31 - 1
 MAX_THREADS = 1_024
 MAX_SEEDS = 10_000
@@ -328,10 +330,22 @@ class Sections:
             return
         probe = self.metrics[str(key.value)].probe
         meant = () if measure is None else (*measure.probes, *(nearest(word, self.probes) for word in measure.probes))
+        self._check_given(key, use, within)
         if measure is not None and probe is not None and probe not in meant:
             notes = (f"add {probe} to measure.probes",)
             message, both = f"{key.text} is {use} but the probe {probe} does not run", ((*within, key.text), PROBED)
             self.origins.add(self.problems, message, *both, notes=notes)
+
+    def _check_given(self, key: Scalar, use: str, within: Keys) -> None:
+        """Note a metric that is there only where a field of the space is given, if it is not."""
+        address = self.metrics[str(key.value)].field
+        section, _, name = address.partition(".")
+        located = self.located.get(section) if address else None
+        value = located.get(name) if isinstance(located, Mapping) else None
+        if isinstance(located, Mapping) and (value is None or (isinstance(value, Scalar) and value.value in ABSENT)):
+            message = f"{key.text} is {use} but {address} is not given"
+            both = ((*within, key.text), (section, name) if value is not None else (section,))
+            self.origins.add(self.problems, message, *both, notes=HINTS.way(address))
 
     def design(self, measure: Measure | None, recipe: Recipe | None, seeds: tuple[int, ...] | None) -> Design | None:
         """Read which blocks are compared or searched; a design has exactly one kind."""

@@ -79,6 +79,7 @@ WAYS: Final = {
     "measure": "such as measure: {every: 25, probes: [kurtosis], evaluation: {every: 100, windows: 64}}",
     "measure.evaluation": "such as evaluation: {every: 100, windows: 64}",
     "measure.probes": "`ablate list probes` lists them",
+    "measure.train_loss_ema": "the decay of its moving average, such as train_loss_ema: 0.99; none: it is not measured",
     "model": "such as model: {layers: 6, width: 128, heads: 4, context: 64, head: untied, init: {normal: 0.02}}",
     "model.ahead": "a number of blocks, one for each weight of recipe.loss.ahead; 0: none",
     "model.embedding": "such as embedding: {std: 0.02, scale: 1}",

@@ -68,7 +68,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
         },
         "data": trial.data.model_dump(mode="json", exclude=untold(trial.data)),
         "recipe": trial.recipe.model_dump(mode="json", exclude=untold(trial.recipe)),
-        "measure": trial.measure.model_dump(mode="json"),
+        "measure": trial.measure.model_dump(mode="json", exclude=untold(trial.measure)),
     }
 
 

@@ -1,7 +1,8 @@
 """The state of a trial as bytes, from which it resumes to the same bits (on CPU).
 
-A state holds the parameters, the optimiser, the random streams, the number of steps done and the last statistics. The
-position in the data is the step: batch s of a trial is a function of its seed and s.
+A state holds the parameters, the optimiser, the random streams, the number of steps done, the last statistics, and the
+moving average of the loss where one is measured. The position in the data is the step: batch s of a trial is a function
+of its seed and s.
 """
 
 from __future__ import annotations
@@ -21,10 +22,14 @@ from ablate.train.loss import device_of
 
 @dataclass(slots=True)
 class TrialProgress:
-    """How far a trial has come: `step` updates are done; `last` are the last finite statistics, as JSON-able data."""
+    """How far a trial has come: `step` updates are done; `last` are the last finite statistics, as JSON-able data.
+
+    `smoothed` is the moving average of the training loss, before its correction; 0 if it is not measured.
+    """
 
     step: int = 0
     last: dict[str, Any] = field(default_factory=dict)
+    smoothed: float = 0.0
 
 
 def save_state(
@@ -40,6 +45,7 @@ def save_state(
         "optimizer": optimizer.state_dict(),
         "random": streams.torch.cpu,
         "random_cuda": streams.torch.cuda,
+        **({"smoothed": progress.smoothed} if progress.smoothed else {}),
     }
     torch.save(state, buffer)
     return buffer.getvalue()
@@ -78,7 +84,7 @@ def _restore(
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
     streams.resume(state["random"], state["random_cuda"] if device_of(model).type == "cuda" else None)
-    return TrialProgress(state["step"], state["last"])
+    return TrialProgress(state["step"], state["last"], float(state.get("smoothed", 0.0)))
 
 
 def _refused(trial: str, why: str) -> RefusedError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ablate.block.catalogue import Catalogue
 from ablate.probes.registry import definitions as probe_definitions
-from ablate.space.metrics import ACCURACY, Definition
+from ablate.space.metrics import ACCURACY, OF_SMOOTHED, SMOOTHED, SOURCE_OF_SMOOTHED, Definition
 
 ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
 """The metrics of what parts contribute (`contributions.py`), named here, where no torch is loaded."""
@@ -16,6 +16,7 @@ TRAINING = (
         "classes it is the cross-entropy in nats",
         "Shannon 1948; see ablate/train/loss.py",
     ),
+    Definition(SMOOTHED, OF_SMOOTHED, SOURCE_OF_SMOOTHED),
     Definition(
         "eval_loss",
         "mean of what the objective minimises over the targets of the evaluation, after `step` updates; of tokens and "

@@ -30,6 +30,7 @@ from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.update import changes, streams
 from ablate.probes.watch import padding_of, watching
 from ablate.space.batch_ramp import smallest_batch
+from ablate.space.metrics import SMOOTHED
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.contributions import acting, after_step, recorded
@@ -167,6 +168,7 @@ class _Loop:
             with self.streams.during(f"step {step}"):
                 numbers, rates, readings = self._step(step, batch, passes, of_step if measured else ())
             clock.stop(batch.examples * self.trial.architecture.sizes.seq_len)
+            numbers |= self._smoothed(step, numbers["train_loss"])
 
             rows = list(rows_of(step, numbers, rates, readings)) if measured else []
             progress.last = statistics(progress.last, step, numbers, rows)
@@ -209,6 +211,14 @@ class _Loop:
             readings += averaged(read, [part.weight for part in parts], ranks)
         self.progress.step = step + 1
         return numbers, rates, readings
+
+    def _smoothed(self, step: int, loss: float) -> dict[str, float]:
+        """Return the moving average of the training loss up to a step, where it is measured."""
+        decay = self.trial.measure.train_loss_ema
+        if decay is None:
+            return {}
+        self.progress.smoothed = decay * self.progress.smoothed + (1 - decay) * loss
+        return {SMOOTHED: self.progress.smoothed / (1 - decay ** (step + 1))}
 
     def _streams(self, part: Microbatch) -> dict[str, Tensor]:
         return streams(self.model, lambda: forward(self.model, part.inputs, self.trial.recipe.dtype))

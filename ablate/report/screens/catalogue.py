@@ -23,7 +23,7 @@ from ablate.grammar.named_blocks import NamedBlock, Preset
 from ablate.output.terminal import Text
 from ablate.source.located import to_python
 from ablate.space.known import KnownSpace
-from ablate.space.metrics import Definition, askable_probes, judgeable, known_probes
+from ablate.space.metrics import Definition, Judgeable, askable_probes, judgeable, known_probes
 
 Row: TypeAlias = tuple[str, str, str]
 """A name, a line about it, and its source."""
@@ -125,17 +125,24 @@ def _definition(metric: Definition) -> dict[str, str]:
 
 
 def metrics(of: Catalogue, *, as_json: bool = False) -> RenderableType:
-    """Return every metric that can be judged or optimised by a search: its definition, and the probe that it needs."""
+    """Return every metric that can be judged or optimised by a search: its definition, and what it needs."""
     every = judgeable(of).values()
     if as_json:
         return _dump(asdict(each) for each in every)
     return _grouped(
         (
-            f"with the probe {each.probe}" if each.probe else "always available",
+            _needed(each),
             (each.metric, each.definition, each.source),
         )
         for each in every
     )
+
+
+def _needed(metric: Judgeable) -> str:
+    """Return what a metric needs to be measured."""
+    if metric.probe:
+        return f"with the probe {metric.probe}"
+    return f"with {metric.field}" if metric.field else "always available"
 
 
 def _grouped(rows: Iterable[tuple[str, Row]]) -> RenderableType:
