@@ -3,6 +3,7 @@
 At its peak, with P parameters of p bytes (4, or 8 in float64) and batches of b sequences of T tokens, it holds
 
     Pp + O + max(Pp + A, 2Pp)     weights and optimiser state; gradients and A, or gradients and a step's temporaries
+    + Pp                          where the recipe averages the weights
 
     A = b·T·a·(Σ_l (P_l / D + n·D) + 3·H·T) + 3·b·T·V·max(p, 4)
 
@@ -89,7 +90,8 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     activations = tokens * (kept * numbers + 3 * width * heads * sizes.vocab_size)
     weights = parameters * width
     state = _optimizer_state(trial, model, catalogue, width)
-    training = weights + state + max(weights + activations, 2 * weights)
+    averaged = 0 if trial.recipe.average is None else weights
+    training = weights + averaged + state + max(weights + activations, 2 * weights)
     if not any(isinstance(module, Profiled) for module in model.modules()):
         return math.ceil(training)
     whole = trial.recipe.batch * length
@@ -160,10 +162,11 @@ class Forecast:
             self._measured[like] = max(peak, self._measured.get(like, 0))
 
 
-_Like = tuple[Architecture, Choice, int, str, int, int]
+_Like = tuple[Architecture, Choice, int, str, bool, int, int]
 
 
 def _like(trial: Trial, parts: int, ranks: int) -> _Like:
     """Return what two trials must have in common to need the same memory."""
     recipe = trial.recipe
-    return (trial.architecture, recipe.optimizer, recipe.batch, recipe.dtype, parts, ranks)
+    averaged = recipe.average is not None
+    return (trial.architecture, recipe.optimizer, recipe.batch, recipe.dtype, averaged, parts, ranks)

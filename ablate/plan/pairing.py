@@ -15,7 +15,7 @@ from ablate.plan.plan import Comparison, Factors, PlannedLadder, Variant
 from ablate.plan.setting import Setting
 from ablate.source.problems import Problems
 from ablate.space.batch_ramp import ramp_of
-from ablate.space.metrics import BITS, NATS
+from ablate.space.metrics import BITS, NATS, of_averaged_weights
 from ablate.space.variants import is_inside
 
 TEXT = "data."
@@ -121,18 +121,19 @@ def check_pairing(
 def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models, problems: Problems) -> None:
     """Refuse to judge nats per token across texts or tokenizers: they mean something else for each."""
     space = models.space
-    if NATS not in space.judge.metrics:
+    judged = next((metric for metric in (NATS, of_averaged_weights(NATS)) if metric in space.judge.metrics), None)
+    if judged is None:
         return
     for variant in variants:
         addresses = unpaired_by(baseline.setting, variant.setting, models)
         texts = tuple(address for address in addresses if address.startswith(TEXT))
         if texts:
             names = f"{baseline.name} and {variant.name}"
-            message = f"{NATS} of {names} cannot be compared: {_differ(texts)}, and it is in nats per token"
+            message = f"{judged} of {names} cannot be compared: {_differ(texts)}, and it is in nats per token"
             way = f"judge {BITS}, which means the same for every tokenizer that gives its text back"
             if any(models.at(each.setting.changes).data.loses for each in variants):
                 way = f"give all the same data.tokenizer, or let each be {LOSSLESS}, and judge {BITS}"
-            problems.add(message, space.origins.key("judge", "metrics", NATS), notes=(way,))
+            problems.add(message, space.origins.key("judge", "metrics", judged), notes=(way,))
             return
 
 
@@ -150,12 +151,13 @@ def check_bits(variants: Sequence[Variant], models: Models, problems: Problems) 
     message = f"{variant.name} has no {BITS}: {text.loses}, so tokens have no bytes"
     lossless = f"let data.tokenizer be {LOSSLESS}, which lose nothing"
     comparable = all(other.tokenizer == text.tokenizer for other in texts)
-    if BITS in space.judge.metrics:
-        way = f"judge {NATS}, or {lossless}" if comparable else lossless
-        problems.add(message, space.origins.key("judge", "metrics", BITS), notes=(way,))
-    if search is not None and BITS in search.objective:
-        place = space.origins.key("design", "search", "objective", BITS)
-        problems.add(message, place, notes=(f"search for {NATS}, or {lossless}",))
+    for bits, nats in ((BITS, NATS), (of_averaged_weights(BITS), of_averaged_weights(NATS))):
+        if bits in space.judge.metrics:
+            way = f"judge {nats}, or {lossless}" if comparable else lossless
+            problems.add(message, space.origins.key("judge", "metrics", bits), notes=(way,))
+        if search is not None and bits in search.objective:
+            place = space.origins.key("design", "search", "objective", bits)
+            problems.add(message, place, notes=(f"search for {nats}, or {lossless}",))
 
 
 def _differ(addresses: Sequence[str]) -> str:

@@ -147,12 +147,26 @@ class BatchRamp(Document):
         return {"from": self.from_, "until": self.until}
 
 
+class AverageOfLast(Document):
+    """The mean of the weights at `last` checkpoints, `every` so many steps, the last at the end."""
+
+    last: Annotated[int, Field(ge=2)]
+    every: Count
+
+
+class MovingAverage(Document):
+    """The exponential moving average of the weights after every step, of decay `ema`."""
+
+    ema: Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(gt=0, lt=1)]
+
+
 class Recipe(Document):
     """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
 
     `objective` is what is learned, `loss` what is minimised beside it, `augment` what is changed in training images.
-    `batch_ramp` lets the batch grow to `batch`. They came later: a recipe that minimises the cross-entropy of the next
-    token alone, in batches of one size, is the same with and without them.
+    `batch_ramp` lets the batch grow to `batch`. On the `average` of the weights a trial is evaluated once more at its
+    end. They came later: a recipe that minimises the cross-entropy of the next token alone, in batches of one size, is
+    the same with and without them.
     """
 
     steps: Count
@@ -171,6 +185,11 @@ class Recipe(Document):
         BatchRamp | None,
         BeforeValidator(_cap),
         Field(description="none, or {from: 32, until: 60%}", json_schema_extra={ADDED: True}),
+    ] = None
+    average: Annotated[
+        AverageOfLast | MovingAverage | None,
+        BeforeValidator(_cap),
+        Field(description="none, {last: 10, every: 500} or {ema: 0.999}", json_schema_extra={ADDED: True}),
     ] = None
 
 

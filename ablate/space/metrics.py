@@ -28,20 +28,33 @@ SITES_SOURCE = "App. G, arXiv:2405.19279"
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 """The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
+AVERAGED: Final = "_averaged_weights"
+"""What the name of a number ends in that is of the averaged weights at the end of a trial (`recipe.average`)."""
 ACCURACY: Final = "eval_accuracy"
 """The share of held-out targets that are predicted."""
-MORE_IS_BETTER: Final = frozenset({ACCURACY, "tokens_per_second"})
+MORE_IS_BETTER: Final = frozenset({ACCURACY, f"{ACCURACY}{AVERAGED}", "tokens_per_second"})
 """The metrics of which more is better unless a space says `better: lower`, whatever is better of the others."""
 OF_OBJECTIVE = frozenset({BITS, "perplexity", ACCURACY})
 """The numbers of an evaluation that only some objectives measure."""
 SMOOTHED: Final = "train_loss_ema"
 """The moving average of the training loss, and the field of `measure` that is its decay."""
-LOSSES = (NATS, BITS, "train_loss", SMOOTHED)
+LOSSES = (NATS, BITS, "train_loss", SMOOTHED, f"{NATS}{AVERAGED}", f"{BITS}{AVERAGED}")
 """The metrics whose fall with training compute a law describes."""
+OF_AVERAGE = tuple(f"{metric}{AVERAGED}" for metric in (NATS, BITS, ACCURACY))
+"""The numbers of averaged weights."""
 MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
 """Metrics of the clock: they depend on the machine and its load."""
-AT_THE_END = frozenset({NATS, *OF_OBJECTIVE, "train_loss", SMOOTHED, "gradient_norm", *MEASURED_IN_TIME})
+AT_THE_END = frozenset({NATS, *OF_OBJECTIVE, *OF_AVERAGE, "train_loss", SMOOTHED, "gradient_norm", *MEASURED_IN_TIME})
 """Numbers that do not depend on how often the model is evaluated during training."""
+
+
+def of_averaged_weights(metric: str) -> str:
+    """Return the name of a number of an evaluation where it is of averaged weights.
+
+    >>> of_averaged_weights("eval_loss")
+    'eval_loss_averaged_weights'
+    """
+    return f"{metric}{AVERAGED}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +127,11 @@ OF_SMOOTHED = (
     "exponential moving average of train_loss over all steps, measured or not: a_s = d a_(s-1) + (1 - d) L_s, divided "
     "by 1 - d^(s+1), so that the weights of the losses so far add up to 1; decay d: measure.train_loss_ema"
 )
+OF_AVERAGED = (
+    "at the end of a finished trial, of a model whose trained parameters are averaged as recipe.average says: the mean "
+    "over the last checkpoints, so many steps apart, or an exponential moving average over all steps"
+)
+SOURCE_OF_AVERAGED = "Sec. 6.1, arXiv:1706.03762; Polyak & Juditsky 1992; see ablate/train/average.py"
 SOURCE_OF_SMOOTHED = "App. H.1, arXiv:2302.10322, where d = 0.99"
 
 TRAINING = (
@@ -156,6 +174,16 @@ TRAINING = (
         "mean over the measured steps of train_loss",
         "this project",
         None,
+    ),
+    *(
+        Judgeable(
+            of_averaged_weights(metric),
+            f"{metric} {OF_AVERAGED}",
+            SOURCE_OF_AVERAGED,
+            None,
+            "recipe.average",
+        )
+        for metric in (NATS, BITS, ACCURACY)
     ),
     Judgeable(
         SMOOTHED,

@@ -12,7 +12,7 @@ from ablate.source.problems import Problems
 from ablate.space.corpora import CorpusSpec, Settings
 from ablate.space.design import Design
 from ablate.space.documents import NEXT_TOKEN, Data, Judge, Model, Recipe
-from ablate.space.metrics import OF_OBJECTIVE
+from ablate.space.metrics import AVERAGED, OF_OBJECTIVE
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Keys, Origins
 
@@ -56,7 +56,8 @@ def check_objective(
             message = f"recipe.loss.{term} is added to a cross-entropy, but {spec.name} minimises none"
             origins.add(problems, message, ("recipe", "loss", term), OBJECTIVE, notes=("leave it out",))
     for metric, place in _numbers_of(judge, design):
-        if metric in OF_OBJECTIVE and metric not in spec.measures:
+        plain = metric.removesuffix(AVERAGED)
+        if plain in OF_OBJECTIVE and plain not in spec.measures:
             has = listed(("eval_loss", *spec.measures))
             message = f"{metric} is not measured: recipe.objective is {spec.name}"
             origins.add(problems, message, place, OBJECTIVE, notes=(f"its evaluations give {has}",))

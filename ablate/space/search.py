@@ -10,6 +10,7 @@ from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.space.design import Pruner, Rungs, Search
 from ablate.space.documents import Auto, Measure, Noise, Recipe
+from ablate.space.metrics import OF_AVERAGE
 from ablate.space.origin import Origins
 from ablate.space.samplers import SamplerSpec
 
@@ -44,6 +45,11 @@ def check_search(
             if wrong is not None:
                 paths = ((*SEARCH, "pruner", pruner.kind, "first"), ("recipe", "steps"), EVALUATED)
                 origins.add(problems, wrong[0], *paths, notes=(wrong[1],))
+    for metric in search.objective:
+        if metric in OF_AVERAGE and isinstance(pruner, Pruner):
+            message = f"{metric} is measured at the end of a trial, but the pruner compares at rungs before it"
+            notes = ("search for eval_loss, or set pruner: none",)
+            origins.add(problems, message, (*SEARCH, "objective", metric), (*SEARCH, "pruner"), notes=notes)
     if sampler.objectives == "one" and len(search.objective) > 1:
         these = f"{len(search.objective)}: {', '.join(search.objective)}"
         message = f"{sampler.name} supports one objective, and this search has {these}"

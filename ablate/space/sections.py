@@ -28,6 +28,7 @@ from ablate.space.documents import (
     LOOKS,
     NEXT_TOKEN,
     Auto,
+    AverageOfLast,
     Data,
     EndRate,
     Judge,
@@ -162,6 +163,7 @@ class Sections:
         self._check_lengths(recipe)
         self._check_floor(recipe)
         self._check_ramp(recipe)
+        self._check_average(recipe)
         return recipe
 
     def _chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
@@ -212,6 +214,18 @@ class Sections:
             notes = ("a whole number counts steps; a share of them is 60% or 0.6",)
             message = f"the batch grows over {growing:,} of {recipe.steps:,} steps"
             self.origins.add(self.problems, message, (*at, "until"), ("recipe", "steps"), notes=notes)
+
+    def _check_average(self, recipe: Recipe) -> None:
+        """Check that the checkpoints to be averaged are after the first step."""
+        average, at = recipe.average, ("recipe", "average")
+        if not isinstance(average, AverageOfLast) or (average.last - 1) * average.every < recipe.steps:
+            return
+        spanned = (average.last - 1) * average.every + 1
+        message = (
+            f"the last {average.last:,} checkpoints, every {average.every:,} steps, take {spanned:,} steps or more"
+        )
+        notes = (f"there are {recipe.steps:,}: average fewer checkpoints, or closer ones",)
+        self.origins.add(self.problems, message, (*at, "every"), (*at, "last"), ("recipe", "steps"), notes=notes)
 
     def model(self) -> tuple[Model | None, Around | None]:
         """Read the model around the blocks: plain values, and components."""

@@ -91,6 +91,7 @@ WAYS: Final = {
     "model.position": "learned ones: {learned: 0.02}; rope is the attention's: block: {attention.position: rope}",
     "noise": "such as noise: {seeds: 5}",
     "recipe": "such as recipe: {steps: 200, batch: 8, optimizer: {adamw: {lr: 1e-3}}}",
+    "recipe.average": "such as average: {last: 10, every: 500} or average: {ema: 0.999}; none: no average",
     "recipe.batch_ramp": "such as batch_ramp: {from: 32, until: 60%}, or none",
     "recipe.batch_ramp.from": "the sequences of the first batch; recipe.batch is where the ramp ends",
     "recipe.batch_ramp.until": "steps such as 100, or a share of all of them: 60% or 0.6",

@@ -12,6 +12,7 @@
     optimizers/     the optimisers, one per file
     schedule.py     the learning rate as a share of its peak: warm-up, hold, and then a schedule
     schedules/      the schedules, one per file
+    average.py      the average of the weights over training
     clipping.py     the global gradient norm, and clipping to it
     divergence.py   a loss or a gradient norm that is not finite, traced to where it begins
     evaluation.py   the mean loss over the evaluation windows, and what probes read

@@ -1,8 +1,8 @@
 """The state of a trial as bytes, from which it resumes to the same bits (on CPU).
 
-A state holds the parameters, the optimiser, the random streams, the number of steps done, the last statistics, and the
-moving average of the loss where one is measured. The position in the data is the step: batch s of a trial is a function
-of its seed and s.
+A state holds the parameters, the optimiser, the random streams, the number of steps done and the last statistics, and
+where there are any, the moving average of the loss and the average of the weights. The position in the data is the
+step: batch s of a trial is a function of its seed and s.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from torch import nn, optim
 
 from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
+from ablate.train.average import WeightAverage
 from ablate.train.loss import device_of
 
 
@@ -33,7 +34,12 @@ class TrialProgress:
 
 
 def save_state(
-    trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams, progress: TrialProgress
+    trial: str,
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    streams: TrainingStreams,
+    progress: TrialProgress,
+    average: WeightAverage | None = None,
 ) -> bytes:
     """Serialise everything needed to resume the trial of that id."""
     buffer = io.BytesIO()
@@ -46,15 +52,21 @@ def save_state(
         "random": streams.torch.cpu,
         "random_cuda": streams.torch.cuda,
         **({"smoothed": progress.smoothed} if progress.smoothed else {}),
+        **({"average": average.state()} if average is not None else {}),
     }
     torch.save(state, buffer)
     return buffer.getvalue()
 
 
 def load_state(
-    state: bytes, trial: str, model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
+    state: bytes,
+    trial: str,
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    streams: TrainingStreams,
+    average: WeightAverage | None = None,
 ) -> TrialProgress:
-    """Restore `model`, `optimizer` and the random streams from a state.
+    """Restore `model`, `optimizer`, the random streams and the `average` of the weights, if any, from a state.
 
     Only tensors and plain data are read, never code. RefusedError for a state that cannot be read or is of another
     trial.
@@ -69,7 +81,7 @@ def load_state(
     if loaded["trial"] != trial:
         raise _refused(trial, f"it belongs to trial {loaded['trial']}")
     try:
-        return _restore(loaded, model, optimizer, streams)
+        return _restore(loaded, model, optimizer, streams, average)
     except torch.OutOfMemoryError:  # the state is not to blame
         raise
     except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -77,12 +89,18 @@ def load_state(
 
 
 def _restore(
-    state: dict[str, Any], model: nn.Module, optimizer: optim.Optimizer, streams: TrainingStreams
+    state: dict[str, Any],
+    model: nn.Module,
+    optimizer: optim.Optimizer,
+    streams: TrainingStreams,
+    average: WeightAverage | None,
 ) -> TrialProgress:
     if type(state["step"]) is not int or not isinstance(state["last"], dict):
         raise TypeError("a step is a number, and last statistics have names")
     model.load_state_dict(state["model"])
     optimizer.load_state_dict(state["optimizer"])
+    if average is not None:
+        average.resume(state["average"])
     streams.resume(state["random"], state["random_cuda"] if device_of(model).type == "cuda" else None)
     return TrialProgress(state["step"], state["last"], float(state.get("smoothed", 0.0)))
 

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ablate.block.catalogue import Catalogue
 from ablate.probes.registry import definitions as probe_definitions
-from ablate.space.metrics import ACCURACY, OF_SMOOTHED, SMOOTHED, SOURCE_OF_SMOOTHED, Definition
+from ablate.space.metrics import (
+    ACCURACY,
+    OF_AVERAGED,
+    OF_SMOOTHED,
+    SMOOTHED,
+    SOURCE_OF_AVERAGED,
+    SOURCE_OF_SMOOTHED,
+    Definition,
+    of_averaged_weights,
+)
 
 ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
 """The metrics of what parts contribute (`contributions.py`), named here, where no torch is loaded."""
@@ -17,6 +26,10 @@ TRAINING = (
         "Shannon 1948; see ablate/train/loss.py",
     ),
     Definition(SMOOTHED, OF_SMOOTHED, SOURCE_OF_SMOOTHED),
+    *(
+        Definition(of_averaged_weights(metric), f"{metric} {OF_AVERAGED}", SOURCE_OF_AVERAGED)
+        for metric in ("eval_loss", "eval_bits_per_byte", ACCURACY)
+    ),
     Definition(
         "eval_loss",
         "mean of what the objective minimises over the targets of the evaluation, after `step` updates; of tokens and "

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, Protocol, runtime_checkable
 
 import torch
@@ -30,7 +30,8 @@ from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.update import changes, streams
 from ablate.probes.watch import padding_of, watching
 from ablate.space.batch_ramp import smallest_batch
-from ablate.space.metrics import SMOOTHED
+from ablate.space.metrics import SMOOTHED, of_averaged_weights
+from ablate.train.average import WeightAverage, average_of
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.contributions import acting, after_step, recorded
@@ -109,10 +110,13 @@ def train(
     known = catalogue or declarations()
     optimizer = build_optimizer(model, trial.recipe.optimizer, known)
     schedule, probes = rate_schedule(trial.recipe, known), select(trial.measure.probes, known)
-    progress = load_state(resume, trial.id, model, optimizer, streams) if resume is not None else TrialProgress()
-    cut.ranks.agree(itertools.chain(model.parameters(), model.buffers()))
+    average, progress = average_of(model, trial.recipe), TrialProgress()
+    if resume is not None:
+        progress = load_state(resume, trial.id, model, optimizer, streams, average)
+    held = () if average is None else average.held.values()
+    cut.ranks.agree(itertools.chain(model.parameters(), model.buffers(), held))
     objective = objective_of(trial, known)
-    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes, acting(model), objective)
+    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes, acting(model), objective, average)
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
         return
@@ -138,6 +142,7 @@ class _Loop:
     probes: tuple[Probe, ...]
     acting: tuple[tuple[str, ActsAfterStep], ...]
     objective: Objective
+    average: WeightAverage | None
 
     def run(
         self,
@@ -179,6 +184,8 @@ class _Loop:
                 yield self._checkpoint()
             yield Step(progress.step)
         yield from self._evaluated(evaluation, recipe.steps, of_text)
+        if self.average is not None:
+            yield from self._of_average(evaluation, self.average)
         yield Outcome("finished", recipe.steps)
 
     def _step(
@@ -210,6 +217,8 @@ class _Loop:
             read = [changes(updates, x, self._streams(part)) for part, x in zip(parts, before, strict=True)]
             readings += averaged(read, [part.weight for part in parts], ranks)
         self.progress.step = step + 1
+        if self.average is not None:
+            self.average.after(step + 1)
         return numbers, rates, readings
 
     def _smoothed(self, step: int, loss: float) -> dict[str, float]:
@@ -233,6 +242,15 @@ class _Loop:
         self.progress.last = evaluated(self.progress.last, step, rows)
         return events
 
+    def _of_average(self, examples: Examples, average: WeightAverage) -> list[Row]:
+        """Return what an evaluation of the averaged weights at the end gives, under names that say so."""
+        step = self.trial.recipe.steps
+        with average.in_place(), self.streams.during(f"evaluation of averaged weights at step {step}"):
+            events = list(evaluate(self.model, examples, step, self.trial, self.cut, self.objective))
+        rows = [replace(row, metric=of_averaged_weights(row.metric)) for row in events if isinstance(row, Row)]
+        self.progress.last = evaluated(self.progress.last, step, rows, "evaluated_averaged_weights")
+        return rows
+
     def _due(self, probes: tuple[Probe, ...], step: int) -> tuple[Probe, ...]:
         """Return the probes that read at the evaluation after `step` updates: those of matrices only a few times."""
         if snapshot_due(step, self.trial.recipe.steps, self.trial.measure.evaluation.every):
@@ -247,8 +265,8 @@ class _Loop:
 
     def _checkpoint(self) -> Checkpoint:
         alone = self.cut.ranks.rank == 0
-        state = save_state(self.trial.id, self.model, self.optimizer, self.streams, self.progress) if alone else b""
-        return Checkpoint(self.progress.step, state)
+        held = self.model, self.optimizer, self.streams, self.progress, self.average
+        return Checkpoint(self.progress.step, save_state(self.trial.id, *held) if alone else b"")
 
 
 def _by_part(readings: list[Reading], parts: int) -> list[list[Reading]]:

@@ -27,9 +27,9 @@ def statistics(last: dict[str, Any], step: int, numbers: dict[str, float], rows:
     return {**last, **latest, "step": step, **numbers}
 
 
-def evaluated(last: dict[str, Any], step: int, rows: list[Row]) -> dict[str, Any]:
+def evaluated(last: dict[str, Any], step: int, rows: list[Row], what: str = "evaluated") -> dict[str, Any]:
     """Update the last readings on the evaluation windows, after `step` updates."""
-    return {**last, "evaluated_at": step, "evaluated": _by_metric(rows)}
+    return {**last, "evaluated_at": step, what: _by_metric(rows)}
 
 
 def _by_metric(rows: list[Row]) -> dict[str, dict[str, float | None]]:

@@ -230,3 +230,15 @@ def test_what_was_measured_counts_more_than_what_was_predicted(tmp_path):
     assert Forecast(declarations(), earlier).needed(task) == Forecast(declarations()).needed(task)
     earlier = [(trial, Outcome("finished", 9, {"peak_memory": peak}))]
     assert Forecast(declarations(), earlier).needed(task) == math.ceil(MARGIN * peak)
+
+
+def test_the_average_of_the_weights_is_one_copy_of_them(tmp_path):
+    plain = trial_of(tmp_path / "plain", "pre_ln")
+    averaged = trial_of(tmp_path / "averaged", "pre_ln", "recipe.average={ema: 0.9}")
+    needed = [predict(trial, declarations(), device_type="cpu") for trial in (plain, averaged)]
+    parameters = sum(p.numel() for p in compile_model(plain.architecture, declarations(), device="meta").parameters())
+    assert needed[1] - needed[0] == 4 * parameters
+    forecast = Forecast(declarations())
+    forecast.learn(plain, 1, 1, Outcome("finished", 12, {"peak_memory": 10**9}))
+    tasks = [Task(trial=trial, folder=tmp_path) for trial in (plain, averaged)]
+    assert [forecast.needed(task) == math.ceil(MARGIN * 10**9) for task in tasks] == [True, False]
