@@ -21,7 +21,7 @@ from ablate.store.versions import installed
 from ablate.train.threads import pin_threads
 
 HEADS, TOKENS, D_HEAD = 2, 128, 64
-TYPES = (torch.float32, torch.bfloat16, torch.float64)
+TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
 @dataclass(frozen=True, slots=True)

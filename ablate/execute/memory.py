@@ -21,7 +21,7 @@ token, so all of layer l keep P_l / D; each of the n parts of a block (inits exc
 width D, or rewrites it. Attentions that hold their scores have H heads in all, and hold them three times (the scores,
 what is computed from them, and its gradient); the others never hold any. The head keeps logits, their log-softmax and
 its gradient over V tokens, and so again for each block that predicts a token further ahead, which counts as a layer. A
-number takes a = p bytes, in bfloat16 3 on average: norms and sums stay in float32.
+number takes a = p bytes, in half precision 3 on average: norms and sums stay in float32.
 
 Not included: what probes hold temporarily, fixed matrices, and what a device keeps for itself. A test compares the
 formula with measurements on shipped blocks.
@@ -84,7 +84,7 @@ def predict(trial: Trial, catalogue: Catalogue, *, parts: int = 1, ranks: int = 
     model = compile_model(architecture, catalogue, device="meta")
     length = max(sizes.seq_len, sizes.source_len or 0)
     scores = _heads_with_scores(model, architecture, dtype, device_type) * length
-    width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype == "bfloat16" else 4)
+    width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype in ("bfloat16", "float16") else 4)
     tokens = math.ceil(trial.recipe.batch / ranks / parts) * length
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
     activations = tokens * (kept * numbers + 3 * width * heads * sizes.vocab_size)

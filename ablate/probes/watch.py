@@ -28,15 +28,19 @@ def without_padding() -> None:
 
 
 @contextmanager
-def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = without_padding) -> Iterator[list[Reading]]:
+def watching(
+    model: nn.Module, probes: Iterable[Probe], padding: Padding = without_padding, scale: float = 1.0
+) -> Iterator[list[Reading]]:
     """Fill the list during one forward and backward pass of `model` within the context; on exit the hooks are removed.
 
     Padding is left out: a probe of tokens is given the others alone, one of sequences each sequence of two tokens or
     more by itself, and the mean of these readings is its reading. ValueError for a probe of matrices over positions,
     which are different ones in sequences of different lengths, and for attention that does not know the padding.
 
-    Parameters and their gradients are read on exit, so that all readings are of the same step. Without probes nothing
-    is attached. Probes see detached tensors and draw no random numbers: the computation stays the same, bit for bit.
+    Gradients of the stream are those of a loss that is multiplied by `scale`, and are read without it. Parameters and
+    their gradients, from which the scale is gone by then, are read on exit, so that all readings are of the same step.
+    Without probes nothing is attached. Probes see detached tensors and draw no random numbers: the computation stays
+    the same, bit for bit.
     """
     probes = tuple(probes)
     streams = [probe for probe in probes if probe.spec.reads in ("stream", "sequences")]
@@ -50,7 +54,7 @@ def watching(model: nn.Module, probes: Iterable[Probe], padding: Padding = witho
                 hook = _reading_inputs(readings, address, _stream_measure(here, _at(address, model, padding)))
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         for address, module in read_at(model, "blocks") if backward else ():
-            hook = _reading_gradients(readings, address, _stream_measure(backward, _at(address, model, padding)))
+            hook = _reading_gradients(readings, address, _stream_measure(backward, _at(address, model, padding)), scale)
             attached.callback(module.register_forward_pre_hook(hook).remove)
         for probe in probes:
             if probe.of_matrices:
@@ -156,15 +160,20 @@ def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> 
     return read
 
 
-def _reading_gradients(readings: list[Reading], address: str, measure: Measure) -> Callable[[nn.Module, Any], None]:
+def _reading_gradients(
+    readings: list[Reading], address: str, measure: Measure, scale: float
+) -> Callable[[nn.Module, Any], None]:
     """Read what the backward pass brings to the input; nothing if none does, without gradients or behind frozen parts.
 
     A hook on the tensor hangs on the graph of this pass, and goes with it.
     """
     read = _reading_inputs(readings, address, measure)
 
+    def _unscaled(gradient: Tensor) -> Tensor:
+        return gradient if scale == 1 else gradient.double() / scale
+
     def follow(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         if inputs[0].requires_grad:
-            inputs[0].register_hook(lambda gradient: read(module, (gradient,)))  # type: ignore[no-untyped-call]
+            inputs[0].register_hook(lambda gradient: read(module, (_unscaled(gradient),)))  # type: ignore[no-untyped-call]
 
     return follow

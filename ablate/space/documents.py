@@ -147,6 +147,15 @@ class BatchRamp(Document):
         return {"from": self.from_, "until": self.until}
 
 
+class LossScale(Document):
+    """What the loss is multiplied by in float16 (see `train/loss_scale.py`): `initial` at first, twice as much after
+    `every` steps in a row without an overflow, and half as much after one.
+    """
+
+    initial: Annotated[int, Field(ge=1, le=2**24)] = 65536
+    every: Count = 2000
+
+
 class AverageOfLast(Document):
     """The mean of the weights at `last` checkpoints, `every` so many steps, the last at the end."""
 
@@ -165,8 +174,8 @@ class Recipe(Document):
 
     `objective` is what is learned, `loss` what is minimised beside it, `augment` what is changed in training images.
     `batch_ramp` lets the batch grow to `batch`. On the `average` of the weights a trial is evaluated once more at its
-    end. They came later: a recipe that minimises the cross-entropy of the next token alone, in batches of one size, is
-    the same with and without them.
+    end. `loss_scale` is how the loss is scaled in float16 (none: as it is by default). They came later: a recipe that
+    minimises the cross-entropy of the next token alone, in batches of one size, is the same with and without them.
     """
 
     steps: Count
@@ -174,7 +183,7 @@ class Recipe(Document):
     clip: Positive | None
     optimizer: Annotated[Choice, Field(description="one optimiser, such as {adamw: {lr: 1e-3}}")]
     schedule: Schedule
-    dtype: Literal["float32", "float64", "bfloat16"]
+    dtype: Literal["float32", "float64", "bfloat16", "float16"]
     loss: Loss = Field(default=Loss(), json_schema_extra={ADDED: True})
     objective: Annotated[
         Choice,
@@ -190,6 +199,11 @@ class Recipe(Document):
         AverageOfLast | MovingAverage | None,
         BeforeValidator(_cap),
         Field(description="none, {last: 10, every: 500} or {ema: 0.999}", json_schema_extra={ADDED: True}),
+    ] = None
+    loss_scale: Annotated[
+        LossScale | None,
+        BeforeValidator(_cap),
+        Field(description="none, or {initial: 65536, every: 2000}", json_schema_extra={ADDED: True}),
     ] = None
 
 

@@ -164,6 +164,7 @@ class Sections:
         self._check_floor(recipe)
         self._check_ramp(recipe)
         self._check_average(recipe)
+        self._check_scale(recipe)
         return recipe
 
     def _chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
@@ -226,6 +227,13 @@ class Sections:
         )
         notes = (f"there are {recipe.steps:,}: average fewer checkpoints, or closer ones",)
         self.origins.add(self.problems, message, (*at, "every"), (*at, "last"), ("recipe", "steps"), notes=notes)
+
+    def _check_scale(self, recipe: Recipe) -> None:
+        """Check that a scale of the loss is one of float16."""
+        if recipe.loss_scale is not None and recipe.dtype != "float16":
+            message = f"recipe.loss_scale is for float16, and recipe.dtype is {recipe.dtype}"
+            notes = ("leave it out: other types need no scale; or set recipe.dtype: float16",)
+            self.origins.add(self.problems, message, ("recipe", "loss_scale"), ("recipe", "dtype"), notes=notes)
 
     def model(self) -> tuple[Model | None, Around | None]:
         """Read the model around the blocks: plain values, and components."""

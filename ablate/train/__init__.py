@@ -7,6 +7,7 @@
     objective.py    the objective of a trial, and the batches it makes
     objectives/     the objectives, one per file: what is predicted, the loss, and what an evaluation measures
     loss.py         the cross-entropy, what a recipe adds to it, and the precision it is computed in
+    loss_scale.py   the scale of the loss in float16, and the steps that it skips
     contributions.py       losses that parts of a model add, and what they do after an update
     optimizer.py    the parameters with their kinds, rates and decays, and the rate of each step
     optimizers/     the optimisers, one per file

@@ -1,8 +1,8 @@
 """The state of a trial as bytes, from which it resumes to the same bits (on CPU).
 
 A state holds the parameters, the optimiser, the random streams, the number of steps done and the last statistics, and
-where there are any, the moving average of the loss and the average of the weights. The position in the data is the
-step: batch s of a trial is a function of its seed and s.
+where there are any, the moving average of the loss, the average of the weights and the scale of the loss. The position
+in the data is the step: batch s of a trial is a function of its seed and s.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ablate.compiler.random_streams import TrainingStreams
 from ablate.errors import RefusedError
 from ablate.train.average import WeightAverage
 from ablate.train.loss import device_of
+from ablate.train.loss_scale import LossScaling
 
 
 @dataclass(slots=True)
@@ -40,6 +41,7 @@ def save_state(
     streams: TrainingStreams,
     progress: TrialProgress,
     average: WeightAverage | None = None,
+    scaling: LossScaling | None = None,
 ) -> bytes:
     """Serialise everything needed to resume the trial of that id."""
     buffer = io.BytesIO()
@@ -53,6 +55,7 @@ def save_state(
         "random_cuda": streams.torch.cuda,
         **({"smoothed": progress.smoothed} if progress.smoothed else {}),
         **({"average": average.state()} if average is not None else {}),
+        **({"loss_scale": scaling.state()} if scaling is not None else {}),
     }
     torch.save(state, buffer)
     return buffer.getvalue()
@@ -65,8 +68,10 @@ def load_state(
     optimizer: optim.Optimizer,
     streams: TrainingStreams,
     average: WeightAverage | None = None,
+    scaling: LossScaling | None = None,
 ) -> TrialProgress:
-    """Restore `model`, `optimizer`, the random streams and the `average` of the weights, if any, from a state.
+    """Restore `model`, `optimizer`, the random streams, and where there are any the `average` of the weights and the
+    `scaling` of the loss, from a state.
 
     Only tensors and plain data are read, never code. RefusedError for a state that cannot be read or is of another
     trial.
@@ -81,7 +86,7 @@ def load_state(
     if loaded["trial"] != trial:
         raise _refused(trial, f"it belongs to trial {loaded['trial']}")
     try:
-        return _restore(loaded, model, optimizer, streams, average)
+        return _restore(loaded, model, optimizer, streams, average, scaling)
     except torch.OutOfMemoryError:  # the state is not to blame
         raise
     except (RuntimeError, KeyError, TypeError, ValueError, AttributeError) as error:
@@ -94,6 +99,7 @@ def _restore(
     optimizer: optim.Optimizer,
     streams: TrainingStreams,
     average: WeightAverage | None,
+    scaling: LossScaling | None,
 ) -> TrialProgress:
     if type(state["step"]) is not int or not isinstance(state["last"], dict):
         raise TypeError("a step is a number, and last statistics have names")
@@ -101,6 +107,8 @@ def _restore(
     optimizer.load_state_dict(state["optimizer"])
     if average is not None:
         average.resume(state["average"])
+    if scaling is not None:
+        scaling.resume(state["loss_scale"])
     streams.resume(state["random"], state["random_cuda"] if device_of(model).type == "cuda" else None)
     return TrialProgress(state["step"], state["last"], float(state.get("smoothed", 0.0)))
 

@@ -17,6 +17,8 @@ from ablate.space.metrics import (
 
 ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
 """The metrics of what parts contribute (`contributions.py`), named here, where no torch is loaded."""
+LOSS_SCALE, SKIPPED = "loss_scale", "skipped_steps"
+"""The metrics of training in float16 (`loss_scale.py`)."""
 
 TRAINING = (
     Definition(
@@ -53,6 +55,17 @@ TRAINING = (
         "rate of the step's update, before single parts' multiples; at `embedding` the embeddings' own, if any, and at "
         "`adamw` that of what Muon leaves to AdamW, where it has one",
         "see ablate/train/schedule.py",
+    ),
+    Definition(
+        LOSS_SCALE,
+        "in float16, what the loss of the step was multiplied by for the backward pass, and its gradients divided by",
+        "Micikevicius et al. 2018, arXiv:1710.03740; see ablate/train/loss_scale.py",
+    ),
+    Definition(
+        SKIPPED,
+        "in float16, how many steps up to this one made no update because a scaled gradient was not finite; such a "
+        "step has no gradient_norm",
+        "Micikevicius et al. 2018, arXiv:1710.03740; see ablate/train/loss_scale.py",
     ),
     Definition(
         ADDED_LOSS,

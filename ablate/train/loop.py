@@ -36,11 +36,12 @@ from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
 from ablate.train.contributions import acting, after_step, recorded
 from ablate.train.data_parallel import dropout_seed
-from ablate.train.definitions import ADDED_LOSS
+from ablate.train.definitions import ADDED_LOSS, SKIPPED
 from ablate.train.divergence import Diverged, check_finite
 from ablate.train.evaluation import evaluate
 from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
 from ablate.train.loss import device_of, forward
+from ablate.train.loss_scale import LossScaling, loss_scaling
 from ablate.train.microbatches import BatchShares, Microbatch, Passes, averaged
 from ablate.train.objective import objective_of
 from ablate.train.objectives.declare import Objective
@@ -110,13 +111,14 @@ def train(
     known = catalogue or declarations()
     optimizer = build_optimizer(model, trial.recipe.optimizer, known)
     schedule, probes = rate_schedule(trial.recipe, known), select(trial.measure.probes, known)
-    average, progress = average_of(model, trial.recipe), TrialProgress()
+    average, scaling, progress = average_of(model, trial.recipe), loss_scaling(trial.recipe), TrialProgress()
     if resume is not None:
-        progress = load_state(resume, trial.id, model, optimizer, streams, average)
+        progress = load_state(resume, trial.id, model, optimizer, streams, average, scaling)
     held = () if average is None else average.held.values()
     cut.ranks.agree(itertools.chain(model.parameters(), model.buffers(), held))
     objective = objective_of(trial, known)
-    loop = _Loop(model, optimizer, schedule, trial, progress, streams, cut, probes, acting(model), objective, average)
+    of_run = trial, progress, streams, cut, probes, acting(model), objective, average, scaling
+    loop = _Loop(model, optimizer, schedule, *of_run)
     try:
         yield from loop.run(batches, evaluation, until, should_stop)
         return
@@ -143,6 +145,7 @@ class _Loop:
     acting: tuple[tuple[str, ActsAfterStep], ...]
     objective: Objective
     average: WeightAverage | None
+    scaling: LossScaling | None
 
     def run(
         self,
@@ -186,7 +189,8 @@ class _Loop:
         yield from self._evaluated(evaluation, recipe.steps, of_text)
         if self.average is not None:
             yield from self._of_average(evaluation, self.average)
-        yield Outcome("finished", recipe.steps)
+        skipped = self.scaling.skipped if self.scaling is not None else 0
+        yield Outcome("finished", recipe.steps, {SKIPPED: skipped} if skipped else {})
 
     def _step(
         self, step: int, batch: Batch, passes: Passes, probes: tuple[Probe, ...]
@@ -201,17 +205,26 @@ class _Loop:
         others = tuple(probe for probe in probes if not probe.of_gradients and not probe.of_updates)
         before = [self._streams(part) for part in parts] if updates else []
         padding = padding_of(model)
-        with watching(model, others, padding) as readings, watching(model, backward, padding) as passed:
+        passes.scale = 1.0 if self.scaling is None else self.scaling.scale
+        with watching(model, others, padding) as readings, watching(model, backward, padding, passes.scale) as passed:
             loss = passes.backward(parts)
         norm = gradient_norm(model)
         numbers = {"train_loss": loss, "gradient_norm": norm.item()}
+        skipped = self.scaling is not None and self.scaling.skips(numbers["gradient_norm"])
+        if skipped:
+            del numbers["gradient_norm"]
         added = {f"{ADDED_LOSS} {place}": value for place, value in passes.added.items()}
         check_finite(model, parts, recipe.dtype, ranks, **numbers, **added)
         if backward:
             readings += averaged(_by_part(passed, len(parts)), [part.weight for part in parts], ranks)
-        clip_gradients(model, recipe.clip, norm)
-        self.optimizer.step()
+        if skipped:
+            readings[:] = [reading for reading in readings if bool(reading.value.isfinite())]
+        else:
+            clip_gradients(model, recipe.clip, norm)
+            self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+        if self.scaling is not None:
+            numbers |= self.scaling.after(skipped)
         readings += [*recorded(passes.added), *after_step(self.acting, ranks)]
         if updates:
             read = [changes(updates, x, self._streams(part)) for part, x in zip(parts, before, strict=True)]
@@ -265,7 +278,7 @@ class _Loop:
 
     def _checkpoint(self) -> Checkpoint:
         alone = self.cut.ranks.rank == 0
-        held = self.model, self.optimizer, self.streams, self.progress, self.average
+        held = self.model, self.optimizer, self.streams, self.progress, self.average, self.scaling
         return Checkpoint(self.progress.step, save_state(self.trial.id, *held) if alone else b"")
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, Final
 
 import torch
 from jaxtyping import Float, Int
@@ -33,10 +33,13 @@ from torch.nn import functional
 from ablate.data.batch import Tensors
 from ablate.space.documents import Loss
 
+HALF: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
+"""The types of half precision, of products: parameters, their gradients and sums are in float32."""
+
 
 def forward(model: nn.Module, inputs: Tensors, dtype: str) -> Any:
-    """Compute the output, such as logits; `bfloat16` is autocast over float32 parameters, other types are those of the
-    parameters.
+    """Compute the output, such as logits; `bfloat16` and `float16` are autocast over float32 parameters, other types
+    are those of the parameters.
     """
     given = (inputs,) if isinstance(inputs, Tensor) else inputs
     with _precision(given[0].device, dtype):
@@ -89,7 +92,7 @@ def _mean(numbers: Tensor) -> Tensor:
 
 
 def parameter_type(dtype: str) -> torch.dtype:
-    """Return the type that a model's parameters have for a recipe's `dtype`: bfloat16 keeps them in float32."""
+    """Return the type that a model's parameters have for a recipe's `dtype`: half precision keeps them in float32."""
     return torch.float64 if dtype == "float64" else torch.float32
 
 
@@ -99,4 +102,4 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def _precision(device: torch.device, dtype: str) -> AbstractContextManager[object]:
-    return torch.autocast(device.type, torch.bfloat16) if dtype == "bfloat16" else nullcontext()
+    return torch.autocast(device.type, HALF[dtype]) if dtype in HALF else nullcontext()

@@ -46,6 +46,7 @@ from ablate.probes.reading import Reading
 from ablate.train.contributions import collected, offering
 from ablate.train.data_parallel import ALONE, Ranks
 from ablate.train.loss import device_of, forward
+from ablate.train.loss_scale import unscale
 from ablate.train.objectives.declare import Objective
 
 
@@ -98,13 +99,15 @@ class Passes:
     """The forward and backward passes of a step, over its parts.
 
     `added` are the losses of the last step that the objective, the recipe's `loss` and parts of the model added to the
-    loss, by place.
+    loss, by place. `scale` is what the sum of all is multiplied by for the backward pass; the gradients that are left
+    are divided by it.
     """
 
     model: nn.Module
     dtype: str
     cut: BatchShares
     objective: Objective
+    scale: float = 1.0
     added: dict[str, float] = field(init=False, default_factory=dict)
     _moving: list[Tensor] = field(init=False)
     _offering: tuple[tuple[str, OffersLosses], ...] = field(init=False)
@@ -129,9 +132,10 @@ class Passes:
                 else:
                     total += mean.detach().double() * weight
             whole = reduce(add, (loss * weight for weight, loss in alike.items()))
-            whole.backward()  # type: ignore[no-untyped-call]
+            (whole if self.scale == 1 else whole * self.scale).backward()  # type: ignore[no-untyped-call]
         ranks = self.cut.ranks
         ranks.add_gradients(p.grad for p in self.model.parameters() if p.grad is not None)
+        unscale((p.grad for p in self.model.parameters() if p.grad is not None), self.scale)
         if not added:
             return float(ranks.total(total).item())
         main, *others = ranks.total(torch.stack([total, *added.values()])).tolist()

@@ -36,7 +36,7 @@ def test_what_a_cpu_does_with_each_kind_of_attention_in_each_type():
     kinds = ("plain", "fixed bias", "learned bias", "map on the scores", "dropout")
     expected = {
         (dtype, kind, kernel): (kernel, kind) != ("sdpa", "map on the scores")
-        for dtype in ("float32", "bfloat16", "float64")
+        for dtype in ("float32", "bfloat16", "float16", "float64")
         for kind in kinds
         for kernel in ("sdpa", "eager")
     }

@@ -8,7 +8,7 @@ from torch import nn
 from ablate.errors import InputError
 from ablate.probes.registry import probe_names
 from ablate.space.metrics import OF_AVERAGE
-from ablate.train.definitions import definitions
+from ablate.train.definitions import LOSS_SCALE, SKIPPED, definitions
 from ablate.train.events import Checkpoint, Outcome, Row, Timing
 from ablate.train.loop import train
 
@@ -54,7 +54,7 @@ def test_no_two_rows_share_a_key_and_every_metric_is_defined(build, make_trial, 
     of_text = {"eval_bits_per_byte"}  # and its tokens stand for no text
     of_parts = {"added_loss", "after_step"}  # and none of its parts adds to its training
     of_others = {"eval_accuracy"}  # and other objectives than the next token measure it
-    asked_for = {"train_loss_ema", *OF_AVERAGE}  # and fields of its space do not ask for more
+    asked_for = {"train_loss_ema", *OF_AVERAGE, LOSS_SCALE, SKIPPED}  # and fields of its space do not ask for more
     known = {definition.metric for definition in definitions()}
     assert {row.metric for row in found} == known - of_heads - of_text - of_parts - of_others - asked_for
     assert len({definition.metric for definition in definitions()}) == len(definitions())

@@ -59,6 +59,7 @@ def measure_start(
     from ablate.compiler.random_streams import seeded, stream_seed
     from ablate.train.clipping import gradient_norm
     from ablate.train.loss import forward, parameter_type
+    from ablate.train.loss_scale import loss_scaling, unscale
     from ablate.train.objective import first_batch, first_of, objective_for
 
     objective = objective_for(recipe, architecture.sizes, catalogue)
@@ -68,7 +69,10 @@ def measure_start(
         profile(model, batch.inputs)
         model.eval()
         loss = next(iter(objective.terms(forward(model, batch.inputs, recipe.dtype), batch))).mean
-        loss.backward()  # type: ignore[no-untyped-call]
+        scaling = loss_scaling(recipe)
+        scale = 1.0 if scaling is None else scaling.scale
+        (loss if scale == 1 else loss * scale).backward()  # type: ignore[no-untyped-call]
+        unscale((p.grad for p in model.parameters() if p.grad is not None), scale)
         return InitialModel(loss.item(), gradient_norm(model).item())
 
 
