@@ -20,6 +20,7 @@ part and averaged by sequences. That is exact for means over tokens or over sequ
     activation_rms       a mean of roots, at most the root of the mean (Jensen)
     kurtosis, gram       ratios of moments over fewer tokens, so of mean squares and products with more variance
     token_correlation    over pairs within a part alone
+    one_step_sensitivity a ratio of mean squares over fewer tokens
     moment_update        its terms of the fourth moment, as kurtosis; those of the second are exact
     normality            the quantiles of fewer entries, of gradients too
     max_median_ratio     its median and max over tokens: means of those of the parts

@@ -11,7 +11,7 @@ from ablate.train.microbatches import BatchShares
 
 pytestmark = pytest.mark.fast
 
-OF_STEPS = ("gradient_normality", "moment_update")
+OF_STEPS = ("gradient_normality", "moment_update", "one_step_sensitivity")
 
 
 class Batches:

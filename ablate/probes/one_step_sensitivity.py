@@ -1,0 +1,46 @@
+"""One-step sensitivity: by how much does one step of training change what the model computes, relative to it?
+
+    S = Σ_αj Δ_αj² / Σ_αj X_αj²        X and X + Δ: the stream before and after the step, of the same tokens
+
+Kedia et al. call sensitivity, after Davis et al., the variance of the relative change of the output under small
+perturbations of the parameters, averaged over all parameters. Here the perturbation is the step itself: the update of
+all parameters together, at its rate. What they vary one parameter at a time, and the median over layers, S does not
+have; it is read at the input of every block and of the head, so the change that the layers before have made adds up.
+The sums are over the batch, so S is u_(2,2) of `moment_update` relative to the second moment. It grows as the square of
+the learning rate while steps are small.
+
+X and X + Δ are what the model computes: in half precision Δ has its rounding, which may be as large as the change.
+
+    Kedia et al. 2024, Sec. 4.6, arXiv:2403.09635; Davis et al. 2021, ICML (Catformer)
+
+Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ablate.probes.declare import implements, metric, probe
+
+SOURCE: Final = "after Kedia et al. 2024, Sec. 4.6, arXiv:2403.09635, and Davis et al. 2021"
+
+
+@probe("one_step_sensitivity", reads="update", source=SOURCE, version=1)
+class OneStepSensitivity:
+    """One-step sensitivity: by how much does one step of training change what the model computes, relative to it?"""
+
+    one_step_sensitivity = metric(
+        "sum of D^2 / sum of X^2 over the tokens of the step's batch and the neurons, X before the step and X + D "
+        "after it: the perturbation is the step's update of all parameters, at its rate",
+        SOURCE,
+    )
+
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@implements(OneStepSensitivity)
+def one_step_sensitivity(x: Float[Tensor, "n d"], after: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """The squared relative change of the n tokens of a batch by a step."""
+    return {"one_step_sensitivity": (after - x).square().sum() / x.square().sum()}
