@@ -3,6 +3,7 @@
 import io
 import itertools
 import math
+from dataclasses import replace
 
 import pytest
 import torch
@@ -47,6 +48,11 @@ class Overflows(nn.Module):
         return x
 
 
+def constant(schedule):
+    """Up to the end, where a rate of 0 would move nothing either."""
+    return schedule.model_copy(update={"floor": 0.1})
+
+
 def overflowing(model, at, value=math.inf):
     model.layers["2"].mlp.between = Overflows(at, value)
     return model
@@ -70,7 +76,9 @@ def test_the_state_machine_against_its_definition():
 
 def test_an_overflow_skips_the_step_and_halves_the_scale(build, make_trial, data):
     rule = LossScale(initial=1024, every=3)
-    trial = make_trial(recipe__dtype="float16", recipe__loss_scale=rule, measure__every=1, recipe__schedule__floor=0.1)
+    of_steps = ("gradient_norm", "gradient_normality", "moment_update")
+    trial = make_trial(recipe__dtype="float16", recipe__loss_scale=rule, measure__every=1, measure__probes=of_steps)
+    trial = replace(trial, recipe=trial.recipe.model_copy(update={"schedule": constant(trial.recipe.schedule)}))
     model = overflowing(build(), at={2, 6})
     weights, optimizer_steps, events = [], [], []
     for event in train(model, trial, data, data.evaluation, should_stop=lambda: False):
@@ -90,6 +98,9 @@ def test_an_overflow_skips_the_step_and_halves_the_scale(build, make_trial, data
     assert optimizer_steps == [(3, 2), (6, 5)], "the optimiser counts the updates that were made"
     assert events[-1] == Outcome("finished", 8, {"skipped_steps": 2})
     assert all(math.isfinite(event.value) for event in events if isinstance(event, Row))
+    changed = rows(events, "moment_update_2_2", "layers.2")
+    assert [step for step, value in changed.items() if value == 0] == [2, 6], "nothing was changed in those steps"
+    assert len(rows(events, "gradient_norm", "layers.1.mlp.up")) < 8 == len(rows(events, "gradient_norm", "head"))
 
 
 def test_gradients_have_no_scale(build, make_trial, data):

@@ -91,10 +91,11 @@ class _Fitting:
         if len({arm.size for arm in arms}) > 1:
             return f"{name or 'equal tokens'}: at each size, as many tokens for every block as for the baseline"
         baseline = self._baseline(arms[0])
-        steps, batch = baseline.steps, f"{baseline.batch:,} sequences"
+        steps, batches = baseline.steps, f"{baseline.steps:,} steps × {baseline.batch:,} sequences"
         if baseline.ramp is not None:
-            batch = f"{baseline.ramp.from_:,} to {batch}, {baseline.sequences(steps):,} in all,"
-        number = f"{steps:,} steps × {batch} × {baseline.context:,} tokens"
+            grown = f"{baseline.ramp.from_:,} to {baseline.batch:,} sequences, {baseline.sequences(steps):,} in all"
+            batches = f"{steps:,} steps of {grown},"
+        number = f"{batches} × {baseline.context:,} tokens"
         alike = all(self._tokens_like_baseline(arm) for arm in arms)
         rest = ", the same as equal steps" if alike else "; where the batch or the context differs, the steps follow"
         tokens = baseline.sequences(steps) * baseline.context
