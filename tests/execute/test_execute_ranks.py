@@ -460,3 +460,33 @@ def children(of: int | None = None) -> list[int]:
             if int(parent) == (of or os.getpid()) and state != "Z" and b"ablate.execute.rank_process" in command:
                 processes.append(int(place.name))
     return processes
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("how", [{"ranks": 2}, {"ranks": 2, "parts": 2}])
+def test_a_batch_that_grows_and_averaged_weights_are_those_of_one_process(world, how):
+    """Also where the parts of a rank are more than the first batches have sequences."""
+    grows = "recipe.batch_ramp={from: 2, until: 60%}"
+    settings = ("recipe.dtype=float64", "recipe.batch=6", grows, "recipe.average={last: 3, every: 4}")
+    alone = world("grows", *settings)
+    shared = replace(world("grows-" + "-".join(how), *settings), **how)
+    expected, actual = carried_out(alone), carried_out(shared)
+    assert actual[-1].kind == expected[-1].kind == "finished"
+    of_each = [
+        {key: value for key, value in rows(each).items() if key[0] in EXACT or "averaged" in key[0]}
+        for each in (actual, expected)
+    ]
+    assert ("eval_loss_averaged_weights", "", STEPS) in of_each[0]
+    assert of_each[0] == pytest.approx(of_each[1], rel=1e-9)
+
+
+@pytest.mark.full
+def test_ranks_skip_the_same_steps(world):
+    """In float16, at a scale that overflows: each rank has the gradient of all, so that all of them skip or none."""
+    task = world("scaled", "recipe.dtype=float16", "recipe.loss_scale={initial: 16777216, every: 5}", "measure.every=1")
+    events = carried_out(replace(task, ranks=2))
+    assert events[-1].kind == "finished"
+    skipped = events[-1].detail["skipped_steps"]
+    found = rows(events)
+    assert 1 <= skipped < STEPS and found["skipped_steps", "", STEPS - 1] == skipped
+    assert sum(metric == "gradient_norm" and not place for metric, place, _ in found) == STEPS - skipped
