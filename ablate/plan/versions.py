@@ -47,6 +47,7 @@ SHARED: Mapping[str, tuple[str, ...]] = {
         "execute/work.py",
         "execute/drawing.py",
         "execute/attention.py",
+        "space/batch_ramp.py",
     ),
     "probing": ("probes/watch.py", "probes/*.py"),
     "kernel eager": ("kernels/eager.py",),

@@ -56,7 +56,7 @@ def _arithmetic(value: object) -> object:
 
 
 def _cap(value: object) -> object:
-    """Read `none` as nothing: no cap, no ramp."""
+    """Read `none` as null."""
     return None if value == "none" else value
 
 
