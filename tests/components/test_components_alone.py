@@ -49,11 +49,19 @@ SAID = {
     "space/number_range.py": {"from"},
     "report/searched/ask_next.py": {"from"},
     "data/unigram.py": {"identity"},  # an option of another library
-    "space/documents.py": {"gelu", "mlp", "padding", "relu", "tanh"},  # of the head of an encoder; a token; a kind
+    "space/documents.py": {
+        "from",
+        "gelu",
+        "mlp",
+        "padding",
+        "relu",
+        "tanh",
+    },  # of the head of an encoder; a token; a kind
     "block/classifier.py": {"causal", "mlp"},  # a key of `model:`, a kind of model
     "compiler/compile.py": {"mlp"},
     "space/layouts.py": {"mlp"},
     "space/space.py": {"mlp"},  # a head
+    "space/sections.py": {"from"},  # of a ramp
     "compiler/encoder.py": {"gelu", "relu", "tanh"},  # of the head of an encoder
     "space/objectives.py": {"padding"},  # a token
     "space/saved_tokenizer.py": {"dropout", "padding"},
