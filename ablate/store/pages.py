@@ -55,7 +55,7 @@ class MetricCurve:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LayerCurve:
-    """A metric of one layer (`3`) or another part (`head`) of a variant against the step: means over `n` seeds."""
+    """A metric of one layer (`3`, `encoder 3`) or another part (`head`) against the step: means over `n` seeds."""
 
     variant: str
     metric: str
@@ -263,10 +263,10 @@ _LAYERS = f"""
 WITH {TRIALS},
 mine AS (
     SELECT a.variant, x.trial_id, x.metric, x.step, x.value,
-        CASE
+        CASE WHEN x.address LIKE 'encoder.%' THEN 'encoder ' ELSE '' END || CASE
             WHEN regexp_matches(x.metric, '_({"|".join(APART)})$')
                 THEN split_part(x.address, '.', 2) || ' ' || split_part(x.address, '.', 3)
-            WHEN x.address LIKE 'layers.%' THEN split_part(x.address, '.', 2)
+            WHEN regexp_matches(x.address, '^(layers|encoder)[.]') THEN split_part(x.address, '.', 2)
             ELSE split_part(x.address, '.', 1)
         END AS part
     FROM metrics x JOIN requested a USING (trial_id)
@@ -292,7 +292,8 @@ SELECT a.variant, k.address, k.step, k.i, k.j,
     count(*) FILTER (isfinite(k.value)) AS n
 FROM (SELECT DISTINCT trial_id, step, address, i, j, value FROM kernels) k JOIN requested a USING (trial_id)
 GROUP BY a.variant, k.address, k.step, k.i, k.j
-ORDER BY a.variant, try_cast(split_part(k.address, '.', 2) AS INTEGER) NULLS LAST, k.address, k.step, k.i, k.j
+ORDER BY a.variant, k.address NOT LIKE 'encoder.%', try_cast(split_part(k.address, '.', 2) AS INTEGER) NULLS LAST,
+    k.address, k.step, k.i, k.j
 """
 
 _ENDINGS = f"""

@@ -227,6 +227,9 @@ def test_parts_are_in_the_order_of_the_model() -> None:
     assert heatmaps.in_order(["head", "10", "2", "embedding", "final_norm", "1"]) == [
         "embedding", "1", "2", "10", "final_norm", "head",
     ]  # fmt: skip
+    assert heatmaps.in_order(["head", "10", "encoder_norm", "encoder 10", "encoder 2 attention", "1", "encoder 2"]) == [
+        "encoder 2", "encoder 2 attention", "encoder 10", "encoder_norm", "1", "10", "head",
+    ]  # fmt: skip
 
 
 def test_trained_gains_are_drawn_and_all_are_in_the_table() -> None:

@@ -28,6 +28,10 @@ FIRST = 6
 """Number of variants whose heat maps are shown at first; those of the others are folded."""
 BEFORE = ("embedding", "positions", "position", "entry_norm")
 """Parts of a model that stand before its layers."""
+ENCODER = "encoder "
+"""What the names of the layers of an encoder begin with where a decoder follows."""
+OF_ENCODER = "encoder_norm"
+"""The part behind them."""
 WIDE_RANGE = 20.0
 """Values that span more than this factor are shaded by their logarithm."""
 
@@ -175,7 +179,8 @@ def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCurve], parts: Seq
     axes.set_xlim(_edges(courses[0].steps)[0], max(_edges(course.steps)[-1] for course in courses))
     axes.set_ylim(0, len(parts))
     every = max(1, -(-len(parts) // 9))
-    ticks = [place for place in range(len(parts)) if place % every == 0 or not parts[place].isdecimal()]
+    layers = [part.removeprefix(ENCODER).isdecimal() for part in parts]
+    ticks = [place for place in range(len(parts)) if place % every == 0 or not layers[place]]
     axes.set_yticks([place + 0.5 for place in ticks], [panels.short(parts[place], 12) for place in ticks], fontsize=8)
     axes.set_xticks([0, last // 2, last], [f"{step:,}" for step in (0, last // 2, last)], fontsize=8)
     axes.tick_params(length=2)
@@ -218,12 +223,15 @@ def table(record: PageRecord, metric: str) -> Grid:
 
 
 def in_order(parts: Iterable[str]) -> list[str]:
-    """Return the parts before the layers, the layers, and the parts after them, in this order."""
+    """Return the parts before the layers, the layers, and the parts after them, in this order; the encoder's first."""
 
     def place(part: str) -> tuple[int, int, str]:
-        first = part.partition(" ")[0]
+        of_layers = part.removeprefix(ENCODER)
+        first = of_layers.partition(" ")[0]
         layer = int(first) if first.isdecimal() else 0
-        return (1 if layer else 0 if part in BEFORE else 2), layer, part
+        if part != of_layers or part == OF_ENCODER:
+            return (1 if layer else 2), layer, part
+        return (3 if layer else 0 if part in BEFORE else 4), layer, part
 
     return sorted(set(parts), key=place)
 
