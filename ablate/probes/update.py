@@ -14,14 +14,22 @@ from torch import Tensor, nn
 
 from ablate.probes.reading import Probe, Reading
 from ablate.probes.sites import read_at
+from ablate.probes.watch import Padding, padding_at, padding_of
 
 
 @torch.no_grad()
 def streams(model: nn.Module, run: Callable[[], object]) -> dict[str, Tensor]:
-    """Return [B, T, d] as it enters each block, and the head, while `run` passes tokens through `model`."""
+    """Return [B, T, d] as it enters each block, and the head, while `run` passes tokens through `model`.
+
+    Where something fills up sequences, the tokens [N, d] alone.
+    """
     held = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
     seen: dict[str, Tensor] = {}
-    hooks = [module.register_forward_pre_hook(_keeping(seen, address)) for address, module in read_at(model, "blocks")]
+    padding = padding_of(model)
+    hooks = [
+        module.register_forward_pre_hook(_keeping(seen, address, padding_at(address, model, padding)))
+        for address, module in read_at(model, "blocks")
+    ]
     training = model.training
     model.eval()
     try:
@@ -51,8 +59,11 @@ def _tokens(x: Tensor) -> Tensor:
     return x.double().flatten(0, -2)
 
 
-def _keeping(seen: dict[str, Tensor], address: str) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
+def _keeping(
+    seen: dict[str, Tensor], address: str, padding: Padding
+) -> Callable[[nn.Module, tuple[Tensor, ...]], None]:
     def keep(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        seen[address] = inputs[0].clone()
+        real = padding()
+        seen[address] = inputs[0].clone() if real is None else inputs[0][real]
 
     return keep

@@ -51,19 +51,22 @@ def watching(
         for site in dict.fromkeys(probe.spec.site for probe in streams):
             here = [probe for probe in streams if probe.spec.site == site]
             for address, module in read_at(model, site):
-                hook = _reading_inputs(readings, address, _stream_measure(here, _at(address, model, padding)))
+                measure = _stream_measure(here, padding_at(address, model, padding))
+                hook = _reading_inputs(readings, address, measure)
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         for address, module in read_at(model, "blocks") if backward else ():
-            hook = _reading_gradients(readings, address, _stream_measure(backward, _at(address, model, padding)), scale)
+            measure = _stream_measure(backward, padding_at(address, model, padding))
+            hook = _reading_gradients(readings, address, measure, scale)
             attached.callback(module.register_forward_pre_hook(hook).remove)
         for probe in probes:
             if probe.of_matrices:
                 for address, module in kernel_sites(model):
-                    hook = _reading_cells(readings, address, probe, _at(address, model, padding))
+                    hook = _reading_cells(readings, address, probe, padding_at(address, model, padding))
                     attached.callback(module.register_forward_pre_hook(hook).remove)
         if cores:
             for address, module in attention_sites(model):
-                hook = _reading_inputs(readings, address, _core_measure(cores, module, _at(address, model, padding)))
+                measure = _core_measure(cores, module, padding_at(address, model, padding))
+                hook = _reading_inputs(readings, address, measure)
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         yield readings
     with torch.no_grad():
@@ -77,7 +80,7 @@ def padding_of(model: nn.Module) -> Padding:
     return getattr(model, "real_tokens", without_padding)
 
 
-def _at(address: str, model: nn.Module, padding: Padding) -> Padding:
+def padding_at(address: str, model: nn.Module, padding: Padding) -> Padding:
     """Return what fills up the sequences at an address: an encoder's are those of the source, which the model knows."""
     of_source: Padding = getattr(model, "real_source", without_padding)
     return of_source if address.startswith(f"{ENCODER}.") else padding

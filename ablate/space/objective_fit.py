@@ -11,8 +11,8 @@ from ablate.source.located import Mapping, to_python
 from ablate.source.problems import Problems
 from ablate.space.corpora import CorpusSpec, Settings
 from ablate.space.design import Design
-from ablate.space.documents import NEXT_TOKEN, Data, Judge, Model, Recipe
-from ablate.space.metrics import AVERAGED, OF_OBJECTIVE
+from ablate.space.documents import NEXT_TOKEN, Data, Judge, Measure, Model, Recipe
+from ablate.space.metrics import AVERAGED, OF_OBJECTIVE, ProbeSpec
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Keys, Origins
 
@@ -61,6 +61,25 @@ def check_objective(
             has = listed(("eval_loss", *spec.measures))
             message = f"{metric} is not measured: recipe.objective is {spec.name}"
             origins.add(problems, message, place, OBJECTIVE, notes=(f"its evaluations give {has}",))
+
+
+def check_probes(
+    recipe: Recipe,
+    measure: Measure,
+    known: Map[str, ObjectiveSpec],
+    probes: Map[str, ProbeSpec],
+    origins: Origins,
+    problems: Problems,
+) -> None:
+    """Report a probe of matrices over positions where sequences are filled up: positions are then not the same."""
+    spec = known[recipe.objective.name]
+    if "padding" not in spec.read(recipe.objective.settings).special:
+        return
+    for name in measure.probes:
+        if name in probes and probes[name].reads == "kernel":
+            message = f"{name} is over positions, but in batches of {spec.name} sequences are of different lengths"
+            notes = ("leave it out; token_correlation has one number for each layer, of tokens alone",)
+            origins.add(problems, message, ("measure", "probes"), OBJECTIVE, notes=notes)
 
 
 def check_corpus(

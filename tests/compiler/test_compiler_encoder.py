@@ -21,6 +21,8 @@ from ablate.errors import InputError
 from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
 from ablate.probes.registry import select
+from ablate.probes.sites import read_at
+from ablate.probes.update import streams
 from ablate.probes.watch import padding_of, watching
 from ablate.space.documents import Loss
 from ablate.train.microbatches import BatchShares, Passes
@@ -196,6 +198,20 @@ VARIED = {
     "relu behind an entry norm": {"transform": "relu", "entry_norm": node("rms_norm"), "final_norm": None},
     "classes alone": {"segments": 0, "transform": "none"},
 }
+
+
+def test_what_probes_of_updates_read_is_without_padding():
+    model, (tokens, segments) = model_of(), texts().inputs
+    real, whole = tokens != PADDING, {}
+    hooks = [
+        module.register_forward_pre_hook(lambda _, inputs, address=address: whole.update({address: inputs[0].detach()}))
+        for address, module in read_at(model, "blocks")
+    ]
+    found = streams(model, lambda: model(tokens, segments))
+    for hook in hooks:
+        hook.remove()
+    assert found.keys() == whole.keys() == {*(f"layers.{n}" for n in range(1, DEPTH + 1)), "head"} and not real.all()
+    assert all(torch.equal(found[address], whole[address][real]) for address in found)
 
 
 @pytest.mark.parametrize("block", [PRE, POST], ids=list(LAYERS))
