@@ -60,7 +60,7 @@ def read_head(path: Path, module: str, problems: Problems) -> list[Declared]:
     before = len(problems)
     declared = _Reading(path, text, problems).run(tree, module)
     implemented = [each for each in declared if not _note_without_below(each, tree, problems)]
-    for node in tree.body[len(list(until_heavy(tree.body))) :]:
+    for node in tree.body[len(list(until_heavy(tree.body, path))) :]:
         _note_below(node, text, problems)
     if not implemented and len(problems) == before:
         _note_nothing(tree, path, text, problems)

@@ -18,8 +18,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ablate.extension.kinds import PACKAGE
+
 HEAVY = frozenset({"torch", "jaxtyping", "optuna", "cmaes", "datasets"})
 """Libraries whose import ends the head, the part that planning runs."""
+HEAVY_WITHIN = HEAVY | {"numpy"}
+"""The same of the files of this package, which planning reads without NumPy; in other files it may stand anywhere."""
 HEAVY_ROOMS = (
     "ablate.kernels",
     "ablate.compiler",
@@ -63,7 +67,7 @@ def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> t
         module = importlib.util.module_from_spec(spec)
         module.__class__ = _PutOff
         module.__doc__ = ast.get_docstring(tree, clean=False)
-        head = tuple(until_heavy(tree.body))
+        head = tuple(until_heavy(tree.body, path))
         flags = _features(tree.body)
         module.__dict__[REST] = (tree.body[len(head) :], str(path), flags)
         sys.modules[name] = module
@@ -112,8 +116,9 @@ def put_off(module: types.ModuleType) -> bool:
     return REST in module.__dict__
 
 
-def until_heavy(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
-    """Yield the statements above the first import of torch or another heavy library."""
+def until_heavy(body: Sequence[ast.stmt], path: Path) -> Iterator[ast.stmt]:
+    """Yield the statements of a file above the first import of torch or another heavy library."""
+    heavy = HEAVY_WITHIN if path.is_relative_to(PACKAGE) else HEAVY
     for statement in body:
         names = (
             [alias.name for alias in statement.names]
@@ -122,7 +127,7 @@ def until_heavy(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
             if isinstance(statement, ast.ImportFrom)
             else []
         )
-        if any(name.split(".")[0] in HEAVY or name.startswith(HEAVY_ROOMS) for name in names):
+        if any(name.split(".")[0] in heavy or name.startswith(HEAVY_ROOMS) for name in names):
             return
         yield statement
 

@@ -103,6 +103,7 @@ def test_verbs_and_names_of_spaces_are_completed(shell, tmp_path):
 def test_an_example_is_completed_with_what_ships_alone(tmp_path):
     (tmp_path / "op_of_mine.yaml").touch()
     assert complete("bash", "ablate init --example op_", tmp_path).split() == [
+        "op_encoder",
         "op_factorial",
         "op_final_norm",
         "op_ladder",

@@ -43,21 +43,23 @@ change of the code makes it read other texts though the stamp is the same.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
 from ablate.data.local_files import NamedFiles
 from ablate.data.local_rows import NamedRows
-from ablate.data.record_stream import record_of
 from ablate.data.refusal import CORPUS, CorpusError
 from ablate.data.refusal import CorpusFault as CorpusFault
 from ablate.data.text import Skipped, Text, TextSource
 from ablate.extension.configured import declare_settings
 from ablate.extension.declaration import DeclarationFault, implements
 from ablate.space.corpora import Bytes, CorpusSpec, Layout, Patterns, Settings
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "CORPUS",
@@ -78,6 +80,16 @@ __all__ = [
 ]
 
 S = TypeVar("S", bound=Settings)
+
+
+def record_of(layout: Layout, values: npt.ArrayLike, targets: Sequence[int] | int) -> bytes:
+    """Return an example as the bytes of a record; frames may be fewer than the layout has.
+
+    Raises InputError for another shape, other values or other targets than the layout allows.
+    """
+    from ablate.data import record_stream  # with NumPy, which a declaration does without
+
+    return record_stream.record_of(layout, values, targets)
 
 
 def corpus(name: str, *, source: str = "", version: int = 1) -> Callable[[type[S]], type[S]]:

@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-import numpy as np
-
 from ablate.data.corpora.declare import Layout, Settings, Text, corpus, implements, record_of
 
 LAYOUT = Layout(shape=(1, 8, 8), dtype="uint8", targets=0, classes=10)
@@ -30,6 +28,9 @@ class Digits(Settings):
     def layout(self) -> Layout:
         """Images of one channel."""
         return LAYOUT
+
+
+import numpy as np
 
 
 @implements(Digits)

@@ -12,6 +12,29 @@ open): the same bytes on every machine.
 
 from __future__ import annotations
 
+from ablate.data.corpora.declare import Layout, Settings, Text, corpus, implements, record_of
+from ablate.space.documents import Count
+
+LAYOUT = Layout(shape=(3, 32, 32), dtype="uint8", targets=0, classes=10)
+SIDE = 32
+FINE = 2
+"""A pixel is the mean of FINE x FINE points."""
+NOISE = 0.06
+"""The standard deviation of the noise of a pixel, where the range is from 0 to 1."""
+
+
+@corpus("drawn_images", source="this work", version=1)
+class DrawnImages(Settings):
+    """`{drawn_images: 20000}`: how many images there are."""
+
+    drawn_images: Count
+
+    @property
+    def layout(self) -> Layout:
+        """Images of three channels, as CIFAR-10 has them."""
+        return LAYOUT
+
+
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,16 +44,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ablate.data.bell import bell
-from ablate.data.corpora.declare import Layout, Settings, Text, corpus, implements, record_of
 from ablate.data.uniform import Uniform
-from ablate.space.documents import Count
-
-LAYOUT = Layout(shape=(3, 32, 32), dtype="uint8", targets=0, classes=10)
-SIDE = 32
-FINE = 2
-"""A pixel is the mean of FINE x FINE points."""
-NOISE = 0.06
-"""The standard deviation of the noise of a pixel, where the range is from 0 to 1."""
 
 Plane: TypeAlias = npt.NDArray[np.float64]
 
@@ -52,18 +66,6 @@ SHAPES: dict[str, Callable[[Plane, Plane], npt.NDArray[np.bool_]]] = {
     "half disc": lambda u, v: (u * u + v * v <= 1) & (u >= 0),
 }
 """The classes in order, each as the points (u, v) of its shape, about within the unit disc."""
-
-
-@corpus("drawn_images", source="this work", version=1)
-class DrawnImages(Settings):
-    """`{drawn_images: 20000}`: how many images there are."""
-
-    drawn_images: Count
-
-    @property
-    def layout(self) -> Layout:
-        """Images of three channels, as CIFAR-10 has them."""
-        return LAYOUT
 
 
 @implements(DrawnImages)

@@ -13,17 +13,7 @@ exactly: the same bytes on every machine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeAlias
-
-import numpy as np
-import numpy.typing as npt
-
-from ablate.data.bell import bell
 from ablate.data.corpora.declare import Layout, Settings, Text, corpus, implements, record_of
-from ablate.data.uniform import Uniform
 from ablate.space.documents import Count
 
 LAYOUT = Layout(shape=(96, 20), dtype="float32", targets=12, classes=25)
@@ -44,8 +34,6 @@ SPEAKER = 1.0
 """The most that a speaker shifts formants by, in features: half of what is between two first ones."""
 NOISE = 0.15
 
-Frames: TypeAlias = npt.NDArray[np.float32]
-
 
 @corpus("drawn_speech", source="this work", version=1)
 class DrawnSpeech(Settings):
@@ -57,6 +45,20 @@ class DrawnSpeech(Settings):
     def layout(self) -> Layout:
         """Frames of a filter bank, and transcripts."""
         return LAYOUT
+
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from ablate.data.bell import bell
+from ablate.data.uniform import Uniform
+
+Frames: TypeAlias = npt.NDArray[np.float32]
 
 
 @implements(DrawnSpeech)

@@ -7,14 +7,8 @@ An image that is `size` x `size` already stays as it is, pixel for pixel.
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Literal
 
-import numpy as np
-import numpy.typing as npt
 from pydantic import Field
 
 from ablate.data.corpora.declare import (
@@ -30,16 +24,6 @@ from ablate.data.corpora.declare import (
     implements,
     record_of,
 )
-from ablate.data.hub_rows import hub_rows, without_field
-
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-INSTEAD: Final = "corpus: digits, or {drawn_images: 20000}, which are on every machine"
-MODES: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
-"""What Pillow calls images of at most 8 bits in each channel; of more, pixels would be cut off."""
-
-Pixels = npt.NDArray[np.uint8]
 
 
 @corpus("hub_images", source="Hugging Face Hub, huggingface.co/datasets", version=1)
@@ -65,6 +49,27 @@ class HubImages(Settings):
     def layout(self) -> Layout:
         """Images of a class each."""
         return Layout(shape=(self.channels, self.size, self.size), dtype="uint8", targets=0, classes=self.classes)
+
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from ablate.data.hub_rows import hub_rows, without_field
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+INSTEAD: Final = "corpus: digits, or {drawn_images: 20000}, which are on every machine"
+MODES: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
+"""What Pillow calls images of at most 8 bits in each channel; of more, pixels would be cut off."""
+
+Pixels = npt.NDArray[np.uint8]
 
 
 @implements(HubImages)
