@@ -112,8 +112,8 @@ def test_one_complaint_for_a_choice_of_types():
     ]
     assert wrong(Model, position.replace("{}", "sinusodial")) == [
         (
-            "position: expected one of none, sinusoidal, sine_cosine_2d, sine_cosine_2d_as_released or a mapping with key "
-            "learned, got text 'sinusodial'",
+            "position: expected one of none, sinusoidal, sine_cosine_2d, sine_cosine_2d_as_released or a mapping with "
+            "key learned, got text 'sinusodial'",
             "sinusodial",
             "did you mean 'sinusoidal'?",
         )
