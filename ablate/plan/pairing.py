@@ -15,11 +15,17 @@ from ablate.plan.plan import Comparison, Factors, PlannedLadder, Variant
 from ablate.plan.setting import Setting
 from ablate.source.problems import Problems
 from ablate.space.batch_ramp import ramp_of
-from ablate.space.metrics import BITS, NATS, of_averaged_weights
+from ablate.space.metrics import ACCURACY, BITS, NATS, SMOOTHED, of_averaged_weights
 from ablate.space.variants import is_inside
 
 TEXT = "data."
 """What the addresses of the text begin with."""
+UNITS = {ACCURACY: "a share of tokens", of_averaged_weights(ACCURACY): "a share of tokens", "perplexity": "per token"}
+OF_TOKENS = (
+    *(NATS, of_averaged_weights(NATS), f"mean_{NATS}", "train_loss", SMOOTHED),
+    *UNITS,
+)
+"""What is judged of single tokens, and in which unit where that is not nats."""
 LOSSLESS = "bytes or {bpe: 32000}"
 """Tokenizers that give their text back, as they are written."""
 
@@ -31,7 +37,8 @@ def unpaired_by(before: Setting, after: Setting, models: Models) -> tuple[str, .
     differs = {
         "recipe.batch": x.recipe.batch != y.recipe.batch,
         "recipe.batch_ramp": ramps[0] != ramps[1],
-        "model.context": x.model.context != y.model.context,
+        "model.context": x.layout is None and x.model.context != y.model.context,
+        "model.source": x.layout is None and x.model.source != y.model.source,
         "data.corpus": x.data.corpus != y.data.corpus,
         "data.tokenizer": x.data.tokenizer != y.data.tokenizer,
     }
@@ -119,9 +126,9 @@ def check_pairing(
 
 
 def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models, problems: Problems) -> None:
-    """Refuse to judge nats per token across texts or tokenizers: they mean something else for each."""
+    """Refuse to judge numbers of tokens, or examples, across texts or tokenizers: they mean something else for each."""
     space = models.space
-    judged = next((metric for metric in (NATS, of_averaged_weights(NATS)) if metric in space.judge.metrics), None)
+    judged = next((metric for metric in OF_TOKENS if metric in space.judge.metrics), None)
     if judged is None:
         return
     for variant in variants:
@@ -129,10 +136,13 @@ def check_losses(variants: Sequence[Variant], baseline: Variant, models: Models,
         texts = tuple(address for address in addresses if address.startswith(TEXT))
         if texts:
             names = f"{baseline.name} and {variant.name}"
-            message = f"{judged} of {names} cannot be compared: {_differ(texts)}, and it is in nats per token"
+            unit = "of other examples" if space.layout is not None else UNITS.get(judged, "in nats per token")
+            message = f"{judged} of {names} cannot be compared: {_differ(texts)}, and it is {unit}"
             way = f"judge {BITS}, which means the same for every tokenizer that gives its text back"
             if any(models.at(each.setting.changes).data.loses for each in variants):
                 way = f"give all the same data.tokenizer, or let each be {LOSSLESS}, and judge {BITS}"
+            if space.layout is not None or not space.has_bits:
+                way = f"give all the same {' and '.join(texts)}"
             problems.add(message, space.origins.key("judge", "metrics", judged), notes=(way,))
             return
 

@@ -27,7 +27,7 @@ from ablate.space.further import check_ahead
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
 from ablate.space.layouts import check_layout, layout_of
 from ablate.space.metrics import known_probes
-from ablate.space.objective_fit import check_corpus, check_objective, check_probes
+from ablate.space.objective_fit import check_corpus, check_measure, check_objective
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
@@ -125,10 +125,10 @@ def _space(
     if model is not None and recipe is not None:
         check_objective(model, recipe, judge, design, objectives, sections.origins, problems)
     if measure is not None and recipe is not None:
-        check_probes(recipe, measure, objectives, known_probes(grammar.catalogue), sections.origins, problems)
+        check_measure(recipe, measure, objectives, known_probes(grammar.catalogue), sections.origins, problems)
     if data is not None and recipe is not None:
         corpora = grammar.catalogue.of_kind(CorpusSpec)
-        check_corpus(recipe, data, objectives, corpora, sections.origins, problems)
+        check_corpus(recipe, data, judge, design, objectives, corpora, sections.origins, problems)
         check_augmentation(recipe, data, grammar.catalogue, sections.origins, problems)
     if design is not None and design.search is not None:
         check_beside(sections.origins, noise, auto, problems)

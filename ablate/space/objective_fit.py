@@ -9,10 +9,11 @@ from typing import Final
 from ablate.output.words import listed
 from ablate.source.located import Mapping, to_python
 from ablate.source.problems import Problems
+from ablate.space.batch_ramp import smallest_batch
 from ablate.space.corpora import CorpusSpec, Settings
 from ablate.space.design import Design
 from ablate.space.documents import NEXT_TOKEN, Data, Judge, Measure, Model, Recipe
-from ablate.space.metrics import AVERAGED, OF_OBJECTIVE, ProbeSpec
+from ablate.space.metrics import AVERAGED, BITS, OF_OBJECTIVE, ProbeSpec
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Keys, Origins
 
@@ -42,12 +43,19 @@ def check_objective(
             f"a model of kind {model.kind} can learn: {', '.join(sorted(those))}",
         )
         origins.add(problems, message, OBJECTIVE if origins.written(*OBJECTIVE) else KIND, KIND, notes=notes)
-    for address, reason, way in spec.read(recipe.objective.settings).unfit(model, recipe):
+    settings = spec.read(recipe.objective.settings)
+    for address, reason, way in settings.unfit(model, recipe):
         path = tuple(address.split("."))
         value = origins.written(*path)
         shown = f" is {to_python(value)}" if value is not None and not isinstance(value, Mapping) else ""
         message = f"{address}{shown}, but {spec.name} needs more: {reason}"
         origins.add(problems, message, path, OBJECTIVE, notes=(way,))
+    if smallest_batch(recipe) < settings.fewest:
+        path = ("recipe", "batch") if recipe.batch_ramp is None else ("recipe", "batch_ramp", "from")
+        message = (
+            f"{'.'.join(path)} is {smallest_batch(recipe)}, but {spec.name} makes its examples of {settings.fewest}"
+        )
+        origins.add(problems, message, path, OBJECTIVE, notes=(f"set it to {settings.fewest} at least",))
     if recipe.loss.ahead and recipe.objective != NEXT_TOKEN:
         message = f"recipe.loss.ahead weighs tokens further ahead, but recipe.objective is {spec.name}"
         origins.add(problems, message, ("recipe", "loss", "ahead"), OBJECTIVE, notes=("leave it out",))
@@ -63,7 +71,7 @@ def check_objective(
             origins.add(problems, message, place, OBJECTIVE, notes=(f"its evaluations give {has}",))
 
 
-def check_probes(
+def check_measure(
     recipe: Recipe,
     measure: Measure,
     known: Map[str, ObjectiveSpec],
@@ -71,9 +79,14 @@ def check_probes(
     origins: Origins,
     problems: Problems,
 ) -> None:
-    """Report a probe of matrices over positions where sequences are filled up: positions are then not the same."""
+    """Report an evaluation of too few examples, and a probe over positions where sequences are filled up."""
     spec = known[recipe.objective.name]
-    if "padding" not in spec.read(recipe.objective.settings).special:
+    settings = spec.read(recipe.objective.settings)
+    if (windows := measure.evaluation.windows) < settings.fewest:
+        message = f"measure.evaluation.windows is {windows}, but {spec.name} makes its examples of {settings.fewest}"
+        place = ("measure", "evaluation", "windows")
+        origins.add(problems, message, place, OBJECTIVE, notes=(f"set it to {settings.fewest} at least",))
+    if "padding" not in settings.special:
         return
     for name in measure.probes:
         if name in probes and probes[name].reads == "kernel":
@@ -85,6 +98,8 @@ def check_probes(
 def check_corpus(
     recipe: Recipe,
     data: Data,
+    judge: Judge | None,
+    design: Design | None,
     known: Map[str, ObjectiveSpec],
     corpora: Map[str, CorpusSpec],
     origins: Origins,
@@ -106,6 +121,11 @@ def check_corpus(
             "frames with what is said in them: corpus: {drawn_speech: 20000}",
         )
         origins.add(problems, message, ("data", "corpus"), OBJECTIVE, notes=notes)
+
+    for metric, place in _numbers_of(judge, design) if corpus.layout is not None else ():
+        if metric.removesuffix(AVERAGED) == BITS:
+            message = f"{metric} is of bytes of text, and {data.corpus.name} is none: an example is {corpus.layout}"
+            origins.add(problems, message, place, ("data", "corpus"), notes=("judge eval_loss or eval_accuracy",))
 
 
 def _numbers_of(judge: Judge | None, design: Design | None) -> Iterator[tuple[str, Keys]]:

@@ -22,6 +22,7 @@ from ablate.space.design import Design
 from ablate.space.documents import Auto, Data, Judge, Learned, Measure, Model, Noise, Recipe, Saved
 from ablate.space.fair import Fair, Plain
 from ablate.space.layouts import layout_of
+from ablate.space.metrics import BITS
 from ablate.space.objectives import ObjectiveSpec, Reads
 from ablate.space.origin import Origins
 from ablate.space.override import Override
@@ -204,6 +205,11 @@ class Space:
     def reads(self) -> Reads:
         """What its batches are made of."""
         return self._objective.reads
+
+    @property
+    def has_bits(self) -> bool:
+        """Whether its evaluations may give bits per byte."""
+        return BITS in self._objective.measures
 
     @property
     def _objective(self) -> ObjectiveSpec:

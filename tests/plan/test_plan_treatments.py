@@ -1,8 +1,10 @@
 """Treatments that change something around the block: edits of every design, and which of them are paired by seed."""
 
 import pytest
+from reading import ROOT
 from space_fixtures import space
 
+from ablate.api import load_space
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.models import TokenisedText
@@ -132,6 +134,36 @@ def test_what_changes_the_batches_of_a_seed_is_not_paired_and_that_is_told(tmp_p
     assert [comparison.unpaired for comparison in plan.comparisons] == [why]
     told = [note for note in plan.notes if note.startswith("not paired by seed")]
     assert len(told) == bool(why) and all(address in note for address in why for note in told)
+
+
+OTHER_KINDS = {
+    "images": """
+model:   {kind: vit, patch: 8, pooling: mean, causal: false, layers: 2, width: 32, heads: 4, context: 16, init: fan_in}
+data:    {corpus: {drawn_images: 600}}
+recipe:  {steps: 20, batch: 4, objective: classification, optimizer: {adamw: {lr: 1e-2}}}
+variants: {changed: {block: a, set: {model.pooling: class_token, model.context: 17}}}
+blocks: {a: [residual: [layer_norm, attention], residual: [layer_norm, mlp]]}
+""",
+    "spans": """
+model:   {kind: encoder_decoder, layers: 2, width: 32, heads: 4, context: 40, source: 64, init: fan_in}
+recipe:  {steps: 20, batch: 4, objective: span_filling, optimizer: {adamw: {lr: 1e-2}}}
+variants: {changed: {block: a, set: {model.source: 80}}}
+blocks: {a: [residual: [layer_norm, attention], residual: [layer_norm, attention: {source: encoder}]]}
+""",
+}
+
+
+@pytest.mark.parametrize(("kind", "why"), [("images", ()), ("spans", ("model.source",))])
+def test_what_an_example_is_made_of_decides_whether_they_are_paired(tmp_path, kind, why):
+    """The length of what a model reads: of no image, but of a text that it is cut from."""
+    (tmp_path / "kind.yaml").write_text(
+        f"space: kind\nquestion: Is it paired?\ngrammar: {ROOT / 'grammars' / 'transformer.yaml'}\n"
+        f"{OTHER_KINDS[kind]}design: {{compare: [a, changed]}}\nseeds: 2\n"
+        "measure: {every: 5, probes: [], evaluation: {every: 10, windows: 8}}\n"
+        "judge: {against: a, metrics: {eval_loss: {margin: 1%}}}\n"
+    )
+    plan = build_plan(load_space(tmp_path / "kind.yaml"), vocab_size=256, corpus="data", read=text_of)
+    assert [comparison.unpaired for comparison in plan.comparisons] == [why]
 
 
 def test_at_an_unchanged_address_ids_are_those_without_variants(tmp_path):

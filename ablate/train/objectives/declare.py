@@ -83,6 +83,11 @@ class Settings(Document):
         """How many tokens more it needs, each of which stands for a part of a text; they follow one another."""
         return 0
 
+    @property
+    def fewest(self) -> int:
+        """The fewest examples that a batch, or an evaluation, may have."""
+        return 1
+
     def window(self, sizes: Sizes) -> int:
         """Return how many tokens of text make an example of a model of these sizes."""
         return sizes.seq_len

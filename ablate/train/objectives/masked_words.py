@@ -3,8 +3,8 @@
     L = - mean_n log softmax(logits_n)[token_n]        over the tokens n that were chosen
 
 Of the n tokens of a sequence that stand for text, max(1, ⌊n share + ½⌋) are chosen, each set as likely as any other. A
-chosen token is replaced by `mask` with probability `masked`, by a token of text drawn at random with probability
-`random`, and else stays what it is; all are predicted.
+chosen token is replaced by `mask` with probability `masked`, by another drawn at random with probability `random` (any
+token but the separator and those that the objective needs), and else stays what it is; all are predicted.
 
 With `next_sentence` a sequence is [start] A [separator] B [separator], filled up with padding. A begins a window of the
 text, and B continues it, or, as often, it begins the window half a batch away; a tenth of the sequences are short. The
@@ -60,6 +60,11 @@ class MaskedWords(Settings):
         return ("mask", "start", "padding") if self.next_sentence else ("mask",)
 
     @property
+    def fewest(self) -> int:
+        """Two for pairs: the second part of one may come from another sequence."""
+        return 2 if self.next_sentence else 1
+
+    @property
     def classes(self) -> int:
         """Whether the second part continues the first."""
         return 2 if self.next_sentence else 0
@@ -69,8 +74,6 @@ class MaskedWords(Settings):
         if self.next_sentence and model.context < SHORTEST:
             reason = f"a pair has three tokens of its own, and {SHORTEST - 3} of text"
             yield "model.context", reason, f"set it to {SHORTEST} at least"
-        if self.next_sentence and recipe.batch < 2:
-            yield "recipe.batch", "the second part of a pair comes from another sequence of the batch", "set it to 2"
 
 
 from collections.abc import Mapping, Sequence
