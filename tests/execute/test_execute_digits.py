@@ -9,6 +9,7 @@ import pytest
 import torch
 from reading import ROOT
 from rich.console import Console
+from tiny_spaces import rows_of
 
 import ablate
 from ablate.execute.task import cache_of
@@ -70,6 +71,17 @@ def test_a_run_learns_digits(tmp_path, kind, objective):
     loss, accuracy = (last[last.metric == metric].value for metric in ("eval_loss", "eval_accuracy"))
     assert len(loss) == len(accuracy) == 2
     assert (loss < 0.25 * FREQUENCIES[objective]).all() and (accuracy > 0.9).all()
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("executor", ["local", "ray"])
+@pytest.mark.parametrize(("kind", "objective"), [("vit", "classification"), ("mlp", "regression")])
+def test_the_bits_are_the_same_wherever_it_runs(tmp_path, kind, objective, executor):
+    space, quiet = space_of(tmp_path, kind, objective, steps=12), {"console": Console(quiet=True), "mirror": False}
+    ablate.run(space, results=tmp_path / "calm", executor="inline", **quiet)
+    ablate.run(space, results=tmp_path / "there", executor=executor, workers=2, **quiet)
+    expected = rows_of(tmp_path / "calm")
+    assert rows_of(tmp_path / "there") == expected and len({row[0] for row in expected}) == 2
 
 
 @pytest.mark.parametrize(
