@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from ablate.data.refusal import CORPUS, CorpusError, CorpusFault
 from ablate.source.problems import quote, suggest
 
+DAMAGED: Final = (OSError, ValueError, SyntaxError)
+"""What Pillow raises for files of images that are damaged or cut off."""
 
-def hub_rows(name: str, config: str | None, split: str, *, corpus: str, instead: str) -> Iterator[Mapping[str, Any]]:
+
+def hub_rows(
+    name: str, config: str | None, split: str, *, corpus: str, instead: str, image: str | None = None
+) -> Iterator[Mapping[str, Any]]:
     """Yield the rows of one split. Raises CorpusError, located at the setting `corpus`, if the hub cannot be read.
 
-    `instead` is how a space names a corpus that needs no network.
+    `instead` is how a space names a corpus that needs no network. In the field `image` a row has None where its image
+    is damaged; without that name, such a row ends the set.
     """
     from datasets import load_dataset
 
     try:
-        yield from load_dataset(name, config, split=split, streaming=True)
+        rows = load_dataset(name, config, split=split, streaming=True)
+        yield from rows if image is None else _each_decoded(rows, image)
     except (OSError, ValueError, RuntimeError) as error:  # no network, no such set or split; a set that is a script
         message = f"cannot read split {quote(split)} of {quote(name)}: {error}"
         notes = (
@@ -25,6 +32,37 @@ def hub_rows(name: str, config: str | None, split: str, *, corpus: str, instead:
             f"without a network: {instead}",
         )
         raise CorpusError([CorpusFault(message, (*CORPUS, corpus), notes=notes)]) from error
+
+
+def _each_decoded(rows: Any, field: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the rows, the images of one field decoded as the set says, and not by its iteration: that ends at a fault.
+
+    What is no set of images, or does not say so, is yielded as it is.
+    """
+    from datasets import Image
+
+    feature = (rows.features or {}).get(field)
+    if not isinstance(feature, Image) or not feature.decode:
+        yield from rows
+        return
+    for row in rows.cast_column(field, Image(decode=False)):
+        yield {**row, field: _decoded(feature, row[field])}
+
+
+def _decoded(feature: Any, value: Mapping[str, Any] | None) -> Any:
+    """Return an image; None for no image or one that is damaged. Raises OSError if its file cannot be read at all."""
+    if value is None:
+        return None
+    content = value["bytes"]
+    if content is None and value["path"] is not None:
+        from datasets.utils.file_utils import xopen
+
+        with xopen(value["path"], "rb") as file:  # a path on this machine, on the hub, or in an archive there
+            content = file.read()
+    try:
+        return feature.decode_example({"bytes": content, "path": None})
+    except DAMAGED:
+        return None
 
 
 def without_field(name: str, field: str, row: Mapping[str, Any], setting: str) -> CorpusFault:

@@ -100,7 +100,9 @@ def test_grey_and_coloured_images_have_the_channels_that_are_asked_for():
 
 
 def on_the_hub(monkeypatch, rows):
-    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: iter(rows))
+    """Let `datasets` stream `rows`, of which it knows nothing, whatever is asked of the hub."""
+    streamed = datasets.IterableDataset.from_generator(lambda: iter(rows))
+    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: streamed)
 
 
 def encoded(image, kind="png"):
@@ -124,6 +126,57 @@ def test_what_is_no_image_is_left_out_and_said(monkeypatch):
         "contains no image",
     ]
     assert all(isinstance(each, Skipped) for each in others)
+
+
+def damaged(folder, kind):
+    """Sets of 9 images of which one is cut off, in a table or in a folder of files; the pixels of all of them."""
+    pixels, classes = drawn_pixels(9, 8)
+    files = [encoded(Image.fromarray(each))["bytes"] for each in pixels]
+    files[4] = files[4][:100]
+    if kind == "table":
+        write_rows(folder / "train.parquet", [{"bytes": file, "path": None} for file in files], classes)
+    for number, (file, label) in enumerate(zip(files, classes, strict=True)):
+        (folder / "train" / str(label)).mkdir(parents=True, exist_ok=True)
+        if kind == "folder":
+            (folder / "train" / str(label) / f"{number}.png").write_bytes(file)
+    return pixels
+
+
+@pytest.mark.parametrize("kind", ["table", "folder"])
+def test_an_image_that_is_damaged_is_left_out_of_a_set_that_decodes_by_itself(kind, tmp_path):
+    pixels = damaged(tmp_path / "set", kind)
+    image = "img" if kind == "table" else "image"
+    texts = list(HubOfImages(HubImages(**chosen(tmp_path / "set", image=image))).texts())
+    assert [each.reason for each in texts if isinstance(each, Skipped)] == ["contains no image"]
+    found = {each.content[:192] for each in texts if not isinstance(each, Skipped)}
+    whole = {np.moveaxis(each, -1, 0).tobytes() for number, each in enumerate(pixels) if number != 4}
+    assert len(texts) == 9 and found == whole
+
+
+def test_an_image_is_turned_and_coloured_as_its_set_says(tmp_path):
+    """As `datasets` does where it decodes by itself: upright by what the camera noted, in the colours of the set."""
+    image = Image.fromarray(drawn_pixels(1, 8)[0][0])
+    noted = image.getexif()
+    noted[0x0112] = 6
+    file = io.BytesIO()
+    image.save(file, "png", exif=noted)
+    features = datasets.Features({"img": datasets.Image(mode="L"), "label": datasets.Value("int64")})
+    rows = {"img": [{"bytes": file.getvalue(), "path": None}], "label": [3]}
+    (tmp_path / "set").mkdir()
+    datasets.Dataset.from_dict(rows, features=features).to_parquet(tmp_path / "set" / "train.parquet")
+    (only,) = HubOfImages(HubImages(**chosen(tmp_path / "set"))).texts()
+    turned = np.rot90(np.asarray(image.convert("L")), k=-1)
+    assert only.content[:192] == np.stack([turned] * 3).tobytes()
+
+
+def test_a_file_that_is_not_there_is_no_damaged_image(tmp_path, monkeypatch):
+    """A set that cannot be reached must not be taken for one without images."""
+    features = datasets.Features({"img": datasets.Image(), "label": datasets.Value("int64")})
+    rows = [{"img": {"bytes": None, "path": str(tmp_path / "gone.png")}, "label": 3}]
+    streamed = datasets.IterableDataset.from_generator(lambda: iter(rows), features=features)
+    monkeypatch.setattr(datasets, "load_dataset", lambda *a, **k: streamed)
+    with pytest.raises(CorpusError, match=r"cannot read split 'train' of 'someone/images': (.|\n)*gone\.png"):
+        list(HubOfImages(HubImages(**chosen("someone/images"))).texts())
 
 
 def test_it_is_read_up_to_a_limit_of_pixels(monkeypatch):

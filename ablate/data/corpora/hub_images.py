@@ -60,7 +60,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.hub_rows import hub_rows, without_field
+from ablate.data.hub_rows import DAMAGED, hub_rows, without_field
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -116,7 +116,8 @@ class HubOfImages:
         Raises CorpusError if the hub cannot be read, lacks a field, or has labels other than the classes.
         """
         chosen, layout, size = self.settings, self.settings.layout, 0
-        rows = hub_rows(chosen.hub_images, chosen.config, chosen.split, corpus="hub_images", instead=INSTEAD)
+        place = (chosen.hub_images, chosen.config, chosen.split)
+        rows = hub_rows(*place, corpus="hub_images", instead=INSTEAD, image=chosen.image)
         for position, row in enumerate(rows):
             for setting in ("image", "label"):
                 if getattr(chosen, setting) not in row:
@@ -173,6 +174,6 @@ def _opened(value: Any) -> Image | None:
     try:
         image = images.open(io.BytesIO(value["bytes"]))
         image.load()
-    except (OSError, ValueError, SyntaxError):  # what Pillow raises for files that are damaged or cut off
+    except DAMAGED:
         return None
     return image
