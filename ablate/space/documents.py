@@ -10,7 +10,16 @@ from typing import (
     TypeAlias,
 )
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_serializer
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_serializer,
+)
 from pydantic_core import PydanticKnownError
 
 from ablate.block.added import ADDED
@@ -205,6 +214,12 @@ class Recipe(Document):
         BeforeValidator(_cap),
         Field(description="none, or {initial: 65536, every: 2000}", json_schema_extra={ADDED: True}),
     ] = None
+
+    @field_validator("loss_scale")
+    @classmethod
+    def _as_none(cls, scale: LossScale | None, info: ValidationInfo) -> LossScale | None:
+        """Read the default, written out, as none: the same trial. With another type it stays, and is refused."""
+        return None if scale == LossScale() and info.data.get("dtype") == "float16" else scale
 
 
 class Bpe(Document):

@@ -10,6 +10,7 @@ from space_fixtures import SECTIONS, fields, space
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Node
 from ablate.errors import InputError
+from ablate.plan.build import build_plan
 from ablate.source.yaml import read_yaml
 from ablate.space.choice import CorpusChoice
 from ablate.space.documents import Learned
@@ -277,3 +278,20 @@ def test_the_grammar_is_found_beside_the_space(tmp_path: Path) -> None:
 def test_the_room_lists_each_key_once() -> None:
     assert not set(REQUIRED) & set(OPTIONAL)
     assert set(SECTIONS) <= set(REQUIRED)
+
+
+def test_the_scale_that_a_loss_has_by_default_is_the_same_trial_written_out(tmp_path: Path) -> None:
+    found = {}
+    for scale in ("none", "{}", "{initial: 65536, every: 2000}", "{every: 2001}", "{initial: 32768}"):
+        read = space(tmp_path, "recipe.dtype=float16", f"recipe.loss_scale={scale}")
+        found[scale] = tuple(sorted(trial.id for trial in build_plan(read, vocab_size=256, corpus="c").trials))
+    assert found["none"] == found["{}"] == found["{initial: 65536, every: 2000}"]
+    assert len(set(found.values())) == 3
+    said = refused(tmp_path, "recipe.dtype=bfloat16", "recipe.loss_scale={initial: 65536, every: 2000}")
+    assert "recipe.loss_scale is for float16" in said  # not read as none, and forgotten
+
+
+def test_a_variant_that_writes_the_default_scale_out_changes_nothing(tmp_path: Path) -> None:
+    variants = "{scaled: {block: op, set: {recipe.loss_scale: {initial: 65536}}}}"
+    said = refused(tmp_path, "recipe.dtype=float16", variants=variants, design="{compare: [pre_ln, scaled]}")
+    assert "recipe.loss_scale has no effect in variant scaled: the space has this value already" in said
