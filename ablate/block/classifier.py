@@ -157,11 +157,12 @@ def _of_features(architecture: Architecture, catalogue: Catalogue) -> Iterator[F
     if architecture.positions != "none":
         message = f"model.position is {architecture.positions}, but a model of kind {MLP} has one token"
         yield Fault("position", message, "set it to none")
-    mixing = next((node.name for node in walk(architecture.block) if _mixes(catalogue[node.name])), None)
+    mixing = next((node.name for node in walk(architecture.block) if mixes(catalogue[node.name])), None)
     if mixing is not None:
         message = f"{mixing} mixes the tokens of a sequence, but a model of kind {MLP} has one token"
         yield Fault(BLOCK, message, "leave it out: residual: [layer_norm, mlp]; or choose another kind of model")
 
 
-def _mixes(spec: ComponentSpec) -> bool:
+def mixes(spec: ComponentSpec) -> bool:
+    """Return whether a component mixes the tokens of a sequence."""
     return any(isinstance(kind, Part) and kind.slot in MIXING for kind in spec.fields.values())

@@ -7,7 +7,7 @@ value. Listing is `at(0), at(1), …`; a uniform draw is `at` of a uniform integ
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal, TypeAlias
@@ -207,6 +207,47 @@ def _inside(template: Template) -> Iterator[Template]:
         case Let(drawn=drawn, body=body):
             yield drawn
             yield body
+
+
+def contained(template: Template, wanted: Callable[[Value], bool]) -> tuple[bool, bool]:
+    """Return whether all derivations contain a value that is wanted, and whether any may.
+
+    The first is never true, and the second never false, by mistake; what a draw is read as may be told less exactly.
+    """
+    known: dict[int, tuple[bool, bool]] = {}
+
+    def of(inner: Template) -> tuple[bool, bool]:
+        if id(inner) not in known:
+            known[id(inner)] = examined(inner)
+        return known[id(inner)]
+
+    def examined(inner: Template) -> tuple[bool, bool]:
+        match inner:
+            case FixedValue(value=value):
+                return (_contains(value, wanted),) * 2
+            case Alternatives(alternatives=alternatives):
+                each = [of(option) for option in alternatives]
+                return all(every for every, _ in each), any(some for _, some in each)
+            case Product(shape=shape, holes=holes):
+                each = [of(hole) for hole in holes]
+                there = _contains(shape, wanted)
+                return there or any(every for every, _ in each), there or any(some for _, some in each)
+            case Named(body=body) | Let(body=body) | SharedDraw(reading=body):
+                return of(body)
+        return False, True
+
+    return of(template)
+
+
+def _contains(value: Value, wanted: Callable[[Value], bool]) -> bool:
+    if wanted(value):
+        return True
+    match value:
+        case Node(fields=fields):
+            return any(_contains(child, wanted) for _, child in fields)
+        case Sequence() | Series() | tuple():
+            return any(_contains(child, wanted) for child in value)
+    return False
 
 
 def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:

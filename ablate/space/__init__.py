@@ -32,11 +32,12 @@
     size_checks.py  checks of these sizes against the space
     further.py      the check that each block of `model.ahead` has a weight in the loss
     encoder.py      the check that a model has what its kind needs, and nothing of other kinds
-    classifier.py   the check that a model of images or of features fits its data
+    classifier.py   the check that a model of images or of features fits its data, and sets nothing in vain
     layouts.py      the check that a model reads what its corpus gives: text, images or frames
     augmentation.py the check that what a recipe changes in images has images, and can be learnt from
     number_range.py the numbers of a range that a search varies
     searched_values.py  checks of what a search varies
+    search_kind.py  the check that the rules of a search derive blocks for the kind of the model
     changed.py      a space with values changed at some of its addresses
     dotted.py       dotted keys: their words, each at its place
     constraints.py  constraints that a space lets through with a warning

@@ -13,6 +13,7 @@ from ablate.block.select import is_there
 from ablate.source.problems import Problem, Problems
 from ablate.space.blocks import drawn_blocks
 from ablate.space.design import Pruner, Search
+from ablate.space.search_kind import check_kind_of_search
 from ablate.space.space import Space
 from ablate.space.variants import is_inside
 from ablate.space.vary import VariedAddress
@@ -27,7 +28,8 @@ STARTS = ("start_loss", "start_gradient_norm")
 
 
 def check_searched_values(space: Space, problems: Problems) -> None:
-    """Report each value that the space refuses, and each address that a search cannot vary."""
+    """Report each value that the space refuses, each address that a search cannot vary, and rules that fit no model."""
+    check_kind_of_search(space, problems)
     search = space.design.search
     if search is None or not search.vary.factors:
         return

@@ -294,6 +294,51 @@ def test_the_way_out_is_of_what_refused(tmp_path: Path, settings: tuple[str, ...
     assert not any("constraints" in note for note in notes)
 
 
+KINDS = {
+    "mlp": (
+        ("model={kind: mlp, layers: 2, width: 32, heads: 1, context: 1, position: none}", "data.corpus=digits"),
+        "[residual: [$norm, {one_of: [attention, mlp]}]]",
+        {
+            "blocks": "{from: [residual: [mlp]]}",
+            "recipe": "{objective: classification, steps: 20, batch: 4, optimizer: {adamw: {lr: 1e-2}}}",
+        },
+        "attention mixes the tokens of a sequence",
+    ),
+    "encoder_decoder": (
+        ("model.kind=encoder_decoder", "model.source=24"),
+        "[residual: [$norm, attention], residual: [attention: {source: {one_of: [none, encoder]}}]]",
+        {
+            "blocks": "{from: [residual: [attention], residual: [attention: {source: encoder}]]}",
+            "recipe": "{objective: {span_filling: {spans: 4}}, steps: 20, batch: 4, optimizer: {adamw: {lr: 1e-2}}}",
+        },
+        "model.kind is encoder_decoder, but no part of the block reads encoder",
+    ),
+    "encoder_decoder, whole": (
+        ("model.kind=encoder_decoder", "model.source=24"),
+        "[{one_of: [residual: [$norm, attention], mlp]}, residual: [attention: {source: encoder}, mlp]]",
+        {
+            "blocks": "{from: [residual: [attention], residual: [attention: {source: encoder}]]}",
+            "recipe": "{objective: {span_filling: {spans: 4}}, steps: 20, batch: 4, optimizer: {adamw: {lr: 1e-2}}}",
+        },
+        "the encoder's layers are the block without what reads encoder, but the residual around it contains mlp too",
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_that_other_sizes_would_help_is_not_said_of_what_no_size_helps(tmp_path: Path, kind: str) -> None:
+    settings, block, sections, why = KINDS[kind]
+    _derived(tmp_path, {}, (), block)
+    sections = {**sections, "judge": "{against: from, metrics: {eval_loss: {}}}"}
+    here = ground(searching(tmp_path, "grammar=derived.yaml", "design.search.from=from", *settings, **sections))
+    refusals = {here.refusals(here.derive(k)) for k in range(here.count)}
+    admitted = {()} & refusals
+    (refused,) = {reason for reasons in refusals for reason in reasons}
+    assert refused.startswith(f"it does not fit the kind of model: {why}")
+    assert here.way_out(refused) == "search rules of your own whose blocks fit it (grammar), or set another model.kind"
+    assert bool(admitted) == (kind != "encoder_decoder, whole")
+
+
 def _derived(folder: Path, sections: dict[str, str], settings: tuple[str, ...], block: str = "") -> dict[str, str]:
     """The small grammar, in this folder, with another rule for blocks if one is given; the sections if they are for
     these settings."""

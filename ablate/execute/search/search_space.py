@@ -18,7 +18,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
 from ablate.block.architecture import Architecture
+from ablate.block.classifier import BLOCK as OF_BLOCK
+from ablate.block.classifier import faults
 from ablate.block.cost import Cost
+from ablate.block.cross import check_reads_encoder, encoder_block
 from ablate.block.expression import Block, Node, Sequence, Series, Value
 from ablate.block.read import MOST_PARTS, Invalid
 from ablate.errors import InputError, RefusedError
@@ -33,6 +36,7 @@ from ablate.source.problems import Problems
 from ablate.space.batch_ramp import sequences_of
 from ablate.space.changed import decided
 from ablate.space.design import Search, ZeroCost
+from ablate.space.encoder import WITH_ENCODER
 from ablate.space.fair import Plain, text_of
 from ablate.space.override import overridden, with_value
 from ablate.space.space import Space
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
 VETO = "veto: "
 """The prefix of a refusal by a veto; the others are by constraints, overrides and sizes."""
 UNBUILT = "cannot be built at these sizes: "
+OTHER_KIND = "it does not fit the kind of model: "
 UNSTARTED = "cannot be computed at its start: "
 MISFIT = "an override of the space does not fit: "
 TOGETHER = "the values do not fit together: "
@@ -54,6 +59,7 @@ TOO_LONG = f"more than {MOST_PARTS} parts in a row, which take too long to compa
 WAYS_OUT = {
     VETO: "raise that bound in design.search.beforehand.veto, or remove it",
     UNBUILT: "change the sizes in `model:`, or remove from the rules what needs other sizes",
+    OTHER_KIND: "search rules of your own whose blocks fit it (grammar), or set another model.kind",
     UNSTARTED: "remove that from the rules, or use no start measure in design.search.beforehand",
     TOGETHER: "change the values in design.search.vary, or what they do not fit to",
     MISFIT: "remove that override from `block:`, or remove from the rules what cannot take it",
@@ -193,7 +199,7 @@ class SpaceGround:
         """Yield what each stage refuses a block for, those of the block alone first."""
         for of_block in (_too_long, self._unfit, self.space.grammar.refusals):
             yield tuple(of_block(block_of(block)))
-        for of_model in (self._apart, self._uncounted, self._counted, self._unbuilt, self._started):
+        for of_model in (self._apart, self._misplaced, self._uncounted, self._counted, self._unbuilt, self._started):
             yield tuple(of_model(block))
 
     def way_out(self, reason: str) -> str:
@@ -250,6 +256,19 @@ class SpaceGround:
             self.models.at(changes)
         except InputError as error:
             yield from (f"{TOGETHER}{mistake.message}" for mistake in error.mistakes)
+
+    def _misplaced(self, block: Treated) -> Iterator[str]:
+        """Refuse a block of which no model of this kind is made, whatever its sizes."""
+        architecture, catalogue = self._architecture(block), self.space.grammar.catalogue
+        for fault in faults(architecture, catalogue):
+            if fault.field == OF_BLOCK:
+                yield OTHER_KIND + fault.message
+        if architecture.kind == WITH_ENCODER:
+            try:
+                check_reads_encoder(architecture)
+                encoder_block(architecture.block, architecture.of_encoder().sizes, catalogue)
+            except InputError as error:
+                yield OTHER_KIND + _first_line(error)
 
     def _uncounted(self, block: Treated) -> Iterator[str]:
         try:
