@@ -8,6 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
+from ablate.block.added import untold
+from ablate.block.fingerprint import digest
 from ablate.block.sizes import Sizes
 from ablate.data.corpus import outputs_of, survey
 from ablate.data.pair_stream import Pairs, cut_notes
@@ -132,8 +134,9 @@ def _read(space: Space, cache: Path) -> TokenisedText:
 
 
 def _unread(space: Space) -> TokenisedText:
-    """Return what is known of a text before it is read."""
-    return TokenisedText(vocab_size=_outputs(space), fingerprint="")
+    """Return what is known of a text before it is read: that other data are another text."""
+    data = space.data.model_dump(mode="json", exclude=untold(space.data))
+    return TokenisedText(vocab_size=_outputs(space), fingerprint=digest(data, 64))
 
 
 def _outputs(space: Space) -> int:

@@ -8,6 +8,7 @@ from ablate.api import load_space
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.models import TokenisedText
+from ablate.session import planning
 
 ADDRESSES = {
     "block": "block.attention.scale: 1/width",
@@ -252,3 +253,23 @@ def test_values_to_tune_are_told_apart_as_the_schedule_that_they_are_of_reads_th
     variants = "{wsd: {block: pre_ln, set: {recipe.schedule.decay: {wsd: {over: 30%, shape: sqrt}}}}}"
     with pytest.raises(InputError, match="is listed twice in fair"):
         space(tmp_path, design="{compare: [pre_ln, wsd]}", variants=variants, fair=fair)
+
+
+def test_before_the_corpus_is_read_other_data_are_another_text(tmp_path):
+    """Variants that change data alone are trials of their own, as many as when the corpus is read."""
+    found = space(
+        tmp_path,
+        model="{kind: mlp, layers: 2, width: 16, heads: 1, context: 1, causal: false, embedding: {std: 0.02, scale: 1},"
+        " head: untied, init: {normal: 0.02}}",
+        data="{corpus: digits, whiten: 0.1}",
+        recipe="{objective: classification, steps: 2, batch: 4, optimizer: {adamw: {lr: 1e-2}}}",
+        measure="{every: 1, probes: [gradient_norm], evaluation: {every: 1, windows: 8}}",
+        blocks="{own: [residual: [layer_norm, mlp]], other: [residual: [mlp]]}",
+        variants="{whiter: {block: own, set: {data.whiten: 0.2}}, whitest: {block: own, set: {data.whiten: 0}}}",
+        judge="{against: own, metrics: {eval_accuracy: {margin: 0.01}}}",
+        design="{compare: [own, other, whiter, whitest]}",
+    )
+    checked = planning.check(found)
+    assert len(checked.trials) == 2 * 4 and len({trial.corpus for trial in checked.trials}) == 3
+    planned = planning.plan_space(found, results=tmp_path / "results").plan
+    assert len(planned.trials) == len(checked.trials)
