@@ -68,7 +68,7 @@ def space_of(folder, objective="sequence_to_sequence", steps=8, context=12, utte
     return ablate.load_space(path)
 
 
-@pytest.mark.parametrize("context", [12, 5])
+@pytest.mark.parametrize("context", [12, 5, 20])
 def test_a_batch_has_frames_and_what_is_said_in_them(tmp_path, context):
     planned = ablate.plan_space(space_of(tmp_path, context=context), results=tmp_path / "results")
     trial = planned.plan.trials[0]

@@ -33,7 +33,7 @@ class SequenceToSequence(Settings):
 
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ablate.data.batch import NO_TARGET, Batch
 from ablate.data.uniform import Uniform
@@ -49,7 +49,8 @@ class Objective(CrossEntropy):
         """Fill up what was drawn: a source and a target, each with its length; of frames, a target with NO_TARGET."""
         (source, source_lengths), answers = drawn
         if isinstance(answers, Tensor):
-            target = answers[:, : self.sizes.seq_len]
+            longest = self.sizes.seq_len
+            target = nn.functional.pad(answers, (0, max(0, longest - answers.shape[1])), value=NO_TARGET)[:, :longest]
             return teacher_forced(source, target.clamp_min(0), (target != NO_TARGET).sum(1), self.sizes)
         target, target_lengths = answers
         assert self.sizes.padding is not None
