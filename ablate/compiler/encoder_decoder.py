@@ -12,7 +12,8 @@ reads frames [B, S, F] rather than tokens, a linear map with a bias, `frames`, s
 
     embedding(source) = frames(source) = source Wᵀ + b        b starts at 0
 
-Source tokens that are `padding` of the sizes fill up: no query of either stack sees them.
+Source tokens that are `padding` of the sizes fill up: no query of either stack sees them. What fills up a target,
+behind its end, is seen by no token of it, so that attention need not know it: only probes leave it out.
 
     Vaswani et al. 2017, arXiv:1706.03762 (Post-LN, without final norms); Raffel et al. 2020, arXiv:1910.10683 (Pre-LN,
     a final norm of each stack, as many layers in both)
@@ -65,11 +66,15 @@ class EncoderDecoder(Decoder):
         self.source_padding = Padding()
         if self.padding is not None:
             self.source_padding.tell(self, stack="encoder")
+        self.target_filler, self.target_padding = sizes.padding, Padding()
+        self.target_padding.tell_probes(self, stacks=("layers", "ahead"))
 
     def forward(  # type: ignore[override]  # a decoder reads no source
         self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"], tokens: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
         """[B, S] or [B, S, F], and [B, T] -> [B, T, V]."""
+        if self.target_filler is not None:
+            self.target_padding.real = tokens != self.target_filler
         self.encoded.value = self.encode(source)
         logits: Tensor = super().forward(tokens)
         return logits
@@ -77,6 +82,10 @@ class EncoderDecoder(Decoder):
     def real_source(self) -> Bool[Tensor, "B S"] | None:
         """Return, in a forward pass, which places of the source are tokens; None where nothing fills it up."""
         return self.source_padding.real
+
+    def real_tokens(self) -> Bool[Tensor, "B T"] | None:
+        """Return, in a forward pass, which places of the target are tokens; None where nothing fills it up."""
+        return self.target_padding.real
 
     def encode(self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"]) -> Float[Tensor, "B S D"]:
         """[B, S] or [B, S, F] -> [B, S, D]: the encoder's output, behind its norm."""

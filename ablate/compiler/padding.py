@@ -30,6 +30,17 @@ class Padding:
                 module.padding = self
         model.register_forward_hook(self.forget, always_call=True)
 
+    def tell_probes(self, model: nn.Module, *, stacks: tuple[str, ...]) -> None:
+        """Tell stacks whose attention computes without it which queries are tokens; forget it behind each pass."""
+        for name, module in model.named_modules():
+            if isinstance(module, Attend) and name.partition(".")[0] in stacks:
+                module.queries = self.known
+        model.register_forward_hook(self.forget, always_call=True)
+
+    def known(self) -> Bool[Tensor, "B S"] | None:
+        """Return it; None outside of a pass, and where nothing fills sequences up."""
+        return self.real
+
     def forget(self, *_: object) -> None:
         """Let it go, when the pass has ended."""
         self.real = None

@@ -173,6 +173,7 @@ class Attend(nn.Module):
     `mask` says which keys a query sees, instead of `causal`, which then describes the model alone; it may be what gives
     the mask of each pass. `sink` gives one more logit of every softmax, for each head. A model with padding sets
     `padding`, which gives that of each pass. `elsewhere`: keys and values are of another sequence than the queries.
+    Where the padding of queries is not that of keys, or changes nothing that is computed, `queries` gives it to probes.
     `kernel` is the backend once one was chosen (see `gate`); None: chosen anew for every call. While `observer` is set,
     it receives q, k and v, and no attention is computed: each query gets the mean of the values that it sees.
     """
@@ -180,6 +181,7 @@ class Attend(nn.Module):
     kernel: str | None = None
     observer: Callable[[Tensor, Tensor, Tensor], None] | None = None
     padding: Callable[[], Tensor] | None = None
+    queries: Callable[[], Tensor | None] | None = None
 
     def __init__(
         self,
@@ -247,6 +249,13 @@ class Attend(nn.Module):
     def real_keys(self) -> Bool[Tensor, "B S"] | None:
         """True for the keys of the pass that are no padding; None where the model has none."""
         return None if self.padding is None else self.padding()
+
+    @property
+    def real_queries(self) -> Bool[Tensor, "B T"] | None:
+        """True for the queries of the pass that are no padding; None where that is not known."""
+        if self.queries is not None:
+            return self.queries()
+        return None if self.elsewhere else self.real_keys
 
     @property
     def logits_of_sink(self) -> Float[Tensor, "H"] | None:

@@ -46,6 +46,6 @@ def mean_entropy(
     q, k = q.double(), k.double()
     hiding: dict[str, Any] = {"causal": core.causal, "mask": core.rule, "padding": core.real_keys}
     entropy_BHT = attention_entropy(q, k, scale=core.scale, logits=core.logits, bias=core.bias(q, k), **hiding)
-    if core.real_keys is not None and not core.elsewhere:  # queries are of the same sequence
-        return {"attention_entropy": entropy_BHT.transpose(1, 2)[core.real_keys].mean()}
+    if (real := core.real_queries) is not None:
+        return {"attention_entropy": entropy_BHT.transpose(1, 2)[real].mean()}
     return {"attention_entropy": entropy_BHT.mean()}

@@ -55,8 +55,7 @@ def watching(
                 hook = _reading_inputs(readings, address, measure)
                 attached.callback(module.register_forward_pre_hook(hook).remove)
         for address, module in read_at(model, "blocks") if backward else ():
-            measure = _stream_measure(backward, padding_at(address, model, padding))
-            hook = _reading_gradients(readings, address, measure, scale)
+            hook = _reading_gradients(readings, address, backward, padding_at(address, model, padding), scale)
             attached.callback(module.register_forward_pre_hook(hook).remove)
         for probe in probes:
             if probe.of_matrices:
@@ -146,8 +145,10 @@ def _reading_cells(
 
 def _core_measure(probes: list[Probe], core: nn.Module, padding: Padding) -> Measure:
     def measure(q: Tensor, k: Tensor, *_: Any) -> Iterator[Mapping[str, Tensor]]:
-        if padding() is not None and isinstance(core, Attend) and not core.elsewhere and core.real_keys is None:
-            raise ValueError("sequences have padding, but attention does not know it: set the padding of its Attend")
+        if padding() is not None and isinstance(core, Attend) and core.real_queries is None:
+            raise ValueError(
+                "sequences have padding, but attention does not know it: set padding or queries of its Attend"
+            )
         return (probe.measure(core, q, k) for probe in probes)
 
     return measure
@@ -164,19 +165,21 @@ def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> 
 
 
 def _reading_gradients(
-    readings: list[Reading], address: str, measure: Measure, scale: float
+    readings: list[Reading], address: str, probes: list[Probe], padding: Padding, scale: float
 ) -> Callable[[nn.Module, Any], None]:
     """Read what the backward pass brings to the input; nothing if none does, without gradients or behind frozen parts.
 
-    A hook on the tensor hangs on the graph of this pass, and goes with it.
+    A hook on the tensor hangs on the graph of this pass, and goes with it. The padding is that of the forward pass:
+    when gradients come, the model has forgotten it.
     """
-    read = _reading_inputs(readings, address, measure)
 
     def _unscaled(gradient: Tensor) -> Tensor:
         return gradient if scale == 1 else gradient.double() / scale
 
     def follow(module: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         if inputs[0].requires_grad:
+            real = padding()
+            read = _reading_inputs(readings, address, _stream_measure(probes, lambda: real))
             inputs[0].register_hook(lambda gradient: read(module, (_unscaled(gradient),)))  # type: ignore[no-untyped-call]
 
     return follow

@@ -21,8 +21,11 @@ from ablate.compiler import compile_model, size_report
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
+from ablate.probes.normality import straightness
 from ablate.probes.registry import select
-from ablate.probes.watch import watching
+from ablate.probes.sites import read_at
+from ablate.probes.update import streams
+from ablate.probes.watch import padding_of, watching
 
 CATALOGUE = transformer().catalogue
 PRE = """[residual: {gain: 1/sqrt(2*depth), branch: [layer_norm, attention]},
@@ -258,6 +261,86 @@ def test_probes_read_both_stacks():
     everything = np.square(streams[0].flatten(0, 1).numpy()).mean(0)  # the twin: with what fills up it is another
     read = np.square(everything).mean() / everything.mean() ** 2
     assert found["kurtosis", "encoder.1"] != pytest.approx(read, rel=1e-4)
+
+
+TARGETS = (5, 3)
+"""How many tokens of each of two targets are no padding."""
+
+
+@pytest.mark.parametrize("changes", [{}, {"input_shape": (7, 6)}, {"ahead": 1}], ids=["text", "frames", "ahead"])
+def test_probes_of_the_decoder_leave_out_what_fills_up_targets(changes):
+    model, (source, tokens) = model_of(**changes), texts()
+    if "input_shape" in changes:
+        source = torch.randn(2, 7, 6, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    for row, kept in enumerate(TARGETS):
+        tokens[row, kept:] = PADDING
+    real = tokens != PADDING
+    names = ["kurtosis", "token_cosine", "attention_entropy", "gradient_normality"]
+    with watching(model, select(names, CATALOGUE), padding_of(model)) as readings:
+        (model(source, tokens)[real].square().mean()).backward()
+    assert model.real_tokens() is None, "it is forgotten behind the pass"
+    found = {(r.metric, r.address): float(r.value) for r in readings}
+    seen, cores = {}, {}
+
+    def keep(address, inputs):
+        if inputs[0].requires_grad:
+            inputs[0].retain_grad()
+        seen[address] = inputs[0]
+
+    hooks = [
+        module.register_forward_pre_hook(lambda _, inputs, at=address: keep(at, inputs))
+        for address, module in read_at(model, "blocks")
+    ]
+    for address in ("layers.2.attention", "layers.2.attention_2"):
+        core = model.get_submodule(address).attend
+        core.register_forward_pre_hook(lambda _, inputs, at=address: cores.update({at: inputs}))
+    (model(source, tokens)[real].square().mean()).backward()
+    for hook in hooks:
+        hook.remove()
+    for address in ("layers.1", "layers.2", "head"):
+        stream, gradient = seen[address].detach(), seen[address].grad
+        for kept, differs in ((real, False), (torch.ones_like(real), True)):  # the twin: with what fills them up
+            squares = np.square(stream[kept].numpy()).mean(0)
+            cosines = []
+            for sequence, there in zip(stream.numpy(), kept.numpy(), strict=True):
+                unit = sequence[there] / np.linalg.norm(sequence[there], axis=-1, keepdims=True)
+                cosines.append((unit @ unit.T)[~np.eye(len(unit), dtype=bool)].mean())
+            expected = {
+                "kurtosis": np.square(squares).mean() / squares.mean() ** 2,
+                "token_cosine": np.mean(cosines),
+                "gradient_normality": float(straightness(gradient[kept])),
+            }
+            for metric, value in expected.items():
+                assert (found[metric, address] != pytest.approx(value, rel=1e-6)) == differs, (metric, address)
+    for address, (q, k, _) in cores.items():
+        scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).detach().numpy()
+        if address.endswith("attention"):
+            scores = np.where(np.tri(5, dtype=bool), scores, -np.inf)
+        elif "input_shape" not in changes:
+            scores = np.where((source != PADDING)[:, None, None, :].numpy(), scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        weights /= weights.sum(-1, keepdims=True)
+        entropies = -(weights * np.log(np.where(weights > 0, weights, 1))).sum(-1).transpose(0, 2, 1)
+        assert found["attention_entropy", address] == pytest.approx(entropies[real.numpy()].mean(), rel=1e-9)
+        assert found["attention_entropy", address] != pytest.approx(entropies.mean(), rel=1e-6), "the twin"
+    before = streams(model, lambda: model(source, tokens))
+    assert torch.equal(before["layers.2"], seen["layers.2"].detach()[real])
+
+
+def test_what_probes_know_of_targets_changes_nothing_that_is_computed():
+    model, (source, tokens) = model_of(), texts()
+    tokens[1, 3:] = PADDING
+    blind = model_of(sizes=replace(whole().sizes, padding=None))
+    blind.source_padding.tell(blind, stack="encoder")
+    blind.padding = PADDING  # it knows its source alone
+    results = []
+    for each in (model, blind):
+        logits = each(source, tokens)
+        logits.square().mean().backward()
+        results.append([logits, *(p.grad for p in each.parameters() if p.grad is not None)])
+    assert len(results[0]) == len(results[1]) > 10
+    assert all(torch.equal(a, b) for a, b in zip(*results, strict=True))
+    assert blind.real_tokens() is None
 
 
 LEFT = {
