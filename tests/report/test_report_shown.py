@@ -13,7 +13,7 @@ from rich.console import Console
 from ablate.block.cost import Cost
 from ablate.block.expression import Block
 from ablate.errors import InputError
-from ablate.plan.size import block_costs
+from ablate.plan.size import block_costs, part_costs
 from ablate.report.screens import block, catalogue
 from ablate.report.tree import DIM, tree
 from ablate.source.problems import Problems
@@ -92,6 +92,35 @@ def test_a_space_gives_its_sizes_and_its_overrides() -> None:
     assert "with its overrides" in found.where
     other = block.find("sas", None, space, {})
     assert "with its overrides" not in other.where and other.block == transformer().block("sas")
+
+
+def test_a_block_that_reads_a_source_is_counted_at_its_length() -> None:
+    """What is shown is the plan's: cross-attention over 96 frames, and a vocabulary with what starts and fills up."""
+    space = load_space(ROOT / "spaces" / "encoder_decoder.yaml", CATALOGUE)
+    found = block.find("pre_ln_plain", None, space, {})
+    architecture = space.architecture(space.blocks["pre_ln_plain"], 25)
+    of_plan = {name: cost for name, cost in part_costs(architecture, CATALOGUE).items() if name.startswith("layers.")}
+    assert found.total() == sum(of_plan.values(), Cost())
+    layers, width, context, source = 4, 64, 12, 96
+    ((_, parts),) = found.costs()
+    both = {
+        name: parts[name].flops + sum(c.flops for n, c in parts.items() if n.startswith(f"{name}.")) for name in parts
+    }
+    products = 2 * 2 * context * source * width
+    assert both["attention_2"] == products + 2 * (2 * context + 2 * source) * width**2
+    assert both["attention"] == 2 * 2 * context**2 * width + 2 * 4 * context * width**2
+    shown = " ".join(text(block.screen(found)).split())
+    assert "T = 12 tokens of V = 27, S = 96 of the source" in shown
+    assert f"all {layers} blocks of the decoder" in shown
+    said = json.loads(block.as_json(found))
+    assert (said["sizes"]["source"], said["sizes"]["vocabulary"]) == (source, 27)
+    assert said["all_layers"] == {
+        "stack": "decoder",
+        "parameters": found.total().parameters,
+        "flops": found.total().flops,
+    }
+    plain = json.loads(block.as_json(find("op")))
+    assert "source" not in plain["sizes"] and "stack" not in plain["all_layers"]
 
 
 @pytest.mark.fast

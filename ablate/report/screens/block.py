@@ -112,7 +112,7 @@ class ShownBlock:
         return groups
 
     def total(self) -> Cost:
-        """Return the cost of all layers."""
+        """Return the cost of all layers: of a model of two stacks the decoder's, which are the block whole."""
         every = (
             block_costs(self.block, self.sizes, self.catalogue, layer) for layer in range(1, self.sizes.n_layers + 1)
         )
@@ -174,16 +174,8 @@ def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
 
 def sizes_of(space: Space) -> Sizes:
     """Return the sizes of a space's model; the vocabulary is the most that its tokenizer may have."""
-    model = space.model
-    return Sizes(
-        n_layers=model.layers,
-        d_model=model.width,
-        n_heads=model.heads,
-        seq_len=model.context,
-        vocab_size=outputs_of(space.data, space.grammar.catalogue),
-        causal=model.causal,
-        repetition=DISPLAY.repetition,
-    )
+    outputs = outputs_of(space.data, space.grammar.catalogue)
+    return replace(space.sizes(outputs), repetition=DISPLAY.repetition)
 
 
 def screen(shown: ShownBlock) -> RenderableType:
@@ -239,6 +231,7 @@ def as_json(shown: ShownBlock) -> str:
             "width": shown.sizes.d_model,
             "heads": shown.sizes.n_heads,
             "context": shown.sizes.seq_len,
+            **({} if shown.sizes.source_len is None else {"source": shown.sizes.source_len}),
             "vocabulary": shown.sizes.vocab_size,
             "repetition": shown.sizes.repetition,
         },
@@ -247,17 +240,22 @@ def as_json(shown: ShownBlock) -> str:
             for name, parts in shown.costs()
             for part, cost in parts.items()
         ],
-        "all_layers": {"parameters": shown.total().parameters, "flops": shown.total().flops},
+        "all_layers": {
+            **({} if shown.sizes.source_len is None else {"stack": "decoder"}),
+            "parameters": shown.total().parameters,
+            "flops": shown.total().flops,
+        },
     }
     return json.dumps(document, indent=2, ensure_ascii=False)
 
 
 def sizes_in_words(sizes: Sizes) -> str:
     """Return the symbols of the equations with their values."""
+    source = "" if sizes.source_len is None else f", S = {sizes.source_len} of the source"
     repeated = "" if sizes.repetition is None else f", r = {sizes.repetition:g}"
     return (
         f"L = {sizes.n_layers} layers, d = {sizes.d_model}, H = {sizes.n_heads} heads, "
-        f"T = {sizes.seq_len} tokens of V = {sizes.vocab_size:,}{repeated}"
+        f"T = {sizes.seq_len} tokens of V = {sizes.vocab_size:,}{source}{repeated}"
     )
 
 
@@ -286,7 +284,8 @@ def _cost_table(shown: ShownBlock) -> Table:
         total = sum(parts.values(), Cost())
         table.add_row(own, f"{total.parameters:,}", f"{total.flops:,}")
     everything = shown.total()
-    table.add_row(f"all {shown.sizes.n_layers} blocks", f"{everything.parameters:,}", f"{everything.flops:,}")
+    every = f"all {shown.sizes.n_layers} blocks{' of the decoder' if shown.sizes.source_len else ''}"
+    table.add_row(every, f"{everything.parameters:,}", f"{everything.flops:,}")
     return table
 
 
