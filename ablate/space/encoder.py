@@ -25,13 +25,8 @@ NOTHING: Final = (None, 0, "none")
 
 
 def check_encoder(model: Model, origins: Origins, problems: Problems) -> None:
-    """Report fields of an encoder in a model without one, and an encoder whose source has no length."""
-    if model.kind == WITH_ENCODER:
-        if model.source is None:
-            message = f"model.kind is {model.kind}, but model.source is not given"
-            notes = (f"it is {OF_ENCODER['source']}, as model.context is that of the decoder: source: 128",)
-            origins.add(problems, message, ("model", "kind"), notes=notes)
-    else:
+    """Report fields of an encoder in a model without one."""
+    if model.kind != WITH_ENCODER:
         for field, what in OF_ENCODER.items():
             if getattr(model, field) is not None:
                 message = f"model.{field} is {what}, but a model of kind {model.kind} has none beside its own layers"
@@ -43,3 +38,15 @@ def check_encoder(model: Model, origins: Origins, problems: Problems) -> None:
                 message = f"model.{field} is {what}, but model.kind is {model.kind}"
                 notes = (f"leave it out, or set model.kind: {ENCODER_ALONE}",)
                 origins.add(problems, message, ("model", field), notes=notes)
+
+
+def check_source(model: Model, frames: int | None, origins: Origins, problems: Problems) -> None:
+    """Report an encoder whose source has no length; `frames` is the number that an example of its corpus has, if any.
+
+    Of text any length will do.
+    """
+    if model.kind == WITH_ENCODER and model.source is None:
+        length = "128" if frames is None else f"{frames}, the frames of an example of its corpus"
+        message = f"model.kind is {model.kind}, but model.source is not given"
+        notes = (f"it is {OF_ENCODER['source']}, as model.context is that of the decoder: source: {length}",)
+        origins.add(problems, message, ("model", "kind"), notes=notes)

@@ -9,7 +9,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.source.problems import Problems
 from ablate.space.corpora import CorpusSpec, Layout, Settings
 from ablate.space.documents import Data, Model
-from ablate.space.encoder import WITH_ENCODER
+from ablate.space.encoder import WITH_ENCODER, check_source
 from ablate.space.origin import Origins
 
 TEXT: Final = "text"
@@ -37,8 +37,13 @@ def layout_of(data: Data, catalogue: Catalogue) -> Layout | None:
 
 
 def check_layout(model: Model, data: Data, catalogue: Catalogue, origins: Origins, problems: Problems) -> None:
-    """Report a corpus that a model of its kind cannot read, and settings of text or images where it is neither."""
+    """Report a corpus that a model of its kind cannot read, and settings of text or images where it is neither.
+
+    Likewise a source whose length is not given, or is not that of the examples.
+    """
     layout = layout_of(data, catalogue)
+    frames = layout.shape[0] if layout is not None and layout.kind == "frames" else None
+    check_source(model, frames, origins, problems)
     given = TEXT if layout is None else layout.kind
     reads = READS.get(model.kind, (given,))
     if given not in reads:
@@ -54,10 +59,9 @@ def check_layout(model: Model, data: Data, catalogue: Catalogue, origins: Origin
     if data.whiten is not None and given != "images":
         message = f"corpus {data.corpus.name} is {given}, and only images are whitened"
         origins.add(problems, message, ("data", "whiten"), CORPUS, notes=("leave it out, or let it be null",))
-    times = layout.shape[0] if layout is not None and layout.kind == "frames" else model.source
-    if model.source is not None and model.source != times:
-        message = f"model.source is {model.source:,}, but an example of {data.corpus.name} has {times:,} frames"
-        notes = (f"it is the length of what the encoder reads: source: {times}",)
+    if model.source is not None and frames is not None and model.source != frames:
+        message = f"model.source is {model.source:,}, but an example of {data.corpus.name} has {frames:,} frames"
+        notes = (f"it is the length of what the encoder reads: source: {frames}",)
         origins.add(problems, message, ("model", "source"), CORPUS, notes=notes)
 
 

@@ -10,7 +10,8 @@ PAIR = "{from: pre_ln, to: op}"
 
 WAYS: Final = {
     "data": "such as data: {corpus: python_stdlib, tokenizer: bytes}",
-    "data.corpus": "of the hub: {hub: NAME, split: train, field: text}; files of your own: {files: ['texts/**/*.txt']}",
+    "data.corpus": "of the hub: {hub: NAME, split: train, field: text}; images: {hub_images: NAME, split: train, "
+    "image: img, label: label, size: 32, classes: 10}; files of your own: {files: ['texts/**/*.txt']}",
     "data.corpus.files": "such as files: ['texts/**/*.txt']",
     "data.corpus.jsonl": "such as jsonl: ['texts/**/*.jsonl'], with field: the key that holds the text",
     "data.corpus.parquet": "such as parquet: ['texts/**/*.parquet'], with field: the column that holds the text",
