@@ -103,7 +103,7 @@ def plan_to_json(
             ),
             "floors": [_floor(floor) for floor in floors],
             "seconds": seconds,
-            "epochs": [{"tokens": e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],
+            "epochs": [{e.noun: e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],
             "notes": plan.notes,
         }
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from ablate.block.sizes import Sizes
 from ablate.data.epochs import Epochs, describe_epochs
 from ablate.data.report import CorpusReport
 from ablate.execute.cores import default_workers
@@ -18,10 +19,12 @@ from ablate.plan.trial import Trial
 from ablate.report import wording
 from ablate.session.stages import Stage, has_time_budget
 from ablate.space.batch_ramp import sequences_of
-from ablate.space.documents import Data
+from ablate.space.documents import Data, Recipe
 from ablate.space.metrics import BITS, NATS, SMOOTHED, judgeable
+from ablate.space.objective_fit import PAIRS
+from ablate.space.objectives import ObjectiveSpec
 from ablate.space.space import Space
-from ablate.space.streamed import needed_bytes
+from ablate.space.streamed import example_length, needed_bytes
 
 if TYPE_CHECKING:
     from ablate.statistics import Floor
@@ -90,14 +93,20 @@ class Planned:
     @property
     def epochs(self) -> tuple[Epochs, ...]:
         """How much of the space's text the training of each kind of trial reads, in ascending order."""
-        context, held = self.space.model.context, self.corpus.train.tokens
-        reads = {(sequences_of(self.space.recipe), context)}
-        if trials := [trial for trial in self.plan.trials if trial.data == self.space.data]:
-            reads = {(sequences_of(trial.recipe), trial.architecture.sizes.seq_len) for trial in trials}
-        if self.corpus.records is not None:
-            held, examples = self.corpus.train.files, sorted({windows for windows, _ in reads})
-            return tuple(Epochs(windows=windows, seq_len=1, held=held, text=False) for windows in examples)
-        return tuple(Epochs(windows=windows, seq_len=seq_len, held=held) for windows, seq_len in sorted(reads))
+        space = self.space
+        reads = {self._read(space.recipe, space.sizes(self.corpus.vocab_size))}
+        if trials := [trial for trial in self.plan.trials if trial.data == space.data]:
+            reads = {self._read(trial.recipe, trial.architecture.sizes) for trial in trials}
+        return tuple(sorted(reads))
+
+    def _read(self, recipe: Recipe, sizes: Sizes) -> Epochs:
+        """Return how much of the space's text training at these sizes reads."""
+        corpus, windows = self.corpus, sequences_of(recipe)
+        spec = self.space.grammar.catalogue.of_kind(ObjectiveSpec)[recipe.objective.name]
+        if corpus.records is not None or spec.reads == PAIRS:
+            return Epochs(windows=windows, seq_len=1, held=corpus.examples("train"), noun=corpus.noun)
+        length = spec.read(recipe.objective.settings).window(sizes)
+        return Epochs(windows=windows, seq_len=length, held=corpus.train.tokens)
 
     @property
     def texts(self) -> tuple[Data, ...]:
@@ -109,8 +118,8 @@ class Planned:
         """The epochs in words."""
         space = self.space
         windows = space.measure.evaluation.windows
-        context, layout = space.model.context, space.layout
-        wanted = needed_bytes(space.data, space.recipe, context=context, windows=windows, layout=layout)
+        length = example_length(space.model, space.recipe, space.grammar.catalogue)
+        wanted = needed_bytes(space.data, space.recipe, length=length, windows=windows, layout=space.layout)
         return describe_epochs(self.epochs, space.data, wanted)
 
     @property

@@ -20,7 +20,7 @@ from ablate.space.objectives import ObjectiveSpec
 from ablate.space.origin import Origins
 from ablate.space.sections import Sections
 from ablate.space.space import Space
-from ablate.space.streamed import streamed
+from ablate.space.streamed import example_length, streamed
 from ablate.space.variants import Change
 
 
@@ -55,8 +55,9 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
     if len(problems) > before or model is None or around is None or recipe is None or data is None:
         return None
     windows = space.measure.evaluation.windows
-    context, layout = space.model.context, layout_of(data, space.grammar.catalogue)
-    read = streamed(data, space.recipe, context=context, windows=windows, layout=layout)
+    length = example_length(space.model, space.recipe, space.grammar.catalogue)
+    layout = layout_of(data, space.grammar.catalogue)
+    read = streamed(data, space.recipe, length=length, windows=windows, layout=layout)
     changed = replace(space, located=located, model=model, around=around, recipe=recipe, data=read)
     check_classifier(changed, sections.origins, problems)
     return changed if len(problems) == before else None

@@ -36,7 +36,7 @@ from ablate.space.searched_values import check_searched_values
 from ablate.space.sections import Sections
 from ablate.space.size_checks import check_ladder
 from ablate.space.space import Space
-from ablate.space.streamed import streamed
+from ablate.space.streamed import example_length, streamed
 from ablate.space.variants import choices_of
 from ablate.space.vary_checks import check_vary
 from ablate.space.ways import HINTS
@@ -166,7 +166,13 @@ def _space(
         around=around,
         blocks=blocks.named,
         overrides=blocks.overrides,
-        data=streamed(data, recipe, context=model.context, windows=measure.evaluation.windows, layout=layout),
+        data=streamed(
+            data,
+            recipe,
+            length=example_length(model, recipe, grammar.catalogue),
+            windows=measure.evaluation.windows,
+            layout=layout,
+        ),
         recipe=recipe,
         design=design,
         seeds=seeds,

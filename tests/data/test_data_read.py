@@ -7,11 +7,17 @@ import json
 import numpy as np
 import pytest
 from data_library import prose, settle
+from objective_worlds import OBJECTIVES, PLUGINS
 from tiny_spaces import write_world
 from typer.testing import CliRunner
 
 import ablate
 from ablate.cli import app
+from ablate.data.batch import first
+from ablate.data.streams import prepare
+from ablate.execute.drawing import drawing_of
+from ablate.execute.task import cache_of
+from ablate.train.objective import chosen_objective
 
 
 @pytest.fixture
@@ -80,3 +86,25 @@ def test_a_plan_as_json_has_the_epochs_too(tmp_path):
     asked = ["plan", str(path), "--results", str(tmp_path / "r"), "--json"]
     (found,) = json.loads(CliRunner().invoke(app, asked).output)["epochs"]
     assert found.keys() == {"tokens", "epochs", "repeated"} and 0 < found["epochs"] < 1
+
+
+@pytest.mark.parametrize(("objective", "noun"), [("sequence_to_sequence", "pairs"), ("span_filling", "tokens")])
+def test_what_a_plan_says_is_read_is_what_is_drawn(tmp_path, objective, noun):
+    """Of pairs, 160 of those there are; of spans, windows longer than the targets that they give."""
+    settings = (*OBJECTIVES[objective], "recipe.steps=20", "recipe.batch=8")
+    space = ablate.load_space(write_world(tmp_path), settings=settings, plugins=PLUGINS)
+    plan, catalogue = ablate.plan_space(space, results=tmp_path / "r"), space.grammar.catalogue
+    streams, recipe = prepare(space.data, space.folder, cache_of(tmp_path / "r"), catalogue), space.recipe
+    sizes = plan.plan.trials[0].architecture.sizes
+    drawing = drawing_of(streams, *chosen_objective(recipe, catalogue), sizes, recipe, seed=0)
+    batches = [first(drawing.at(step).inputs) for step in range(20)]
+    ends = np.count_nonzero(streams.train == sizes.separator)
+    drawn, held = {
+        "pairs": (sum(len(batch) for batch in batches), ends // 2),
+        "tokens": (sum(batch.numel() for batch in batches), len(streams.train)),
+    }[noun]
+    (said, *_) = plan.read
+    assert said.startswith(f"training reads {drawn:,} {noun} per trial, {drawn / held:.3g} epochs of the train split")
+    assert ("windows start anywhere" in said) == (noun == "tokens") and f"% of the {noun} read are repeats" in said
+    (epochs,) = plan.epochs
+    assert (epochs.tokens, epochs.epochs, epochs.noun) == (drawn, drawn / held, noun)

@@ -76,7 +76,7 @@ def test_a_ramp_is_another_trial_and_reads_less(tmp_path):
     assert sequences_of(grown.recipe) == sum(directly(3, 12, 12, 20)) < 240
     long = grown.recipe.model_copy(update={"steps": 10**6})
     whole = long.model_copy(update={"batch_ramp": None})
-    asked = [needed_bytes(grown.data, each, context=64, windows=8) for each in (long, whole)]
+    asked = [needed_bytes(grown.data, each, length=64, windows=8) for each in (long, whole)]
     assert asked[0] <= asked[1]
 
 

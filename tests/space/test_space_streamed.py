@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from objective_worlds import TWO_STACKS
 from space_fixtures import space
 
 from ablate.errors import InputError
@@ -59,10 +60,30 @@ def test_of_images_it_is_what_their_pixels_take(tmp_path, steps, context):
     found = space(tmp_path, *settings)
     layout = Layout(shape=(3, 32, 32), dtype="uint8", targets=0, classes=10)
     need = 2 * 3072 * max(steps * 64 / 0.75, 50 / 0.1)
-    asked = needed_bytes(found.data, found.recipe, context=context, windows=50, layout=layout)
+    asked = needed_bytes(found.data, found.recipe, length=context, windows=50, layout=layout)
     assert asked == max(64 * MIB, 2 ** math.ceil(math.log2(need)))
     hub = CorpusChoice("hub_images", {"at_most": 2**60})
     images = streamed(
-        found.data.model_copy(update={"corpus": hub}), found.recipe, context=context, windows=50, layout=layout
+        found.data.model_copy(update={"corpus": hub}), found.recipe, length=context, windows=50, layout=layout
     )
     assert images.corpus.settings == {"at_most": asked}
+
+
+SPANS = ("recipe.objective=span_filling", "model.source=512", "model.context=114")
+PAIRS = ("recipe.objective=sequence_to_sequence", "model.source=512", "model.context=114")
+
+
+@pytest.mark.parametrize(
+    ("corpus", "objective", "length"),
+    [
+        # 568 tokens, of which 85 are hidden in 28 spans: a source of 568 - 85 + 28 + 1, a target of 85 + 28 + 1
+        ("{hub: a/b, split: train, field: text, at_most: 900 TiB}", SPANS, 568),
+        ("{hub_pairs: a/b, split: train, source: de, target: en, at_most: 900 TiB}", PAIRS, 512 + 114),
+    ],
+)
+def test_of_two_stacks_it_is_what_source_and_target_are_made_of(tmp_path, corpus, objective, length):
+    settings = (f"data.corpus={corpus}", *TWO_STACKS, *objective, "recipe.batch=16", "data.tokenizer={bpe: 4096}")
+    for steps in (21_000, 150_000):  # with the source alone, or more text, another power of 2
+        found = space(tmp_path, *settings, f"recipe.steps={steps}", "data.tuning=10%", "data.verdict=15%")
+        need = 2 * 4 * steps * 16 * length / 0.75
+        assert found.data.corpus.settings["at_most"] == 2 ** math.ceil(math.log2(need))
