@@ -22,6 +22,9 @@ from ablate.source.problems import quote, unknown
 from ablate.space.corpora import CorpusSpec, Layout
 from ablate.space.documents import Data
 
+FIELDS = ("field", "image", "source")
+"""The settings that name the field of a row which holds an example, or the first half of one."""
+
 
 @dataclass(frozen=True, slots=True)
 class Corpus:
@@ -87,11 +90,14 @@ def read_corpus(data: Data, folder: Path, catalogue: Catalogue | None = None) ->
     Raises CorpusError if nothing can be read, or if there are too few folders for the requested splits; InputError
     if the shares held out leave nothing to train on.
     """
-    return divide(source_of(data, folder, catalogue), data)
+    return divide(source_of(data, folder, catalogue), data, layout_of(data, catalogue))
 
 
-def divide(source: TextSource, data: Data) -> Corpus:
-    """Read a source and divide it into splits; see `read_corpus`."""
+def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corpus:
+    """Read a source, whose examples are of a `layout` if they are no text, and divide it into splits.
+
+    See `read_corpus`.
+    """
     if data.tuning + data.verdict >= 1:
         raise InputError(
             f"data: tuning {data.tuning:.0%} and verdict {data.verdict:.0%} together leave nothing to train on; "
@@ -101,12 +107,12 @@ def divide(source: TextSource, data: Data) -> Corpus:
     texts = [each for each in documents if isinstance(each, Text)]
     skipped = tuple(each for each in documents if isinstance(each, Skipped))
     if not any(text.content for text in texts):
-        raise CorpusError([_empty(source, len(texts), skipped)])
+        raise CorpusError([_empty(source, data, layout, len(texts), skipped)])
     sizes: defaultdict[str, int] = defaultdict(int)
     for text in texts:
         sizes[text.folder] += len(text.content)
     splits = assign_splits(sizes, tuning=data.tuning, verdict=data.verdict)
-    _require_every_split(source, data, sizes)
+    _require_every_split(source, data, layout, sizes)
     members = {split: tuple(text for text in texts if splits[text.folder] == split) for split in SPLITS}
     return Corpus(title=source.title, texts=members, skipped=skipped, notes=source.notes)
 
@@ -123,22 +129,32 @@ def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None
     for file in source.files:
         sizes[folder_of(file.name)] += max(0, file.size)
     if not any(sizes.values()):
-        raise CorpusError([_empty(source, len(source.files), ())])
+        raise CorpusError([_empty(source, data, None, len(source.files), ())])
     if source.documents == "files":
-        _require_every_split(source, data, sizes)
+        _require_every_split(source, data, None, sizes)
 
 
-def _empty(source: TextSource, read: int, skipped: tuple[Skipped, ...]) -> CorpusFault:
+def _empty(
+    source: TextSource, data: Data, layout: Layout | None, read: int, skipped: tuple[Skipped, ...]
+) -> CorpusFault:
+    """Return the fault that nothing could be read, at the setting that names the field of a row, if there is one."""
     counts = [f"{read:,} empty"] * (read > 0) + [f"{len(skipped):,} that could not be read"] * (len(skipped) > 0)
     reasons = tuple(f"{each.name}: {each.reason}" for each in skipped[:5])
-    message = f"{source.title} contains no text: {' and '.join(counts) or 'there are no documents'}"
-    if not isinstance(source, NamedRows):
-        return CorpusFault(message, notes=(*reasons, "name files that contain UTF-8 text"))
-    return CorpusFault(message, (*CORPUS, "field"), notes=(*reasons, "name a field that contains text, or other files"))
+    nouns, nothing = ("text", "there are no documents") if layout is None else (_plural(layout), "there are none")
+    message = f"{source.title} contains no {nouns}: {' and '.join(counts) or nothing}"
+    if setting := next((each for each in FIELDS if each in data.corpus.settings), None):
+        rest = ", or other files" if isinstance(source, NamedRows) else ""
+        return CorpusFault(message, (*CORPUS, setting), notes=(*reasons, f"name a field that contains {nouns}{rest}"))
+    way = "name files that contain UTF-8 text" if layout is None else f"name a corpus of {nouns}"
+    return CorpusFault(message, notes=(*reasons, way))
 
 
-def _require_every_split(source: TextSource, data: Data, sizes: Mapping[str, int]) -> None:
-    """Raise CorpusError if there are fewer folders with text than requested splits."""
+def _plural(layout: Layout) -> str:
+    return "images" if layout.kind == "images" else "examples"
+
+
+def _require_every_split(source: TextSource, data: Data, layout: Layout | None, sizes: Mapping[str, int]) -> None:
+    """Raise CorpusError if there are fewer folders with text, rows or images than requested splits."""
     shares = {"train": 1.0, "tuning": data.tuning, "verdict": data.verdict}
     needed = [split for split in SPLITS if shares[split] > 0]
     folders = sorted(name for name, size in sizes.items() if size > 0)
@@ -146,12 +162,19 @@ def _require_every_split(source: TextSource, data: Data, sizes: Mapping[str, int
         return
     by_folder = isinstance(source, NamedFiles) and source.documents == "files"
     noun = "folder" if by_folder else "row"
-    has = f"{len(folders)} {noun if len(folders) == 1 else f'{noun}s'} of text ({', '.join(folders)})"
+    of = " of text"
+    if layout is not None:
+        noun, of = _plural(layout).removesuffix("s"), ""
+    has = f"{len(folders)} {noun if len(folders) == 1 else f'{noun}s'}{of} ({', '.join(folders)})"
     message = f"{source.title} has {has}, but {len(needed)} are needed: one each for {', '.join(needed)}"
     notes = (
         "a folder, or a file outside any folder, goes to one split as a whole",
         "name more files, or divide a large one: split --number=l/20 input.txt part-",
     )
-    if not by_folder:
+    if layout is not None:
+        most = ", raise at_most" if "at_most" in data.corpus.settings else ""
+        more = f"name a corpus of more {noun}s{most}, or hold out fewer splits (data.tuning, data.verdict)"
+        notes = (f"an {noun} goes to one split as a whole", more)
+    elif not by_folder:
         notes = ("a row goes to one split as a whole", "name more rows, or raise at_most if it is set")
     raise CorpusError([CorpusFault(message, notes=notes)])

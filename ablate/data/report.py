@@ -83,7 +83,8 @@ class CorpusReport(Document):
             )
         lines += [f"  note: {note}" for note in self.notes]
         if self.skipped:
-            texts = "text is" if len(self.skipped) == 1 else "texts are"
+            noun = "text" if self.records is None else "example"
+            texts = f"{noun} is" if len(self.skipped) == 1 else f"{noun}s are"
             lines.append(f"  {len(self.skipped):,} {texts} left out, as not readable; all others are used:")
             lines += [f"    {each.name} ({each.reason})" for each in self.skipped[:SKIPPED_SHOWN]]
         if len(self.skipped) > SKIPPED_SHOWN:

@@ -131,7 +131,7 @@ def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cac
     held = load_tokens(cache, known.fingerprint) if known else None
     if known and held:
         return _streams(known, data, held, layout, cache)
-    corpus = divide(source, data)
+    corpus = divide(source, data, layout)
     if pairs := settings.pairs:
         require_pairs(corpus)
     if layout is not None:

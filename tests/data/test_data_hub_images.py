@@ -179,6 +179,44 @@ def test_a_file_that_is_not_there_is_no_damaged_image(tmp_path, monkeypatch):
         list(HubOfImages(HubImages(**chosen("someone/images"))).texts())
 
 
+@pytest.mark.parametrize(("left_out", "told"), [(1, "1 example is left out"), (2, "2 examples are left out")])
+def test_the_report_counts_images_that_are_left_out_as_examples(left_out, told, tmp_path, cache, monkeypatch):
+    image = Image.fromarray(drawn_pixels(1, 8)[0][0])
+    on_the_hub(monkeypatch, [{"img": value, "label": 3} for value in [image] * 9 + [None] * left_out])
+    described = prepare(data(corpus=chosen("someone/images")), tmp_path, cache).describe()
+    assert told in described and "text" not in described
+
+
+def test_a_field_without_an_image_is_refused_where_it_is_named(monkeypatch):
+    on_the_hub(monkeypatch, [{"img": "a cat", "label": 3}] * 7)
+    with pytest.raises(
+        CorpusError, match=r"contains no images: 7 that could not be read(.|\n)*name a field that contains images$"
+    ) as refused:
+        read_corpus(data(corpus=chosen("someone/images")), Path())
+    assert refused.value.faults[0].at == ("data", "corpus", "image") and "text" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("corpus", "told"),
+    [
+        (
+            {"drawn_images": 2},
+            r"has 2 images \(\w+, \w+\), but 3 are needed(.|\n)*name a corpus of more images, or hold",
+        ),
+        ({"drawn_speech": 1}, r"has 1 example \(\w+\), but 3 are needed(.|\n)*an example goes to one split as a whole"),
+        (
+            chosen("someone/images", at_most=9),
+            r"has 1 image \(\w+\), but 3(.|\n)*more images, raise at_most, or hold out fewer",
+        ),
+    ],
+)
+def test_too_few_examples_are_told_as_what_they_are(corpus, told, monkeypatch):
+    on_the_hub(monkeypatch, [{"img": Image.fromarray(drawn_pixels(1, 8)[0][0]), "label": 3}])
+    with pytest.raises(CorpusError, match=told) as refused:
+        read_corpus(data(corpus=corpus), Path())
+    assert "text" not in str(refused.value)
+
+
 def test_it_is_read_up_to_a_limit_of_pixels(monkeypatch):
     image = Image.fromarray(drawn_pixels(1, 8)[0][0])
     on_the_hub(monkeypatch, [{"img": image, "label": 3}] * 9)

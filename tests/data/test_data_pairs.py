@@ -236,6 +236,15 @@ def test_a_field_that_is_not_there_is_named(monkeypatch, field, missing):
     assert refused.value.faults[0].at == ("data", "corpus", "target")
 
 
+def test_fields_without_text_are_refused_where_the_first_is_named(monkeypatch):
+    on_the_hub(monkeypatch, [{"translation": {"en": "a", "de": ""}}] * 4)
+    with pytest.raises(
+        RefusedError, match=r"contains no text: 4 that(.|\n)*name a field that contains text$"
+    ) as refused:
+        read_corpus(data(corpus=HUB), Path())
+    assert refused.value.faults[0].at == ("data", "corpus", "source")
+
+
 def test_without_a_network_the_pairs_that_are_on_every_machine_are_named(monkeypatch):
     def unreachable(*names, **more):
         raise ConnectionError("no route")
