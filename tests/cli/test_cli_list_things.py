@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 
 import pytest
+from builders import CATALOGUE
+from rich.console import Console
 from tiny_spaces import ROOT
+
+from ablate.report.screens import catalogue
+from ablate.space.corpora import CorpusSpec
 
 ABLATE = "import sys; sys.argv[0] = 'ablate'; from ablate.cli import main; main()"
 PLUGIN = '''"""Half: half the peak once the hold is over."""
@@ -43,6 +49,16 @@ def test_a_kind_is_listed_with_what_it_does_and_where_it_is_from(kind, name, sou
     assert shown.startswith(kind) and f" {name} " in shown and source in shown
     (entry,) = [entry for entry in json.loads(run(kind, "--json")) if entry["name"] == name]
     assert source in entry["source"] and entry["file"].endswith(f"{name}.py") and entry["settings"]
+
+
+def test_what_each_corpus_is_is_shown_whole():
+    """From its first word on: a colon in it would be taken for the end of a name."""
+    screen = Console(file=io.StringIO(), width=1000)
+    corpora = CATALOGUE.of_kind(CorpusSpec).values()
+    screen.print(catalogue.things("corpora", corpora))
+    shown = screen.file.getvalue()
+    assert "Images of handwritten digits, 8 x 8, which come with scikit-learn" in shown
+    assert [spec.name for spec in corpora if spec.summary not in shown] == []
 
 
 @pytest.mark.full

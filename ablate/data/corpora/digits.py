@@ -1,4 +1,4 @@
-"""Handwritten digits of 8 x 8 pixels, which come with scikit-learn: 1,797 images, no download.
+"""Images of handwritten digits, 8 x 8, which come with scikit-learn; there are 1,797.
 
     values 0 to 16: of a bitmap of 32 x 32, how many of each 4 x 4 pixels are black
 

@@ -1,4 +1,4 @@
-"""Drawn images of CIFAR's layout: a shape of one of ten classes at a random place, in random colours, with noise.
+"""Drawn images of CIFAR's layout, each a shape of one of ten classes at a random place, in random colours, with noise.
 
     image = background + mask · (shape's colour - background) + noise        mask: the shape, turned, scaled and moved
 

@@ -1,4 +1,4 @@
-"""Drawn speech: frames of a filter bank and the sounds that they were drawn from, to be transcribed.
+"""Drawn speech, frames of a filter bank and the sounds that they were drawn from, to be transcribed.
 
     c_t = c_sound, moved from that of the sound before over its first frames              two formants of each sound
     frame_tf = loudness Σ_k a_k / (1 + ((f - c_tk - speaker) / w)²) + noise,  smoothed over frames

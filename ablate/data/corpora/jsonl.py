@@ -1,4 +1,4 @@
-"""Local JSONL files: one JSON object per line, one field of which holds a document."""
+"""Local JSONL files of one JSON object per line, one field of which holds a document."""
 
 from __future__ import annotations
 
