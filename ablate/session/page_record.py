@@ -8,6 +8,7 @@ from typing import cast
 
 from ablate.block.diff import diff, path_order
 from ablate.block.printer import print_block
+from ablate.data.text import SPLITS
 from ablate.errors import RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.plan.designs import edits_around
@@ -126,12 +127,17 @@ def _edits(base: Variant, variant: Variant, space: Space) -> tuple[tuple[str, st
 def _corpus(planned: Planned) -> tuple[str, ...]:
     """Describe the corpus in lines: what, how much, under which fingerprint."""
     corpus = planned.corpus
-    sizes = ", ".join(f"{name} {corpus.split(name).tokens:,}" for name in ("train", "tuning", "verdict"))
+    if corpus.records is None:
+        outputs, noun, of = f"vocabulary {corpus.vocab_size:,}", "tokens", "the text"
+        held = {split: corpus.split(split).tokens for split in SPLITS}
+    else:
+        outputs, noun, of = f"{corpus.vocab_size:,} classes", corpus.noun, "the examples"
+        held = {split: corpus.examples(split) for split in SPLITS}
     return (
-        f"{corpus.title}; {corpus.tokenizer}, vocabulary {corpus.vocab_size:,}",
-        f"tokens: {sizes}",
+        f"{corpus.title}; {corpus.tokenizer}, {outputs}",
+        f"{noun}: {', '.join(f'{split} {number:,}' for split, number in held.items())}",
         *planned.read,
-        f"fingerprint of the text: {corpus.fingerprint}",
+        f"fingerprint of {of}: {corpus.fingerprint}",
         *corpus.notes,
     )
 

@@ -14,6 +14,7 @@ from tiny_spaces import rows_of
 import ablate
 from ablate.execute.task import cache_of
 from ablate.execute.work import compute
+from ablate.session.reporting import gather, report
 from ablate.train.events import Checkpoint, Outcome, Row
 
 SPACE = """\
@@ -103,6 +104,23 @@ def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path, kind, objective
     assert whole[-1] == after[-1] == Outcome("finished", 12)
     assert rows(before) + rows(after) == rows(whole)
     assert all(torch.equal(a, b) for a, b in zip(parameters(whole), parameters(after), strict=True))
+
+
+def test_the_page_of_a_run_speaks_of_classes_and_examples(tmp_path):
+    space, results = space_of(tmp_path, "mlp", "regression", steps=4), tmp_path / "results"
+    ablate.run(space, results=results, executor="inline", console=Console(file=io.StringIO()), mirror=False)
+    planned = ablate.plan_space(space, results=results)
+    held = {split: planned.corpus.split(split).files for split in ("train", "tuning", "verdict")}
+    assert sum(held.values()) == 1797
+    title, counts, read, mark, *notes = gather(planned, results).corpus
+    assert title.endswith(", 10 classes") and notes == list(planned.corpus.notes)
+    assert counts == f"examples: train {held['train']:,}, tuning {held['tuning']}, verdict {held['verdict']}"
+    assert read.startswith(
+        f"training reads 256 examples per trial, {256 / held['train']:.3g} epochs of the train split"
+    )
+    assert mark == f"fingerprint of the examples: {planned.corpus.fingerprint}"
+    page = report(space, results=results).markdown.read_text(encoding="utf-8")
+    assert title in page and counts in page and "held-out text" not in page and "vocabulary" not in page
 
 
 def rows(events):
