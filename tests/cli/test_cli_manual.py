@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from builders import CATALOGUE
 from documents import MANUAL
 from rich.console import Console
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from ablate.cli import app, manual
 from ablate.cli.manual import FOLDER, complete_topic, pages
 from ablate.errors import InputError
 from ablate.output import terminal
+from ablate.space.objectives import ObjectiveSpec
 
 
 def docs(*words):
@@ -38,6 +40,14 @@ def test_a_page_opens_with_its_question_and_a_sentence(topic):
     assert "\n# " not in page.text.replace("\n# spaces/", "") and all(
         line == line.rstrip() for line in page.text.split("\n")
     )
+
+
+@pytest.mark.fast
+def test_the_page_on_measurements_has_what_each_objective_measures():
+    known = CATALOGUE.of_kind(ObjectiveSpec).values()
+    measured = {"train_loss", "eval_loss", *(metric for spec in known for metric in spec.measures)}
+    assert [metric for metric in sorted(measured) if f"`{metric}`" not in MANUAL["measurements"]] == []
+    assert "`head.next_sentence`" in MANUAL["measurements"]
 
 
 @pytest.mark.sampled(6)
