@@ -21,10 +21,10 @@ SPHERICITY = (
     "small, one error term for all effects would be wrong"
 )
 COVERED = (
-    "an interval covers what varies over seeds: initialisation, the order of the data and the choice of held-out text; "
-    "all variants of one seed share its batches and its evaluation windows"
+    "an interval covers what varies over seeds: initialisation, the order of the data and the choice of held-out data; "
+    "all variants of one seed share its batches and its held-out data"
 )
-UNPAIRED = "where both sides see other batches (another batch size, context or text) they are two samples, by Welch's t"
+UNPAIRED = "where both sides see other batches (another batch size, context or data) they are two samples, by Welch's t"
 """What holds of comparisons that are not paired by seed."""
 COVERED_ELSEWHERE = (
     "an interval covers what differs between the seeds of the table; whether the runs of one seed share everything "
@@ -170,7 +170,7 @@ def _difference(summary: Summary) -> Iterator[str]:
             )
         yield f"interaction: {INTERACTIONS.get(summary.design.split(' ')[0].rstrip(','), beyond)}{ratios}"
     if methods - {"pooled"}:
-        shared = f"{COVERED}, unless its batch size, context or text differs" if any_unpaired(summary) else COVERED
+        shared = f"{COVERED}, unless its batch size, context or data differ" if any_unpaired(summary) else COVERED
         yield COVERED_ELSEWHERE if summary.elsewhere else shared
     if summary.anova:
         yield "analysis of variance: each sum of squares is that of a term given all others; p is not adjusted"
@@ -186,8 +186,8 @@ def _difference(summary: Summary) -> Iterator[str]:
         yield f"p with {flips_from(level)} pairs or more{family}: by sign flips of the differences, not by t"
     if "noise" in kinds:
         yield (
-            "A/A: the baseline with another initialisation but the same batches and windows: any difference is noise, "
-            "not a finding"
+            "A/A: the baseline with another initialisation but the same batches and held-out data: any difference is "
+            "noise, not a finding"
         )
 
 

@@ -13,7 +13,7 @@ from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 EFFECT = ("change", "metric", "difference", "unadjusted or –", "n", "verdict and note")
 VARIANT_HEADING = ("variant", "metric", "mean ± sd", "finished", "diverged")
-COST_HEADING = ("parameters", "FLOPs per sequence")
+COST_HEADING = ("parameters", "FLOPs per example")
 
 
 def to_markdown(summary: Summary, definitions: Mapping[str, str]) -> str:

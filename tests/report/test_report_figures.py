@@ -260,7 +260,7 @@ def test_a_caption_says_of_what_it_is_and_over_how_many_seeds() -> None:
 
 def test_the_methods_are_worded_from_the_verdicts() -> None:
     said = captions.methods(worlds.record().summary)
-    assert said.startswith("Each variant was trained at 5 seeds that share batches and evaluation windows;")
+    assert said.startswith("Each variant was trained at 5 seeds that share batches and held-out data;")
     assert "tested by Student's t, of peak kurtosis as logarithms" in said
     assert "adjusted by Holm over 5 comparisons per metric, at 95 % confidence (p < 0.04 decides" in said
     assert "within 1 % of pre_ln's mean in eval loss and ±0.02 in token correlation" in said

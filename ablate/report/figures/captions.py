@@ -14,8 +14,8 @@ from ablate.report.plot import Plot
 from ablate.report.wording import margin
 from ablate.verdict.summary import Effect, Metric, Summary
 
-SHARED = "that share batches and evaluation windows"
-SOME_SHARED = "that share batches and evaluation windows unless batch size, context or text differ"
+SHARED = "that share batches and held-out data"
+SOME_SHARED = "that share batches and held-out data unless batch size, context or data differ"
 TESTS = {
     "student": "Student's t",
     "sign_flip": "sign flips",

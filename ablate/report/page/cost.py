@@ -47,12 +47,12 @@ def cost(record: PageRecord) -> Grid:
         title="Cost",
         note="over all trials of a variant, including failed and diverged ones and those for tuning and noise",
         heading=(
-            "variant", "parameters", "FLOPs per sequence", "trials", "shared", "tokens", "training FLOPs", "time",
+            "variant", "parameters", "FLOPs per example", "trials", "shared", "tokens", "training FLOPs", "time",
         ),
         rows=tuple(rows),
         numbers=(1, 2, 3, 4, 5, 6, 7),
         remarks=(
-            "FLOPs are those of matrix products: of one forward pass over one sequence; training takes three times as "
+            "FLOPs are those of matrix products: of one forward pass over one example; training takes three times as "
             "many, minus the gradients of what is fixed; evaluations are not counted. Time is the sum over trials, "
             "including pauses. Shared: trials that another space requests as well, trained once.",
         ),

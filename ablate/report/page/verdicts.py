@@ -87,7 +87,7 @@ def variants(record: PageRecord) -> Grid:
         )
         for arm in summary.arms
     )
-    counts = ("finished", "diverged", "parameters", "FLOPs per sequence")
+    counts = ("finished", "diverged", "parameters", "FLOPs per example")
     return Grid(
         title="Variants",
         note=f"mean ± sd over the seeds that finished; the baseline is {summary.baseline}",

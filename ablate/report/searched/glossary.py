@@ -94,7 +94,7 @@ def _of_confirmed(record: SearchRecord, summary: Summary) -> list[str]:
         "confirmed: the best of the search at fresh seeds and on the verdict split, which it has not seen; search: "
         f"the difference to {record.reference} seen there; difference: paired over the n seeds finished on both sides, "
         f"with Student's interval at {confidence} over seeds, each with its own initialisation, order of the data and "
-        "held-out text; kept: the difference as a share of the search's, where that was an advantage",
+        "held-out data; kept: the difference as a share of the search's, where that was an advantage",
         f"better, worse: {footnotes.p_below(summary)} after Holm's correction over {others}, metric by metric",
     ]
     if any(metric.margin is not None for metric in summary.metrics):

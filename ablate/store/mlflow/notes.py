@@ -113,7 +113,7 @@ def _ending(row: Mapping[str, Any]) -> str:
 
 
 def _variant_table(page: Page) -> str:
-    lines = ["| variant | edits | parameters | FLOPs per sequence | trials |", "|---|---|--:|--:|---|"]
+    lines = ["| variant | edits | parameters | FLOPs per example | trials |", "|---|---|--:|--:|---|"]
     for variant in page.variants:
         ended = Counter(run.status for run in page.runs if run.tags["variant"] == variant.name)
         lines.append(
