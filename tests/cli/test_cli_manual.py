@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 
 import pytest
 from builders import CATALOGUE
 from documents import MANUAL
 from rich.console import Console
+from tiny_spaces import write_world
 from typer.testing import CliRunner
 
+from ablate import api
 from ablate.cli import app, manual
 from ablate.cli.manual import FOLDER, complete_topic, pages
 from ablate.errors import InputError
@@ -48,6 +51,18 @@ def test_the_page_on_measurements_has_what_each_objective_measures():
     measured = {"train_loss", "eval_loss", *(metric for spec in known for metric in spec.measures)}
     assert [metric for metric in sorted(measured) if f"`{metric}`" not in MANUAL["measurements"]] == []
     assert "`head.next_sentence`" in MANUAL["measurements"]
+
+
+@pytest.mark.parametrize("causal", [True, False])
+def test_a_mask_that_shows_later_tokens_is_refused_where_the_page_on_grammars_says_so(tmp_path, causal):
+    said = "trained in a model that is not causal, such as an encoder. In one that is, a plan refuses to train it"
+    assert said in " ".join(MANUAL["grammar"].split())
+    encoder = () if causal else ("model.kind=encoder", "model.causal=false", "recipe.objective=masked_words")
+    blocks = "blocks={sees: [residual: [layer_norm, attention: {mask: full}]], other: [residual: [layer_norm, mlp]]}"
+    asked = (blocks, "design={compare: [sees, other]}", "judge.against=sees", *encoder)
+    space = api.load_space(write_world(tmp_path), settings=asked)
+    with pytest.raises(InputError, match="shows later tokens") if causal else nullcontext():
+        api.plan_space(space, results=tmp_path / "results")
 
 
 @pytest.mark.sampled(6)
