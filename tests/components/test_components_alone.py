@@ -64,6 +64,7 @@ SAID = {
     "space/sections.py": {"from"},  # of a ramp
     "compiler/encoder.py": {"gelu", "relu", "tanh"},  # of the head of an encoder
     "space/objectives.py": {"padding"},  # a token
+    "space/objective_fit.py": {"from", "padding"},  # of a ramp; a token
     "space/saved_tokenizer.py": {"dropout", "padding"},
     "train/objectives/classification.py": {"mlp"},  # a kind of model
     "train/objectives/masked_words.py": {"padding"},  # a token
