@@ -173,7 +173,7 @@ def wait_for(what, seconds: float = 60.0):
 
 @pytest.mark.full
 def test_ctrl_c_then_the_printed_line_ends_as_an_undisturbed_run(tmp_path):
-    write_world(tmp_path, steps=300, seeds=1)
+    write_world(tmp_path, steps=900, seeds=1)
     calm = ablate("run", "tiny.yaml", "--results", "calm", cwd=tmp_path)
     assert calm.returncode == 0, calm.stderr
     running = subprocess.Popen(
