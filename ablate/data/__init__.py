@@ -31,6 +31,7 @@
     pair_stream.py  Pairs: the pairs of a stream, and which are cut off
     pairs.py        PairBatches, evaluation_pairs
     augmentation.py Augmentation: images of training batches, changed at random
+    drawn.py        examples that are drawn by their numbers
     records.py      RecordBatches, evaluation_records
 
 Only `batch`, `batches`, `pairs`, `augmentation` and `records` import torch, and a planner imports none; `datasets`,

@@ -21,7 +21,7 @@ from torch import Tensor
 from ablate.data.batch import Batch, Tensors
 from ablate.data.text import Split
 from ablate.data.tokenizer import TokenBytes, Tokens
-from ablate.data.uniform import philox
+from ablate.data.uniform import drawn_places, philox
 from ablate.errors import RefusedError
 
 VERSION: Final = 1
@@ -32,8 +32,7 @@ VERSION: Final = 1
 class Batches:
     """Random access to batches of windows that start anywhere in a stream, drawn with replacement.
 
-    Window b of step s starts at word b of the Philox4x64 stream with key (seed, s) (Salmon et al. 2011, "Parallel
-    random numbers: as easy as 1, 2, 3"), modulo the number of places: raw words, which no release of NumPy changes.
+    Window b of step s starts at place b of `drawn_places`.
 
         tokens, targets = Batches(streams.train, seq_len=64, batch=16, seed=0).at(step=7)
     """
@@ -52,9 +51,8 @@ class Batches:
 
     def at(self, step: int) -> Batch:
         """Return the tokens [batch, time] of a step, and those one position later."""
-        words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
-        places = len(self.stream) - self.seq_len  # the bias of the remainder is below places / 2**64
-        return Batch(*_windows(self.stream, (words % np.uint64(places)).astype(np.int64), self.seq_len))
+        starts = drawn_places(self.seed, step, self.batch, len(self.stream) - self.seq_len)
+        return Batch(*_windows(self.stream, starts, self.seq_len))
 
 
 class Examples(NamedTuple):

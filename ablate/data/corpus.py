@@ -65,15 +65,9 @@ def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
     return known[name]
 
 
-def layout_of(data: Data, catalogue: Catalogue | None = None) -> Layout | None:
-    """Return what the examples of the corpus that `data` names are; None if they are text."""
-    layout: Layout | None = corpus_of(data, catalogue).read(data.corpus.settings).layout
-    return layout
-
-
 def outputs_of(data: Data, catalogue: Catalogue | None = None) -> int:
     """Return the size of the vocabulary, or the number of classes, which are known before anything is read."""
-    layout = layout_of(data, catalogue)
+    layout = corpus_of(data, catalogue).layout(data.corpus.settings)
     return vocab_size_of(data.tokenizer) if layout is None else layout.classes
 
 
@@ -90,7 +84,8 @@ def read_corpus(data: Data, folder: Path, catalogue: Catalogue | None = None) ->
     Raises CorpusError if nothing can be read, or if there are too few folders for the requested splits; InputError
     if the shares held out leave nothing to train on.
     """
-    return divide(source_of(data, folder, catalogue), data, layout_of(data, catalogue))
+    layout = corpus_of(data, catalogue).layout(data.corpus.settings)
+    return divide(source_of(data, folder, catalogue), data, layout)
 
 
 def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corpus:

@@ -1,15 +1,58 @@
-"""Rows of a data set of the Hugging Face hub, streamed in its own order, and the error where they cannot be read."""
+"""A data set of the Hugging Face hub: its rows, streamed in its own order, and the error where they cannot be read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from ablate.data.refusal import CORPUS, CorpusError, CorpusFault
 from ablate.source.problems import quote, suggest
 
+S = TypeVar("S")
 DAMAGED: Final = (OSError, ValueError, SyntaxError)
 """What Pillow raises for files of images that are damaged or cut off."""
+
+
+@dataclass(frozen=True)
+class OfTheHub(Generic[S]):
+    """A corpus that is read from several `fields` of a data set, by the settings of the corpus `corpus`.
+
+    It is read once: its stamp never changes, so that a cached corpus needs no network. Delete the cache to read it
+    again.
+    """
+
+    settings: S
+    corpus: ClassVar[str]
+    fields: ClassVar[tuple[str, str]]
+
+    @property
+    def name(self) -> str:
+        """The name of the data set."""
+        return str(getattr(self.settings, self.corpus))
+
+    @property
+    def title(self) -> str:
+        """The name on the hub, and how much of it is read at most."""
+        chosen: Any = self.settings
+        config = f", {chosen.config}" if chosen.config else ""
+        fields = " and ".join(getattr(chosen, field) for field in self.fields)
+        return f"hub {self.name}{config}, split {chosen.split}, fields {fields}, the first {chosen.at_most:,} bytes"
+
+    @property
+    def place(self) -> str:
+        """The name on the hub: the same on every machine."""
+        return f"hub:{self.name}"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """No notes: the title says everything."""
+        return ()
+
+    def stamp(self) -> str | None:
+        """Return a stamp that never changes for these settings."""
+        chosen: Any = self.settings
+        return str(chosen.model_dump_json())
 
 
 def hub_rows(

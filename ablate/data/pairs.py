@@ -19,6 +19,7 @@ from ablate.data.batches import Examples, window_starts
 from ablate.data.pair_stream import Pairs
 from ablate.data.text import Split
 from ablate.data.tokenizer import TokenBytes, Tokens
+from ablate.data.uniform import drawn_places
 from ablate.errors import RefusedError
 
 VERSION: Final = 1
@@ -29,8 +30,7 @@ VERSION: Final = 1
 class PairBatches:
     """Random access to batches of pairs, drawn with replacement.
 
-    Pair b of step s is word b of the Philox4x64 stream with key (seed, s) (Salmon et al. 2011, "Parallel random
-    numbers: as easy as 1, 2, 3"), modulo the number of pairs: raw words, which no release of NumPy changes.
+    Pair b of step s is place b of `drawn_places`.
 
         batch = PairBatches(Pairs(streams.train, 0), source_length=256, target_length=32, batch=16, seed=0).at(step=7)
 
@@ -47,8 +47,7 @@ class PairBatches:
 
     def at(self, step: int) -> Batch:
         """Return the pairs of a step."""
-        words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
-        chosen = (words % np.uint64(len(self.pairs))).tolist()  # the bias of the remainder is below pairs / 2**64
+        chosen = drawn_places(self.seed, step, self.batch, len(self.pairs)).tolist()
         return _batch(self.pairs, chosen, self.source_length, self.target_length)
 
 

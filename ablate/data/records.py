@@ -21,6 +21,7 @@ from ablate.data.batches import Examples, window_starts
 from ablate.data.record_stream import Records
 from ablate.data.standard import Standard
 from ablate.data.text import Split
+from ablate.data.uniform import drawn_places
 from ablate.errors import RefusedError
 
 
@@ -28,8 +29,7 @@ from ablate.errors import RefusedError
 class RecordBatches:
     """Random access to batches of examples, drawn with replacement.
 
-    Example b of step s is word b of the Philox4x64 stream with key (seed, s) (Salmon et al. 2011, "Parallel random
-    numbers: as easy as 1, 2, 3"), modulo the number of examples: raw words, which no release of NumPy changes.
+    Example b of step s is place b of `drawn_places`.
 
         images, classes = RecordBatches(Records(streams.train, layout), standard, batch=16, seed=0).at(step=7)
     """
@@ -51,15 +51,12 @@ class RecordBatches:
         are the classes [batch], or tokens [batch, n] with NO_TARGET behind the last. Images may be augmented, and the
         targets of a mixture are (classes, other classes, share of the first), [batch] each.
         """
-        words = np.random.Philox(key=np.array([self.seed, step], dtype=np.uint64)).random_raw(self.batch)
-        chosen = words % np.uint64(len(self.records))  # the bias of the remainder is below examples / 2**64
-        examples = chosen.astype(np.int64)
+        examples = drawn_places(self.seed, step, self.batch, len(self.records))
         if self.augmentation is None:
             return _batch(self.records, self.standard, examples)
         pixels = self.augmentation.pixels(self.records.values(examples), step)
-        images = np.asarray(self.standard.whole(pixels), dtype=np.float32)
         classes = torch.from_numpy(self.records.targets(examples, NO_TARGET))
-        return self.augmentation.mixed(Batch(torch.from_numpy(images), classes), step)
+        return self.augmentation.mixed(Batch(torch.from_numpy(self.standard.given(pixels)), classes), step)
 
 
 def evaluation_records(records: Records, standard: Standard, number: int, *, seed: int, split: Split) -> Examples:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ablate.block.catalogue import Catalogue
 from ablate.data.cache import keep, kept
-from ablate.data.corpus import layout_of
+from ablate.data.corpus import corpus_of
 from ablate.data.streams import fingerprint, prepare
 from ablate.data.tokenizer import Tokens
 from ablate.errors import RefusedError
@@ -43,7 +43,7 @@ def measure_repetition(
     Quick if it was measured before and the corpus is unchanged. Raises RefusedError as `prepare` does, and if the
     split holds no window of two tokens.
     """
-    if layout_of(data, catalogue) is not None:
+    if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
         raise RefusedError(
             f"data: a block uses repetition, which is how often tokens of a text repeat, and corpus {data.corpus.name} "
             "is no text\n  = write a number in its place, or choose a corpus of text"

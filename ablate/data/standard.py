@@ -13,6 +13,7 @@ from ablate.data.record_stream import Records, RecordsReport
 from ablate.data.whitening import Whitening, kept_whitening
 
 Floats = npt.NDArray[np.float64]
+Single = npt.NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,11 +26,15 @@ class Standard:
 
     def __call__(self, records: Records, chosen: npt.ArrayLike) -> npt.NDArray[np.float32]:
         """Return the values of some examples, [examples, *shape]."""
-        standard = self._plain(records.values(chosen), _there(records, chosen))
+        return self.given(records.values(chosen), _there(records, chosen))
+
+    def given(self, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None) -> Single:
+        """Return values [examples, *shape] as a model is given them; `there` says which frames are."""
+        standard = self._plain(values, there)
         return standard.astype(np.float32) if self.whitening is None else self.whitening.in_single(standard)
 
     def whole(self, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None) -> Floats:
-        """Return values [examples, *shape] in float64; `there` says which frames are."""
+        """Return the same in float64."""
         standard = self._plain(values, there)
         return standard if self.whitening is None else self.whitening(standard)
 

@@ -22,7 +22,6 @@ from ablate.space.batch_ramp import sequences_of
 from ablate.space.documents import Data, Recipe
 from ablate.space.metrics import BITS, NATS, SMOOTHED, judgeable
 from ablate.space.objective_fit import PAIRS
-from ablate.space.objectives import ObjectiveSpec
 from ablate.space.space import Space
 from ablate.space.streamed import example_length, needed_bytes
 
@@ -102,11 +101,9 @@ class Planned:
     def _read(self, recipe: Recipe, sizes: Sizes) -> Epochs:
         """Return how much of the space's text training at these sizes reads."""
         corpus, windows = self.corpus, sequences_of(recipe)
-        spec = self.space.grammar.catalogue.of_kind(ObjectiveSpec)[recipe.objective.name]
-        if corpus.records is not None or spec.reads == PAIRS:
+        if corpus.records is not None or self.space.reads == PAIRS:
             return Epochs(windows=windows, seq_len=1, held=corpus.examples("train"), noun=corpus.noun)
-        length = spec.read(recipe.objective.settings).window(sizes)
-        return Epochs(windows=windows, seq_len=length, held=corpus.train.tokens)
+        return Epochs(windows=windows, seq_len=self.space.objective.window(sizes), held=corpus.train.tokens)
 
     @property
     def texts(self) -> tuple[Data, ...]:

@@ -25,7 +25,6 @@ from ablate.session.run_protocol import documents, failures, meanings
 from ablate.session.run_result import Run
 from ablate.session.search_record import record
 from ablate.space.design import Pruner
-from ablate.space.objectives import ObjectiveSpec
 from ablate.space.space import Space
 from ablate.store.checksummed_lines import compact
 from ablate.store.durable import write_whole, writing
@@ -170,10 +169,8 @@ def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:
         from ablate.execute.drawing import drawing_of  # loads torch, which other searches do not need
 
         streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
-        spec = space.grammar.catalogue.of_kind(ObjectiveSpec)[space.recipe.objective.name]
-        sizes = space.architecture(next(iter(space.blocks.values())), streams.vocab_size).sizes
-        drawing = drawing_of(streams, spec, space.objective, sizes, space.recipe, space.seeds[0])
-        return drawing.at(0)
+        sizes, seed = space.sizes(streams.vocab_size), space.seeds[0]
+        return drawing_of(streams, space.objective_spec, space.objective, sizes, space.recipe, seed).at(0)
 
     return read
 

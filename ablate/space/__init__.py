@@ -18,6 +18,7 @@
     choice.py       a choice among the things of one kind, with its settings
     optimizers.py   declarations of optimisers and schedules
     corpora.py      declarations of corpora; reads `data.corpus`
+    fits.py         the checks that the sections of a space fit one another, as it is and with changes
     objective_fit.py whether what is learned fits the model, what is added to its loss, and what is judged
     objectives.py   declarations of objectives
     samplers.py     declarations of samplers

@@ -7,16 +7,11 @@ from dataclasses import replace
 
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
-from ablate.space.augmentation import check_augmentation
 from ablate.space.classifier import check_classifier
 from ablate.space.corpora import CorpusSpec
-from ablate.space.encoder import check_encoder
-from ablate.space.further import check_ahead
+from ablate.space.fits import check_fits
 from ablate.space.layers import lay_on_space
-from ablate.space.layouts import check_layout, layout_of
-from ablate.space.metrics import known_probes
-from ablate.space.objective_fit import check_corpus, check_measure, check_objective
-from ablate.space.objectives import ObjectiveSpec
+from ablate.space.layouts import layout_of
 from ablate.space.origin import Origins
 from ablate.space.sections import Sections
 from ablate.space.space import Space
@@ -31,27 +26,13 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
     """
     located, before = space.located, len(problems)
     corpora = space.grammar.catalogue.of_kind(CorpusSpec)
-    objectives = space.grammar.catalogue.of_kind(ObjectiveSpec)
     assert isinstance(located, Mapping)
     for change in changes:
         located = lay_on_space(located, change.document, space.grammar.space, corpora)
     sections = Sections(located, space.grammar, problems, Origins(located, space.path))
     (model, around), recipe, data = sections.model(), sections.recipe(), sections.data()
-    if model is not None:
-        check_encoder(model, sections.origins, problems)
-    if model is not None and data is not None:
-        check_layout(model, data, space.grammar.catalogue, sections.origins, problems)
-    if recipe is not None and data is not None:
-        check_augmentation(recipe, data, space.grammar.catalogue, sections.origins, problems)
-    if model is not None and recipe is not None:
-        check_ahead(model, recipe, sections.origins, problems)
-        check_objective(model, recipe, None, None, objectives, sections.origins, problems)
-    if recipe is not None:
-        check_measure(
-            recipe, space.measure, objectives, known_probes(space.grammar.catalogue), sections.origins, problems
-        )
-    if recipe is not None and data is not None:
-        check_corpus(recipe, data, space.judge, space.design, objectives, corpora, sections.origins, problems)
+    rest = space.measure, space.judge, space.design
+    check_fits(model, recipe, data, *rest, space.grammar.catalogue, sections.origins, problems)
     if len(problems) > before or model is None or around is None or recipe is None or data is None:
         return None
     windows = space.measure.evaluation.windows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from math import prod
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -98,6 +98,11 @@ class CorpusSpec(Configured):
     """A corpus; `data.corpus` names one, by its name alone or by a mapping with a key of that name."""
 
     kind: ClassVar[Kind] = CORPUS
+
+    def layout(self, settings: Map[str, Any]) -> Layout | None:
+        """Return what the examples of the corpus with these settings are; None if they are text."""
+        read: Settings = self.read(settings)
+        return read.layout
 
 
 def read_corpus_choice(

@@ -7,7 +7,7 @@ from typing import Final
 
 from ablate.block.catalogue import Catalogue
 from ablate.source.problems import Problems
-from ablate.space.corpora import CorpusSpec, Layout, Settings
+from ablate.space.corpora import CorpusSpec, Layout
 from ablate.space.documents import Data, Model
 from ablate.space.encoder import WITH_ENCODER, check_source
 from ablate.space.origin import Origins
@@ -32,8 +32,7 @@ CORPUS: Final = ("data", "corpus")
 
 def layout_of(data: Data, catalogue: Catalogue) -> Layout | None:
     """Return what the examples of a corpus are; None if they are text."""
-    settings: Settings = catalogue.of_kind(CorpusSpec)[data.corpus.name].read(data.corpus.settings)
-    return settings.layout
+    return catalogue.of_kind(CorpusSpec)[data.corpus.name].layout(data.corpus.settings)
 
 
 def check_layout(model: Model, data: Data, catalogue: Catalogue, origins: Origins, problems: Problems) -> None:

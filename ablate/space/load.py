@@ -15,20 +15,15 @@ from ablate.source.document import note_unknown_key
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest, together
 from ablate.source.yaml import is_file, read_yaml
-from ablate.space.augmentation import check_augmentation
 from ablate.space.blocks import read_blocks
 from ablate.space.changed import check_changes, with_changes
 from ablate.space.classifier import check_classifier
 from ablate.space.constraints import read_warned
 from ablate.space.corpora import CorpusSpec
 from ablate.space.design import Search
-from ablate.space.encoder import check_encoder
-from ablate.space.further import check_ahead
+from ablate.space.fits import check_fits
 from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
-from ablate.space.layouts import check_layout, layout_of
-from ablate.space.metrics import known_probes
-from ablate.space.objective_fit import check_corpus, check_measure, check_objective
-from ablate.space.objectives import ObjectiveSpec
+from ablate.space.layouts import layout_of
 from ablate.space.origin import Origins
 from ablate.space.paths import ELSEWHERE, is_inside
 from ablate.space.search import check_beside
@@ -110,26 +105,12 @@ def _space(
     name, question = sections.name(), sections.text("question")
     model, around = sections.model()
     data, recipe = sections.data(), sections.recipe()
-    if model is not None:
-        check_encoder(model, sections.origins, problems)
-    if model is not None and data is not None:
-        check_layout(model, data, grammar.catalogue, sections.origins, problems)
-    if model is not None and recipe is not None:
-        check_ahead(model, recipe, sections.origins, problems)
     measure = sections.measure()
     judge = sections.judge(measure)
     (seeds, auto), threads = sections.seeds(), sections.threads()
     fair, noise = sections.fair(), sections.noise()
     design = sections.design(measure, recipe, seeds)
-    objectives = grammar.catalogue.of_kind(ObjectiveSpec)
-    if model is not None and recipe is not None:
-        check_objective(model, recipe, judge, design, objectives, sections.origins, problems)
-    if measure is not None and recipe is not None:
-        check_measure(recipe, measure, objectives, known_probes(grammar.catalogue), sections.origins, problems)
-    if data is not None and recipe is not None:
-        corpora = grammar.catalogue.of_kind(CorpusSpec)
-        check_corpus(recipe, data, judge, design, objectives, corpora, sections.origins, problems)
-        check_augmentation(recipe, data, grammar.catalogue, sections.origins, problems)
+    check_fits(model, recipe, data, measure, judge, design, grammar.catalogue, sections.origins, problems)
     if design is not None and design.search is not None:
         check_beside(sections.origins, noise, auto, problems)
         grammar = _starting(design.search, grammar, sections.origins, problems)

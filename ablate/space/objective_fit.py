@@ -105,7 +105,7 @@ def check_corpus(
     origins: Origins,
     problems: Problems,
 ) -> None:
-    """Report a corpus of texts under an objective that wants pairs of them, and one of frames under one of text."""
+    """Report a corpus that an objective cannot read, and bits per byte of one that is no text."""
     corpus: Settings = corpora[data.corpus.name].read(data.corpus.settings)
     frames = corpus.layout is not None and corpus.layout.kind == "frames"
     if frames and known[recipe.objective.name].reads != PAIRS:
@@ -121,7 +121,6 @@ def check_corpus(
             "frames with what is said in them: corpus: {drawn_speech: 20000}",
         )
         origins.add(problems, message, ("data", "corpus"), OBJECTIVE, notes=notes)
-
     for metric, place in _numbers_of(judge, design) if corpus.layout is not None else ():
         if metric.removesuffix(AVERAGED) == BITS:
             message = f"{metric} is of bytes of text, and {data.corpus.name} is none: an example is {corpus.layout}"

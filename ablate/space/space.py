@@ -199,20 +199,21 @@ class Space:
     @cached_property
     def objective(self) -> Any:
         """The settings of the objective, as its file reads them."""
-        return self._objective.read(self.recipe.objective.settings)
+        return self.objective_spec.read(self.recipe.objective.settings)
 
     @property
     def reads(self) -> Reads:
         """What its batches are made of."""
-        return self._objective.reads
+        return self.objective_spec.reads
 
     @property
     def has_bits(self) -> bool:
         """Whether its evaluations may give bits per byte."""
-        return BITS in self._objective.measures
+        return BITS in self.objective_spec.measures
 
     @property
-    def _objective(self) -> ObjectiveSpec:
+    def objective_spec(self) -> ObjectiveSpec:
+        """The declaration of the objective."""
         return self.grammar.catalogue.of_kind(ObjectiveSpec)[self.recipe.objective.name]
 
     def special_tokens(self, vocab_size: int) -> tuple[dict[str, int], int]:
@@ -220,10 +221,10 @@ class Space:
 
         What the tokenizer lacks is one more id behind its own.
         """
-        known, needed = self.data.special, self.objective.special
-        lacking = [name for name in needed if name not in known]
-        more = {name: id for id, name in enumerate(lacking, start=vocab_size)}
-        special = {name: known.get(name, more.get(name, 0)) for name in needed}
+        needed = self.objective.special
+        lacking = [name for name in needed if name not in self.data.special]
+        every = {**self.data.special, **{name: id for id, name in enumerate(lacking, start=vocab_size)}}
+        special = {name: every[name] for name in needed}
         vocab_size += len(lacking)
         if self.objective.sentinels:
             special["sentinels"] = vocab_size

@@ -16,7 +16,7 @@ from test_data_batches import philox_words
 from ablate.data.batch import NO_TARGET
 from ablate.data.batches import window_starts
 from ablate.data.corpora import drawn_images, drawn_speech
-from ablate.data.corpus import layout_of, read_corpus
+from ablate.data.corpus import corpus_of, read_corpus
 from ablate.data.record_stream import RecordCodec, Records, record_of, report_on, words_of
 from ablate.data.records import RecordBatches, evaluation_records
 from ablate.data.repetition import measure_repetition
@@ -267,6 +267,6 @@ def test_frames_say_what_their_transcript_says():
 
 
 def test_layouts_are_told_by_the_settings():
-    assert layout_of(data()) is None
-    assert layout_of(data(corpus={"drawn_images": 5})) == drawn_images.LAYOUT
-    assert layout_of(data(corpus={"drawn_speech": 5})).kind == "frames"
+    named = [data(corpus=corpus) for corpus in ("python_stdlib", {"drawn_images": 5}, {"drawn_speech": 5})]
+    text, images, frames = (corpus_of(each).layout(each.corpus.settings) for each in named)
+    assert text is None and images == drawn_images.LAYOUT and frames.kind == "frames"

@@ -12,7 +12,7 @@ open): the same bytes on every machine.
 
 from __future__ import annotations
 
-from ablate.data.corpora.declare import Layout, Settings, Text, corpus, implements, record_of
+from ablate.data.corpora.declare import Layout, Settings, corpus, implements
 from ablate.space.documents import Count
 
 LAYOUT = Layout(shape=(3, 32, 32), dtype="uint8", targets=0, classes=10)
@@ -35,8 +35,7 @@ class DrawnImages(Settings):
         return LAYOUT
 
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable
 from pathlib import Path
 from typing import TypeAlias
 
@@ -44,6 +43,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ablate.data.bell import bell
+from ablate.data.drawn import DrawnExamples
 from ablate.data.uniform import Uniform
 
 Plane: TypeAlias = npt.NDArray[np.float64]
@@ -69,37 +69,9 @@ SHAPES: dict[str, Callable[[Plane, Plane], npt.NDArray[np.bool_]]] = {
 
 
 @implements(DrawnImages)
-def read(settings: DrawnImages, folder: Path) -> Drawn:
+def read(settings: DrawnImages, folder: Path) -> DrawnExamples:
     """Return what draws them."""
-    return Drawn(settings.drawn_images)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The images of numbers below `examples`."""
-
-    examples: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """How many there are."""
-        return f"{self.examples:,} drawn images"
-
-    @property
-    def place(self) -> str:
-        """The same on every machine."""
-        return "drawn_images"
-
-    def stamp(self) -> str | None:
-        """Return a stamp that never changes for that many."""
-        return f"{self.examples}"
-
-    def texts(self) -> Iterator[Text]:
-        """Yield the record of each image."""
-        for number in range(self.examples):
-            image, label = draw(number)
-            yield Text(f"{number:09d}", record_of(LAYOUT, image, label))
+    return DrawnExamples("drawn_images", "images", settings.drawn_images, LAYOUT, draw)
 
 
 def draw(number: int) -> tuple[npt.NDArray[np.uint8], int]:

@@ -13,7 +13,7 @@ exactly: the same bytes on every machine.
 
 from __future__ import annotations
 
-from ablate.data.corpora.declare import Layout, Settings, Text, corpus, implements, record_of
+from ablate.data.corpora.declare import Layout, Settings, corpus, implements
 from ablate.space.documents import Count
 
 LAYOUT = Layout(shape=(96, 20), dtype="float32", targets=12, classes=25)
@@ -47,8 +47,6 @@ class DrawnSpeech(Settings):
         return LAYOUT
 
 
-from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
@@ -56,43 +54,16 @@ import numpy as np
 import numpy.typing as npt
 
 from ablate.data.bell import bell
+from ablate.data.drawn import DrawnExamples
 from ablate.data.uniform import Uniform
 
 Frames: TypeAlias = npt.NDArray[np.float32]
 
 
 @implements(DrawnSpeech)
-def read(settings: DrawnSpeech, folder: Path) -> Drawn:
+def read(settings: DrawnSpeech, folder: Path) -> DrawnExamples:
     """Return what draws them."""
-    return Drawn(settings.drawn_speech)
-
-
-@dataclass(frozen=True)
-class Drawn:
-    """The utterances of numbers below `examples`."""
-
-    examples: int
-    notes: tuple[str, ...] = ()
-
-    @property
-    def title(self) -> str:
-        """How many there are."""
-        return f"{self.examples:,} drawn utterances"
-
-    @property
-    def place(self) -> str:
-        """The same on every machine."""
-        return "drawn_speech"
-
-    def stamp(self) -> str | None:
-        """Return a stamp that never changes for that many."""
-        return f"{self.examples}"
-
-    def texts(self) -> Iterator[Text]:
-        """Yield the record of each utterance."""
-        for number in range(self.examples):
-            frames, sounds = draw(number)
-            yield Text(f"{number:09d}", record_of(LAYOUT, frames, sounds))
+    return DrawnExamples("drawn_speech", "utterances", settings.drawn_speech, LAYOUT, draw)
 
 
 def draw(number: int) -> tuple[Frames, list[int]]:

@@ -53,14 +53,13 @@ class HubImages(Settings):
 
 import io
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.hub_rows import DAMAGED, hub_rows, without_field
+from ablate.data.hub_rows import DAMAGED, OfTheHub, hub_rows, without_field
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -78,37 +77,11 @@ def read(settings: HubImages, folder: Path) -> HubOfImages:
     return HubOfImages(settings)
 
 
-@dataclass(frozen=True)
-class HubOfImages:
-    """The images of one split of a data set, in its own order, up to the image that reaches `at_most` bytes of pixels.
+class HubOfImages(OfTheHub[HubImages]):
+    """The images of one split of a data set, in its own order, up to the one that reaches `at_most` bytes of pixels."""
 
-    It is read once: its stamp never changes, so that a cached corpus needs no network. Delete the cache to read it
-    again.
-    """
-
-    settings: HubImages
-
-    @property
-    def title(self) -> str:
-        """The name on the hub, and how much of it is read at most."""
-        chosen = self.settings
-        config = f", {chosen.config}" if chosen.config else ""
-        fields = f"fields {chosen.image} and {chosen.label}"
-        return f"hub {chosen.hub_images}{config}, split {chosen.split}, {fields}, the first {chosen.at_most:,} bytes"
-
-    @property
-    def place(self) -> str:
-        """The name on the hub: the same on every machine."""
-        return f"hub:{self.settings.hub_images}"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """No notes: the title says everything."""
-        return ()
-
-    def stamp(self) -> str | None:
-        """Return a stamp that never changes for these settings."""
-        return self.settings.model_dump_json()
+    corpus = "hub_images"
+    fields = ("image", "label")
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield the record of each row, named by its position.
@@ -119,7 +92,7 @@ class HubOfImages:
         place = (chosen.hub_images, chosen.config, chosen.split)
         rows = hub_rows(*place, corpus="hub_images", instead=INSTEAD, image=chosen.image)
         for position, row in enumerate(rows):
-            for setting in ("image", "label"):
+            for setting in self.fields:
                 if getattr(chosen, setting) not in row:
                     fault = without_field(chosen.hub_images, getattr(chosen, setting), row, setting)
                     raise CorpusError([fault])

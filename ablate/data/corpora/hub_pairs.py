@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ablate.data.corpora.declare import Bytes, CorpusError, Settings, Skipped, Text, corpus, implements
-from ablate.data.hub_rows import hub_rows, without_field
+from ablate.data.hub_rows import OfTheHub, hub_rows, without_field
 
 INSTEAD = "corpus: code_docstrings, pairs of code and summary from Python's own library"
 
@@ -40,37 +39,14 @@ def read(settings: HubPairs, folder: Path) -> HubOfPairs:
     return HubOfPairs(settings)
 
 
-@dataclass(frozen=True)
-class HubOfPairs:
+class HubOfPairs(OfTheHub[HubPairs]):
     """The pairs of one split of a data set, in its own order, up to the pair that reaches `at_most` bytes of text.
 
-    A row without text in one of its fields is skipped as a whole. It is read once: its stamp never changes, so that a
-    cached corpus needs no network. Delete the cache to read it again.
+    A row without text in one of its fields is skipped as a whole.
     """
 
-    settings: HubPairs
-
-    @property
-    def title(self) -> str:
-        """The name on the hub, and how much of it is read at most."""
-        chosen = self.settings
-        config = f", {chosen.config}" if chosen.config else ""
-        fields = f"fields {chosen.source} and {chosen.target}"
-        return f"hub {chosen.hub_pairs}{config}, split {chosen.split}, {fields}, the first {chosen.at_most:,} bytes"
-
-    @property
-    def place(self) -> str:
-        """The name on the hub: the same on every machine."""
-        return f"hub:{self.settings.hub_pairs}"
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """No notes: the title says everything."""
-        return ()
-
-    def stamp(self) -> str | None:
-        """Return a stamp that never changes for these settings."""
-        return self.settings.model_dump_json()
+    corpus = "hub_pairs"
+    fields = ("source", "target")
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield the source and the target of each row, named by its position. Raises CorpusError as `hub` does."""
@@ -78,11 +54,11 @@ class HubOfPairs:
         rows = hub_rows(chosen.hub_pairs, chosen.config, chosen.split, corpus="hub_pairs", instead=INSTEAD)
         for position, row in enumerate(rows):
             name = f"{position:09d}"
-            texts = [self._content(row, setting) for setting in ("source", "target")]
+            texts = [self._content(row, setting) for setting in self.fields]
             if not all(texts):
                 yield Skipped(name, "contains no text in one of its fields")
                 continue
-            for side, content in zip(("source", "target"), texts, strict=True):
+            for side, content in zip(self.fields, texts, strict=True):
                 yield Text(f"{name}/{side}", content)
                 size += len(content)
             if size >= chosen.at_most:
