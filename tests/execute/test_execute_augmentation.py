@@ -6,8 +6,9 @@ import io
 
 import pytest
 import torch
+from interrupted import assert_goes_on_to_the_same_bits
 from rich.console import Console
-from test_execute_digits import parameters, rows, space_of
+from test_execute_digits import space_of
 
 import ablate
 from ablate.components.registry import declarations
@@ -15,9 +16,7 @@ from ablate.data.streams import prepare
 from ablate.errors import InputError
 from ablate.execute.drawing import drawing_of, drawn_examples
 from ablate.execute.task import cache_of
-from ablate.execute.work import compute
 from ablate.space import augmentation
-from ablate.train.events import Checkpoint, Outcome
 from ablate.train.objective import chosen_objective
 
 
@@ -57,20 +56,8 @@ def test_without_augmentation_a_trial_is_the_one_it_was(tmp_path):
 
 @pytest.mark.parametrize(("kind", "objective"), [("mlp", "classification"), ("vit", "regression")])
 def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path, kind, objective):
-    planned = ablate.plan_space(mixed(tmp_path, kind, objective), results=tmp_path / "results")
-    cache, trial = cache_of(tmp_path / "results"), planned.plan.trials[0]
-
-    def run(resume=None, stop_at=None):
-        steps = iter(range(20))
-        events = compute(trial, cache=cache, plugins=(), resume=resume, should_stop=lambda: next(steps) == stop_at)
-        return list(events)
-
-    whole, before = run(), run(stop_at=7)
-    state = [event for event in before if isinstance(event, Checkpoint)][-1]
-    after = run(resume=state.state)
-    assert before[-1] == Outcome("interrupted", 7) and whole[-1] == after[-1] == Outcome("finished", 12)
-    assert rows(before) + rows(after) == rows(whole)
-    assert all(torch.equal(a, b) for a, b in zip(parameters(whole), parameters(after), strict=True))
+    space = mixed(tmp_path, kind, objective)
+    assert_goes_on_to_the_same_bits(space, tmp_path / "results", steps=12, stop_at=7)
 
 
 @pytest.mark.full

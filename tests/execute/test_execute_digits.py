@@ -6,16 +6,13 @@ import io
 from math import log
 
 import pytest
-import torch
+from interrupted import assert_goes_on_to_the_same_bits
 from reading import ROOT
 from rich.console import Console
 from tiny_spaces import rows_of
 
 import ablate
-from ablate.execute.task import cache_of
-from ablate.execute.work import compute
 from ablate.session.reporting import gather, report
-from ablate.train.events import Checkpoint, Outcome, Row
 
 SPACE = """\
 space: digits
@@ -89,21 +86,8 @@ def test_the_bits_are_the_same_wherever_it_runs(tmp_path, kind, objective, execu
     ("kind", "objective", "block"), [("vit", "regression", 1), ("mlp", "regression", 0), ("mlp", "classification", 1)]
 )
 def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path, kind, objective, block):
-    planned = ablate.plan_space(space_of(tmp_path, kind, objective, steps=12), results=tmp_path / "results")
-    cache, trial = cache_of(tmp_path / "results"), planned.plan.trials[block]
-
-    def run(resume=None, stop_at=None):
-        steps = iter(range(20))
-        events = compute(trial, cache=cache, plugins=(), resume=resume, should_stop=lambda: next(steps) == stop_at)
-        return list(events)
-
-    whole, before = run(), run(stop_at=7)
-    state = [event for event in before if isinstance(event, Checkpoint)][-1]
-    assert before[-1] == Outcome("interrupted", 7) and state.step == 7
-    after = run(resume=state.state)
-    assert whole[-1] == after[-1] == Outcome("finished", 12)
-    assert rows(before) + rows(after) == rows(whole)
-    assert all(torch.equal(a, b) for a, b in zip(parameters(whole), parameters(after), strict=True))
+    space = space_of(tmp_path, kind, objective, steps=12)
+    assert_goes_on_to_the_same_bits(space, tmp_path / "results", steps=12, stop_at=7, trial=block)
 
 
 def test_the_page_of_a_run_speaks_of_classes_and_examples(tmp_path):
@@ -121,14 +105,3 @@ def test_the_page_of_a_run_speaks_of_classes_and_examples(tmp_path):
     assert mark == f"fingerprint of the examples: {planned.corpus.fingerprint}"
     page = report(space, results=results).markdown.read_text(encoding="utf-8")
     assert title in page and counts in page and "held-out text" not in page and "vocabulary" not in page
-
-
-def rows(events):
-    return [event for event in events if isinstance(event, Row)]
-
-
-def parameters(events):
-    """Those of the last checkpoint, after 10 steps."""
-    last = [event for event in events if isinstance(event, Checkpoint)][-1]
-    assert last.step == 10
-    return [*torch.load(io.BytesIO(last.state), weights_only=True)["model"].values()]

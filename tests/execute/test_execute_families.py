@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
+from interrupted import assert_goes_on_to_the_same_bits
 from objective_worlds import OBJECTIVES, PLUGINS
 from rich.console import Console
 from tiny_spaces import rows_of, write_world
@@ -16,8 +15,6 @@ import ablate
 from ablate.data.batch import NO_TARGET, first
 from ablate.execute.drawing import drawn_examples
 from ablate.execute.task import cache_of
-from ablate.execute.work import compute
-from ablate.train.events import Checkpoint, Outcome, Row
 from ablate.train.objective import chosen_objective, examples_of, objective_of
 
 QUIET = {"console": Console(quiet=True), "mirror": False, "plugins": PLUGINS}
@@ -79,29 +76,5 @@ def test_the_bits_are_the_same_wherever_it_runs(tmp_path, objective, executor):
 
 @pytest.mark.parametrize("objective", LEARN)
 def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path: Path, objective):
-    planned = ablate.plan_space(space_of(tmp_path, objective, 12), results=tmp_path / "results")
-    cache, trial = cache_of(tmp_path / "results"), planned.plan.trials[0]
-
-    def run(resume=None, stop_at=None):
-        steps = iter(range(20))
-        events = compute(trial, cache=cache, plugins=PLUGINS, resume=resume, should_stop=lambda: next(steps) == stop_at)
-        return list(events)
-
-    whole, before = run(), run(stop_at=7)
-    state = [event for event in before if isinstance(event, Checkpoint)][-1]
-    assert before[-1] == Outcome("interrupted", 7) and state.step == 7
-    after = run(resume=state.state)
-    assert whole[-1] == after[-1] == Outcome("finished", 12)
-    assert rows(before) + rows(after) == rows(whole)
-    assert all(torch.equal(a, b) for a, b in zip(parameters(whole), parameters(after), strict=True))
-
-
-def rows(events):
-    return [event for event in events if isinstance(event, Row)]
-
-
-def parameters(events):
-    """Those of the last checkpoint, after 10 steps."""
-    last = [event for event in events if isinstance(event, Checkpoint)][-1]
-    assert last.step == 10
-    return [*torch.load(io.BytesIO(last.state), weights_only=True)["model"].values()]
+    space = space_of(tmp_path, objective, 12)
+    assert_goes_on_to_the_same_bits(space, tmp_path / "results", steps=12, stop_at=7, plugins=PLUGINS)

@@ -8,6 +8,7 @@ from math import log
 import numpy as np
 import pytest
 import torch
+from interrupted import assert_goes_on_to_the_same_bits
 from reading import ROOT
 from rich.console import Console
 
@@ -19,8 +20,6 @@ from ablate.data.streams import prepare
 from ablate.errors import InputError
 from ablate.execute.drawing import drawing_of, drawn_examples
 from ablate.execute.task import cache_of
-from ablate.execute.work import compute
-from ablate.train.events import Checkpoint, Outcome, Row
 from ablate.train.objective import Batches, chosen_objective, objective_of
 
 SPACE = """\
@@ -100,20 +99,7 @@ def test_a_batch_has_frames_and_what_is_said_in_them(tmp_path, context):
 
 
 def test_an_interrupted_trial_goes_on_to_the_same_bits(tmp_path):
-    planned = ablate.plan_space(space_of(tmp_path), results=tmp_path / "results")
-    cache, trial = cache_of(tmp_path / "results"), planned.plan.trials[0]
-
-    def run(resume=None, stop_at=None):
-        steps = iter(range(20))
-        events = compute(trial, cache=cache, plugins=(), resume=resume, should_stop=lambda: next(steps) == stop_at)
-        return list(events)
-
-    whole, before = run(), run(stop_at=5)
-    state = [event for event in before if isinstance(event, Checkpoint)][-1]
-    after = run(resume=state.state)
-    assert before[-1] == Outcome("interrupted", 5) and whole[-1] == after[-1] == Outcome("finished", 8)
-    rows = [[event for event in events if isinstance(event, Row)] for events in (before, after, whole)]
-    assert rows[0] + rows[1] == rows[2] and rows[2]
+    assert_goes_on_to_the_same_bits(space_of(tmp_path), tmp_path / "results", steps=8, stop_at=3)
 
 
 @pytest.mark.full

@@ -40,7 +40,6 @@ def changes(plan, *kinds):
     return [comparison.change for comparison in plan.comparisons if comparison.kind in kinds]
 
 
-@pytest.mark.fast
 def test_edits_and_levels_are_combined(tmp_path):
     plan = planned(tmp_path, DEPTHS)
     factors = factors_of(plan)
@@ -59,7 +58,6 @@ def test_edits_and_levels_are_combined(tmp_path):
     assert axis in plan.notes
 
 
-@pytest.mark.fast
 def test_a_sweep_needs_no_other_end(tmp_path):
     plan = planned(tmp_path, SWEEP)
     assert len(plan.variants) == 9 and factors_of(plan).edits == ()
@@ -71,7 +69,6 @@ def test_a_sweep_needs_no_other_end(tmp_path):
     assert gains["pre_ln"] != gains["pre_ln gain=0.5"] and gains["pre_ln"] == gains["pre_ln eps=1e-06"]
 
 
-@pytest.mark.fast
 def test_the_start_of_a_trained_gain_is_a_number(tmp_path):
     """What else the gain is stays; the level of SAS-P itself is SAS-P."""
     judge = "{against: sas_p, metrics: {eval_loss: {}}}"
@@ -89,7 +86,6 @@ def test_the_start_of_a_trained_gain_is_a_number(tmp_path):
         planned(tmp_path, "{factorial: {from: pre_ln, vary: {block.mlp_residual.gain.init: [1, 2]}}}")
 
 
-@pytest.mark.fast
 def test_a_claim_is_not_about_a_run_of_a_factorial(tmp_path):
     """Its effects are judged, and the whole of its edits; one run by itself is not."""
     claim = (
@@ -103,7 +99,6 @@ def test_a_claim_is_not_about_a_run_of_a_factorial(tmp_path):
         planned(tmp_path, DEPTHS, judge=claim.format(of))
 
 
-@pytest.mark.fast
 def test_the_level_of_the_start_is_the_trial_that_it_was_without_levels(tmp_path):
     plan = planned(tmp_path, SWEEP)
     plain = planned(tmp_path, "{compare: [pre_ln, op]}")
@@ -111,7 +106,6 @@ def test_the_level_of_the_start_is_the_trial_that_it_was_without_levels(tmp_path
     assert trials <= {trial.id for trial in plan.trials} and plan.baseline == plain.baseline
 
 
-@pytest.mark.fast
 def test_a_start_that_is_no_level_is_trained_beside_the_runs(tmp_path):
     plan = planned(tmp_path, "{factorial: {from: pre_ln, vary: {model.layers: [2, 8]}}}")
     assert len(plan.variants) == 3 and len(factors_of(plan).runs) == 2
@@ -120,7 +114,6 @@ def test_a_start_that_is_no_level_is_trained_beside_the_runs(tmp_path):
     assert changes(plan, "main") == ["model.layers: trend"]
 
 
-@pytest.mark.fast
 def test_levels_without_an_order_are_each_against_the_first(tmp_path):
     design = "{factorial: {from: pre_ln, to: op, vary: {data.tokenizer: [bytes, {bpe: 300}, {bpe: 400}]}}}"
     plan = planned(tmp_path, design)
@@ -134,7 +127,6 @@ def test_levels_without_an_order_are_each_against_the_first(tmp_path):
         planned(tmp_path, design, judge="{against: pre_ln, metrics: {eval_loss: {}}}")
 
 
-@pytest.mark.fast
 def test_a_factor_that_only_some_blocks_have_is_varied_there(tmp_path):
     plan = planned(tmp_path, "{factorial: {from: pre_ln, to: op, vary: {block.*_norm.eps: [1e-6, 1e-4, 1e-2]}}}")
     factors = factors_of(plan)
@@ -146,14 +138,12 @@ def test_a_factor_that_only_some_blocks_have_is_varied_there(tmp_path):
     assert any(alias.other == ("-layer_norm", "block.*_norm.eps: trend") for alias in factors.aliases)
 
 
-@pytest.mark.fast
 def test_combinations_that_do_not_fit_are_left_out_with_the_reason(tmp_path):
     plan = planned(tmp_path, "{factorial: {from: pre_ln, vary: {model.width: [32, 60], model.heads: [4, 5]}}}")
     assert "left out: A1B2 (5 heads do not divide the width 32)" in plan.notes
     assert len(factors_of(plan).runs) == 3
 
 
-@pytest.mark.fast
 def test_a_plan_without_levels_is_written_as_ever(tmp_path):
     for design, varied in (("{factorial: {from: pre_ln, to: op}}", False), (SWEEP, True)):
         plan = planned(tmp_path, design)
@@ -167,7 +157,6 @@ def test_a_plan_without_levels_is_written_as_ever(tmp_path):
         )
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(
     ("values", "scale"),
     [
@@ -185,7 +174,6 @@ def test_levels_are_on_the_scale_on_which_they_are_more_evenly_spaced(values, sc
     assert scale_of(values) == scale
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize("values", [(4, 8, 16), (0.0, 1.0, 10.0, 11.0), (1, 2, 4, 8, 17, 30), ("a", "b", "c")])
 def test_contrasts_of_levels_are_what_they_say(values):
     """Against the polynomial fit of numpy: the change over the range, and how far its ends lie above the middle."""
@@ -209,14 +197,12 @@ def test_contrasts_of_levels_are_what_they_say(values):
     np.testing.assert_allclose(products - np.diag(np.diag(products)), 0, atol=1e-9)
 
 
-@pytest.mark.fast
 def test_of_two_levels_the_trend_is_what_an_edit_would_be():
     two = VariedFactor(address="x", values=(1, 3), scale="linear")
     factors = Factors(edits=("a",), runs=(("p", (-1, 0)), ("q", (1, 1))), effects=(), varied=(two,))
     np.testing.assert_array_equal(coded(factors, [(-1, 0), (1, 1)]), [[-1, -1], [1, 1]])
 
 
-@pytest.mark.fast
 def test_what_is_fitted_is_every_contrast_of_the_factors_and_pairs(tmp_path):
     factors = factors_of(planned(tmp_path, DEPTHS))
     levels = coded(factors, [levels for _, levels in factors.runs])
@@ -225,7 +211,6 @@ def test_what_is_fitted_is_every_contrast_of_the_factors_and_pairs(tmp_path):
     assert len(fitted_terms(alone, levels)) == 5
 
 
-@pytest.mark.fast
 def test_levels_may_be_set_by_an_option_and_beside_terms_of_fairness(tmp_path):
     setting = "design.factorial.vary={model.layers: [2, 4], model.width: [32, 64]}"
     fair = "{budget: steps, match: none, tune: none, under: {equal steps: {}, equal FLOPs: {budget: flops}}}"

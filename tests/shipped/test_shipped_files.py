@@ -74,6 +74,7 @@ def test_every_named_block_is_counted_right_and_takes_a_step(name):
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 6))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", [name for name in GRAMMAR.blocks if name not in decoders()])
 def test_every_named_block_that_reads_an_encoder_is_counted_right_and_takes_a_step(name):
     space = ablate.load_space(ROOT / "spaces" / "encoder_decoder.yaml", profile="smoke")

@@ -79,7 +79,6 @@ def counted(folder, preset, block, vocabulary, *, more="", other="op", **model):
     return cost(space.architecture(space.blocks[block], vocabulary), GRAMMAR.catalogue).parameters
 
 
-@pytest.mark.fast
 @pytest.mark.parametrize(("preset", "shapes"), [("dslm_bert", BERT), ("dslm_gpt", GPT)])
 def test_the_shapes_of_deepscalelm_have_the_published_parameters(tmp_path, preset, shapes):
     """Tables 4 and 8, in millions, with the biases of the code: 12 d² + 13 d a layer, and what is around the layers."""
@@ -111,7 +110,7 @@ def test_the_sizes_of_languini(tmp_path, preset, layers, d, millions):
     assert found / 1e6 == pytest.approx(millions, abs=0.05)
 
 
-@pytest.mark.fast
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("encoder", "decoder", "d", "millions"), [(12, 6, 256, 31.1), (48, 24, 128, 28.4)])
 def test_the_speech_models_lack_only_convolutions_and_biases(tmp_path, encoder, decoder, d, millions):
     """DSLM, Table 9: with fairseq's two convolutions on 80 features, and a bias behind each matrix, within 0.2 %."""

@@ -133,6 +133,7 @@ def test_a_state_without_the_average_is_refused(build, make_trial, data):
     assert "average" not in state
 
 
+@pytest.mark.full
 def test_it_is_judged_by_a_name_that_says_so(tmp_path):
     path = write_world(tmp_path, steps=6, seeds=2)
     text = path.read_text(encoding="utf-8").replace("batch: 4,", "batch: 4, average: {last: 3, every: 1},")

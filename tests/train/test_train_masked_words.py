@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from builders import SIZES, architecture, default_init
-from reading import transformer
+from weighed import assert_weighs_by_targets, gradient_of
 
 from ablate.api import load_block
-from ablate.compiler import compile_model
-from ablate.data.batch import NO_TARGET, Batch
+from ablate.data.batch import NO_TARGET, Batch, first
 from ablate.data.uniform import Uniform
 from ablate.space.documents import Loss
-from ablate.train.data_parallel import Ranks
-from ablate.train.microbatches import BatchShares, Passes
 from ablate.train.objectives.declare import Given
 from ablate.train.objectives.masked_words import MaskedWords, Objective
-
-pytestmark = pytest.mark.fast
 
 MASK, START, PADDING, VOCABULARY = 256, 257, 258, 259
 
@@ -111,36 +107,20 @@ def test_pairs_are_continued_or_not_and_told_apart():
     assert abs(short / 400 - 0.1) < 5 * np.sqrt(0.09 / 400)
 
 
-PARTS = [(parts, ranks) for parts in (1, 2, 5) for ranks in (1, 2)]
-
-
 @pytest.mark.parametrize("settings", [{}, {"next_sentence": True}], ids=["words", "pairs"])
 @pytest.mark.parametrize("loss", [Loss(), Loss(label_smoothing=0.1, z=1e-2)], ids=["plain", "smoothed"])
 def test_parts_and_ranks_weigh_by_targets(settings, loss):
-    """The gradient of 1, 2 and 5 parts on 1 and 2 ranks is the same, and differs from weights by sequences."""
     made = objective(loss, **settings)
     batch = made.batch(drawn(examples=10, length=12), Uniform("g"))
-    assert len({len(row[row != NO_TARGET]) for row in batch.each(lambda t: t).targets[0]} if settings else {0, 1}) > 1
-    gradients = [gradient(made, batch, parts, ranks) for parts, ranks in PARTS]
-    for found in gradients[1:]:
-        assert all((a - b).abs().max() < 1e-12 for a, b in zip(gradients[0], found, strict=True))
-    uneven = gradient(made, batch, 5, 2, by_sequences=True)
-    assert max((a - b).abs().max() for a, b in zip(gradients[0], uneven, strict=True)) > 1e-4
+    assert len(set((first(batch.targets) != NO_TARGET).sum(1).tolist())) > 1, "every sequence has as many targets"
+    assert_weighs_by_targets(partial(gradient, made, batch))
 
 
-def gradient(made, batch, parts, ranks, *, by_sequences=False):
+def gradient(made, batch, parts, ranks, **more):
     block = load_block("[residual: [layer_norm, attention], residual: [layer_norm, mlp]]")
-    sizes = replace(made.sizes, seq_len=12)
-    classes = made.settings.classes
+    sizes, classes = replace(made.sizes, seq_len=12), made.settings.classes
     whole = architecture(block, kind="encoder", sizes=sizes, init=default_init(), classes=classes, segments=classes)
-    model = compile_model(whole, transformer().catalogue, dtype=torch.float64)
-    passes = Passes(model, "float64", BatchShares(parts), made)
-    for rank in range(ranks):
-        cut = BatchShares(parts, Ranks(rank, ranks)).of(batch, torch.device("cpu"), made)
-        if by_sequences:
-            cut = [replace(part, shares=dict.fromkeys(part.shares, part.weight)) for part in cut]
-        passes.backward(cut)
-    return [parameter.grad for parameter in model.parameters()]
+    return gradient_of(whole, made, batch, parts, ranks, **more)
 
 
 def test_no_targets_at_all_are_a_loss_of_nothing():
