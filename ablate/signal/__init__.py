@@ -5,6 +5,9 @@
     stack.py                 the moments through a whole model
     deep_scale.py            DeepScaleLM: the correlation, layer by layer, that weights are scaled by
     kernel_maps.py           the effect of an activation on size and correlation of wide layers' signals
+    propagation.py           token kernels through any network of random weights, and those of gradients back
+    attention_kernel.py      random softmax attention: its effect on token kernels, and on those of gradients
+    gaussian_activations.py  the token kernel of an activation's outputs, for inputs of any variances
     affine.py                the affine maps around an activation
     shaping.py               the affine maps that give a deep network chosen kernel maps
     leaky_relu_shaping.py    a leaky ReLU shaped by its own slope

@@ -1,0 +1,154 @@
+"""Random attention: what softmax attention does to token kernels on average over its query and key weights.
+
+Queries and keys are wide and independent, so that the scores s_ij of query i and key j are normal, with
+
+    Cov(s_ij, s_i'j') = C_ii' K_jj'            C = scale² d_k · (kernel of queries), K = kernel of keys
+
+Weights are A_ij ∝ W_ij e^{s_ij}, where W [T, T] is attention at zero scores: rows that sum to 1, of which masks and
+biases are part. With E[N/Z] ≈ E[N]/E[Z], exact where C K does not vary, two queries weigh a pair of keys by
+
+    E[A_ij A_i'j'] = W̃_ij W̃_i'j' e^{C_ii' K_jj'} / Z_ii'        W̃_ij ∝ W_ij e^{C̄ K_jj / 2},  C̄ the mean of C_ii
+
+so that, entry by entry of T × T matrices,
+
+    E[A V Aᵀ]  = W̃ (V ⊙ e^{cK}) W̃ᵀ / Z         at c = C_ii'                       (values, forwards)
+    E[Aᵀ Γ A]  = e^{cK} ⊙ W̃ᵀ (Γ / Z) W̃          likewise                           (values, backwards)
+
+The exponential is interpolated in c between a few values, so that products of T × T matrices are all that is computed.
+One query alone is not averaged over many keys, and the first rows of a causal model are the least exact.
+
+    Kedia et al. 2024, arXiv:2403.09635, App. A.8 and B (equal correlations, one pair of moments); Noci et al. 2022,
+    arXiv:2206.03126, App. B (gradients through queries and keys).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array: TypeAlias = NDArray[np.float64]
+
+SMALL = 1e-3
+"""Exponents that differ by less than this are taken as equal."""
+MOST_NODES = 8
+"""The most values of c that are interpolated between."""
+
+
+@dataclass(frozen=True)
+class RandomAttention:
+    """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k) and `keys` K, [T, T]."""
+
+    uniform: Array
+    queries: Array
+    keys: Array
+
+    def forward(self, values: Array) -> Array:
+        """E[A V Aᵀ] for the kernel V of the values."""
+        return self._interpolated([self._mixed(values * e) for e in self._exponentials]) / self._totals
+
+    def backward(self, gradient: Array) -> Array:
+        """E[Aᵀ Γ A], the gradient of the values, for the kernel Γ of that of the outputs."""
+        shared = gradient / self._totals
+        return sum(
+            (
+                e * (self._weights.T @ (shared * basis) @ self._weights)
+                for e, basis in zip(self._exponentials, self._basis, strict=True)
+            ),
+            np.zeros_like(gradient),
+        )
+
+    @property
+    def mean(self) -> Array:
+        """E[A], with W for it: its entries are equal where keys are of one length."""
+        return self._weights
+
+    def queries_backward(self, gradient: Array, values: Array) -> Array:
+        """Compute the kernel of the gradient of the queries, divided by scale² d_k.
+
+        With u_ij = g_i · v_j and ū its mean over a row of A, the gradient of s_ij is A_ij (u_ij - ū_i):
+
+            Γ_ii' Σ_jj' E[A_ij A_i'j'] K_jj' V̂_jj'        V̂ the kernel of values about their means under A_i and A_i'
+        """
+        crossed = self._interpolated(
+            [
+                (near * self._tilted_mean(self.keys, e) * self._tilted_mean(values, e)) @ self._weights.T
+                for near, e in zip(self._nearness, self._exponentials, strict=True)
+            ]
+        )
+        crossed = crossed / self._totals
+        centred = (
+            self.forward(self.keys * values) - crossed - crossed.T + self.forward(self.keys) * self.forward(values)
+        )
+        return np.asarray(gradient * centred)
+
+    def keys_backward(self, gradient: Array, values: Array) -> Array:
+        """Compute the kernel of the gradient of the keys, for C as it stands: with Γ' = Γ ⊙ C,
+
+        Σ_ii' Γ'_ii' E[A_ij A_i'j'] V̂_jj'
+        """
+        weights = self._weights
+        shared = gradient * self.queries
+        crossed = np.zeros_like(values)
+        for e, basis in zip(self._exponentials, self._basis, strict=True):
+            reached = (shared * basis / self._totals) @ weights
+            crossed += e * (weights.T @ (self._tilted_mean(values, e) * reached))
+        return np.asarray(
+            self.backward(shared) * values - crossed - crossed.T + self.backward(shared * self.forward(values))
+        )
+
+    def _tilted_mean(self, matrix: Array, exponential: Array) -> Array:
+        """Return the mean of a row of a kernel over keys, weighed by W̃_ij e^{c K_jj'}, for query i and key j'."""
+        return np.asarray((self._weights @ (matrix * exponential)) / (self._weights @ exponential))
+
+    def _mixed(self, matrix: Array) -> Array:
+        return np.asarray(self._weights @ matrix @ self._weights.T)
+
+    @cached_property
+    def _weights(self) -> Array:
+        """W̃."""
+        each = np.exp(np.diag(self.queries).mean() * (np.diag(self.keys) - np.diag(self.keys).max()) / 2)
+        weights = self.uniform * each
+        return np.asarray(weights / weights.sum(1, keepdims=True))
+
+    @cached_property
+    def _nodes(self) -> Array:
+        """The values of c: Chebyshev points over the range of C, as many as e^{cK} needs to vary by over it."""
+        low, high = float(self.queries.min()), float(self.queries.max())
+        spread = float(np.ptp(self.keys))
+        if max(abs(low), abs(high)) * spread < SMALL or high - low == 0:
+            return np.array([(low + high) / 2])
+        wanted = 3 + int(np.ceil((high - low) * spread))
+        places = np.polynomial.chebyshev.chebpts1(min(wanted, MOST_NODES))
+        return np.asarray((low + high) / 2 + places * (high - low) / 2)
+
+    @cached_property
+    def _exponentials(self) -> list[Array]:
+        """e^{cK} at each node, up to a factor that is the same for all keys, and cancels."""
+        middle = float(self.keys.max() + self.keys.min()) / 2
+        return [np.exp(c * (self.keys - middle)) for c in self._nodes]
+
+    @cached_property
+    def _basis(self) -> list[Array]:
+        """Lagrange's polynomials of the nodes at C: what each node counts for, [T, T]."""
+        bases = []
+        for k, node in enumerate(self._nodes):
+            others = np.delete(self._nodes, k)
+            bases.append(np.prod([(self.queries - other) / (node - other) for other in others], axis=0))
+        return [np.broadcast_to(basis, self.queries.shape) for basis in bases]
+
+    def _interpolated(self, at_nodes: list[Array]) -> Array:
+        return sum((b * m for b, m in zip(self._basis, at_nodes, strict=True)), np.zeros_like(self.queries))
+
+    @cached_property
+    def _nearness(self) -> list[Array]:
+        """Σ_j W̃_ij e^{c K_jj'} at each node, for query i and key j'."""
+        return [self._weights @ e for e in self._exponentials]
+
+    @cached_property
+    def _totals(self) -> Array:
+        """Z."""
+        return self._interpolated([self._mixed(e) for e in self._exponentials])

@@ -1,0 +1,147 @@
+"""Activations on Gaussian inputs of any variances: the token kernel of φ(u), and what multiplies that of its gradient.
+
+Entries u_i and u_j of one channel at two tokens are normal, of variances q_i and q_j and correlation c. With Hermite
+polynomials h_n, normalised so that E[h_n(z)²] = 1, and z ~ N(0, 1),
+
+    φ(√q z) = Σ_n a_n(q) h_n(z)              E[φ(u_i) φ(u_j)]   = Σ_n a_n(q_i) a_n(q_j) cⁿ
+    b_n(q) = √(n+1) a_{n+1}(q) / √q          E[φ'(u_i) φ'(u_j)] = Σ_n b_n(q_i) b_n(q_j) cⁿ
+
+A jump of φ' at 0 makes both series slow. It is split off as φ = ψ + δ max(0, ·), of which the product of max(0, ·) with
+itself has a closed form (Cho & Saul 2009, Eq. 6 to 8), and the others' series are quick again. Jumps elsewhere are left
+in the series.
+
+    Poole et al. 2016, arXiv:1606.05340; Daniely et al. 2016, arXiv:1602.05897, Lemma 11 (the series).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ablate.signal.kernel_maps import Curved, Floats, jumps, kinks, normal_nodes
+
+Array: TypeAlias = NDArray[np.float64]
+
+TERMS = 48
+"""The most terms of a series; what later ones would add at c = 1 is given to the last."""
+NOTHING = 1e-9
+"""Coefficients below this, relative to the root of the sum of squares, end a series."""
+
+
+@dataclass(frozen=True, slots=True)
+class ActivationKernel:
+    """`values` E[φ(u_i) φ(u_j)], `slopes` E[φ'(u_i) φ'(u_j)], [T, T]; `mean` E[φ(u_i)], `slope` E[φ'(u_i)], [T]."""
+
+    values: Array
+    slopes: Array
+    mean: Array
+    slope: Array
+
+
+def activation_kernel(activation: Curved, kernel: Array) -> ActivationKernel:
+    """Compute the moments of an activation whose inputs have the covariance `kernel` [T, T], of positive diagonal.
+
+    Within 1e-8 for activations that are smooth on the scale of their inputs but for a jump of φ' at 0.
+    """
+    variances, tokens = np.unique(np.diag(kernel), return_inverse=True)
+    root = np.sqrt(np.diag(kernel))
+    correlation = np.clip(kernel / np.outer(root, root), -1.0, 1.0)
+    series = _series(activation, variances)
+    a, b = series.values, series.slopes
+    values, slopes = _product(a, a, tokens, correlation), _product(b, b, tokens, correlation)
+    if series.jump:
+        ramp, ramp_slope = _ramp_series()
+        c, d = np.outer(np.sqrt(variances), ramp), np.tile(ramp_slope, (len(variances), 1))
+        both, both_slopes = _ramps(correlation)
+        mixed = _product(a, c, tokens, correlation) + _product(c, a, tokens, correlation)
+        mixed_slopes = _product(b, d, tokens, correlation) + _product(d, b, tokens, correlation)
+        values = values + series.jump * mixed + series.jump**2 * np.outer(root, root) * both
+        slopes = slopes + series.jump * mixed_slopes + series.jump**2 * both_slopes
+    return ActivationKernel(values, slopes, series.mean[tokens], series.slope[tokens])
+
+
+@dataclass(frozen=True, slots=True)
+class _Series:
+    """For each variance the coefficients of ψ and ψ', [variances, TERMS], E[φ] and E[φ']; and the jump δ of φ' at 0."""
+
+    values: Array
+    slopes: Array
+    mean: Array
+    slope: Array
+    jump: float
+
+
+def _series(activation: Curved, variances: Array) -> _Series:
+    """Integrate an activation against Hermite polynomials, for each variance."""
+    jump = _jump(activation)
+    rows = [_one_variance(activation, float(variance), jump) for variance in variances]
+    values, slopes, mean, slope = (np.array(each) for each in zip(*rows, strict=True))
+    return _Series(values, slopes, mean, slope, jump)
+
+
+def _one_variance(activation: Curved, variance: float, jump: float) -> tuple[Array, Array, float, float]:
+    root = sqrt(variance)
+    z, weight = normal_nodes([cut / root for cut in (0.0, *jumps(activation))])
+    f, df, _ = activation.curve(root * z)
+    smooth, smooth_slope = f - jump * root * np.maximum(z, 0.0), df - jump * (z > 0)
+    basis = _hermite(z)
+    return (
+        _with_rest(basis @ (weight * smooth), float(weight @ smooth**2)),
+        _with_rest(basis @ (weight * smooth_slope), float(weight @ smooth_slope**2)),
+        float(weight @ f),
+        float(weight @ df),
+    )
+
+
+def _with_rest(coefficients: Array, square: float) -> Array:
+    """Give the last coefficient what those that follow would add to the mean square."""
+    rest = max(square - float(coefficients @ coefficients), 0.0)
+    last = sqrt(coefficients[-1] ** 2 + rest)
+    return np.append(coefficients[:-1], last if coefficients[-1] >= 0 else -last)
+
+
+def _jump(activation: Curved) -> float:
+    """Return φ'(0+) - φ'(0-) where φ' jumps at 0, else 0."""
+    if 0.0 not in kinks(activation):
+        return 0.0
+    tiny = np.finfo(np.float64).tiny
+    _, (left, right), _ = activation.curve(np.array([-tiny, tiny]))
+    return float(right - left)
+
+
+def _hermite(z: Floats) -> Array:
+    """Return h_0(z), …, h_{TERMS-1}(z), [TERMS, nodes]."""
+    rows = [np.ones_like(z), z]
+    for n in range(1, TERMS - 1):
+        rows.append((z * rows[n] - sqrt(n) * rows[n - 1]) / sqrt(n + 1))
+    return np.array(rows)
+
+
+@functools.cache
+def _ramp_series() -> tuple[Array, Array]:
+    """Return the coefficients of max(0, z) and of its slope, [TERMS] each."""
+    z, weight = normal_nodes((0.0,))
+    basis = _hermite(z)
+    return basis @ (weight * np.maximum(z, 0.0)), basis @ (weight * (z > 0))
+
+
+def _ramps(c: Array) -> tuple[Array, Array]:
+    """E[max(0, u) max(0, v)] = (√(1-c²) + c (π - acos c)) / (2π) and E[1(u>0) 1(v>0)] = (π - acos c) / (2π)."""
+    angle = pi - np.arccos(c)
+    return (np.sqrt((1 - c) * (1 + c)) + c * angle) / (2 * pi), angle / (2 * pi)
+
+
+def _product(a: Array, b: Array, tokens: NDArray[np.intp], c: Array) -> Array:
+    """Σ_n a_n(i) b_n(j) c_ijⁿ, with the coefficients of each variance, and the variance of each token."""
+    sizes = np.abs(a).max(0) * np.abs(b).max(0)
+    terms = 1 + int(np.flatnonzero(sizes > NOTHING**2 * sizes.sum()).max(initial=0))
+    total = np.zeros_like(c)
+    for n in reversed(range(terms)):
+        total *= c
+        total += a[0, n] * b[0, n] if len(a) == 1 else np.outer(a[tokens, n], b[tokens, n])
+    return total
