@@ -89,6 +89,20 @@ looked up or added, such as a bias for each head. Optimisers of matrices (Muon, 
 **Patterns over layers.** A component that `chooses` stands in for the alternatives that it holds, in any slot, and one
 of them is built in its place: it has no cost, module or equation (`patterns/`).
 
+**Propagation.** A Config that has `propagate` says what it does to the token kernel of a wide random network, so that a
+model is forecast from its parts; makers give signals here, and gains the numbers that they start from:
+
+    part, activation   propagate(x, sizes)                  `x.forked(…)` around what reads x more than once
+    norm               propagate(x, sizes, width)
+    weight, init       propagate(x, sizes, d_in, d_out)     an init: x times the matrix that it fills
+    entropy, position  propagate(x, sizes, d_head)          of queries and of keys
+      on weights       propagate(x, sizes, d_in, d_out)     what it makes of a weight of queries or keys
+      on scores        propagate(variance, sizes)           its mean slope, at normal scores of that variance
+    matrix             propagate(sizes)                     a `Mixing`
+    bias, mask         propagate(sizes)                     [H, T, T], and [T, T] of booleans
+
+A model that holds a component without it cannot be forecast, and says which.
+
 **Equation.** Each Config gives its equation as text, with makers that give text, so `ablate show` prints a whole block:
 
     part, norm, activation   equation(x)       "RMSNorm(x)"; `details()` gives the lines that define an attention or MLP
@@ -149,10 +163,12 @@ from ablate.components.protocols import (
     RegulatesLogits,
     RegulatesQueriesKeys,
     RegulatesWeights,
+    Signal,
     WatchesLogits,
 )
 from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
 from ablate.extension.kinds import COMPONENT
+from ablate.signal.mixing import Mixing
 from ablate.source.problems import suggest
 
 __all__ = [
@@ -166,12 +182,14 @@ __all__ = [
     "GivesBias",
     "Kept",
     "Maker",
+    "Mixing",
     "OffersLosses",
     "Profiled",
     "RegulatesLogits",
     "RegulatesQueriesKeys",
     "RegulatesWeights",
     "Same",
+    "Signal",
     "Sizes",
     "Transparent",
     "WatchesLogits",

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from ablate.block.cost import Cost
 from ablate.block.sizes import Sizes
+from ablate.components.protocols import Signal
 
 
 class Elementwise(ABC):
@@ -22,6 +23,10 @@ class Elementwise(ABC):
     def equation(self, x: str) -> str:
         """Return f(x) as text."""
         return f"{self.symbol}({x})"
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """E[f(u_i) f(u_j)] for normal inputs."""
+        return x.activated(self)
 
     @abstractmethod
     def curve(self, x: Any) -> tuple[Any, Any, Any]:

@@ -15,6 +15,7 @@ from typing import Any
 from ablate.block.config_values import PartMaker
 from ablate.block.cost import Cost
 from ablate.block.sizes import Sizes
+from ablate.components.protocols import Signal
 from ablate.signal.affine import Affine
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU
 
@@ -38,6 +39,10 @@ class BetweenMaps(ABC):
         """Return the activation of x between its solved maps."""
         affine = self.affine()
         return affine.after(self.activation(affine.before(x)))
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """E[f(u_i) f(u_j)] for normal inputs."""
+        return x.activated(self)
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
         """(f, f', f'') at the float64 array x."""
@@ -78,6 +83,10 @@ class LeakyReLUBeforeMap(ABC):
         """Return the leaky ReLU of x and its map, solved."""
         shaped = self.shaped()
         return shaped.affine.after(f"LeakyReLU({x}; {shaped.slope:.4g})")
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """E[f(u_i) f(u_j)] for normal inputs."""
+        return x.activated(self)
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
         """(f, f', f'') at the float64 array x; f' at 0 is the left derivative, and f'' omits its jump."""

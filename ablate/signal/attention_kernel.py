@@ -62,6 +62,17 @@ class RandomAttention:
         )
 
     @property
+    def varies(self) -> bool:
+        """Whether scores differ by more than nothing: else A is W, and E[A V Aᵀ] is W V Wᵀ."""
+        return float(np.abs(self.queries).max() * np.ptp(self.keys)) >= SMALL
+
+    @cached_property
+    def squares(self) -> Array:
+        """E[A_ij²]."""
+        exponents = np.outer(np.diag(self.queries), np.diag(self.keys) - self._middle)
+        return np.asarray(self._weights**2 * np.exp(exponents) / np.diag(self._totals)[:, None])
+
+    @property
     def mean(self) -> Array:
         """E[A], with W for it: its entries are equal where keys are of one length."""
         return self._weights
@@ -96,9 +107,8 @@ class RandomAttention:
         for e, basis in zip(self._exponentials, self._basis, strict=True):
             reached = (shared * basis / self._totals) @ weights
             crossed += e * (weights.T @ (self._tilted_mean(values, e) * reached))
-        return np.asarray(
-            self.backward(shared) * values - crossed - crossed.T + self.backward(shared * self.forward(values))
-        )
+        means = self.backward(shared * self.forward(values))
+        return _positive(self.backward(shared) * values - crossed - crossed.T + means)
 
     def _tilted_mean(self, matrix: Array, exponential: Array) -> Array:
         """Return the mean of a row of a kernel over keys, weighed by W̃_ij e^{c K_jj'}, for query i and key j'."""
@@ -128,8 +138,11 @@ class RandomAttention:
     @cached_property
     def _exponentials(self) -> list[Array]:
         """e^{cK} at each node, up to a factor that is the same for all keys, and cancels."""
-        middle = float(self.keys.max() + self.keys.min()) / 2
-        return [np.exp(c * (self.keys - middle)) for c in self._nodes]
+        return [np.exp(c * (self.keys - self._middle)) for c in self._nodes]
+
+    @property
+    def _middle(self) -> float:
+        return float(self.keys.max() + self.keys.min()) / 2
 
     @cached_property
     def _basis(self) -> list[Array]:
@@ -152,3 +165,9 @@ class RandomAttention:
     def _totals(self) -> Array:
         """Z."""
         return self._interpolated([self._mixed(e) for e in self._exponentials])
+
+
+def _positive(kernel: Array) -> Array:
+    """Return a kernel without tokens whose mean square came out below 0: what is left of the difference of equals."""
+    there = np.diag(kernel) > 0
+    return np.where(there[:, None] & there, kernel, 0.0)

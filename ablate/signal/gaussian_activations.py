@@ -29,6 +29,8 @@ Array: TypeAlias = NDArray[np.float64]
 
 TERMS = 48
 """The most terms of a series; what later ones would add at c = 1 is given to the last."""
+DIGITS = 12
+"""Variances that agree to as many digits are one."""
 NOTHING = 1e-9
 """Coefficients below this, relative to the root of the sum of squares, end a series."""
 
@@ -48,7 +50,9 @@ def activation_kernel(activation: Curved, kernel: Array) -> ActivationKernel:
 
     Within 1e-8 for activations that are smooth on the scale of their inputs but for a jump of φ' at 0.
     """
-    variances, tokens = np.unique(np.diag(kernel), return_inverse=True)
+    largest = float(np.diag(kernel).max())
+    variances, tokens = np.unique(np.round(np.diag(kernel) / largest, DIGITS), return_inverse=True)
+    variances = largest * variances
     root = np.sqrt(np.diag(kernel))
     correlation = np.clip(kernel / np.outer(root, root), -1.0, 1.0)
     series = _series(activation, variances)
@@ -77,32 +81,45 @@ class _Series:
 
 
 def _series(activation: Curved, variances: Array) -> _Series:
-    """Integrate an activation against Hermite polynomials, for each variance."""
+    """Integrate an activation against Hermite polynomials, at all variances at once unless jumps part their nodes."""
     jump = _jump(activation)
-    rows = [_one_variance(activation, float(variance), jump) for variance in variances]
-    values, slopes, mean, slope = (np.array(each) for each in zip(*rows, strict=True))
+    if set(jumps(activation)) <= {0.0}:
+        return _integrated(activation, variances, jump, (0.0,))
+    rows = [
+        _integrated(activation, each, jump, tuple(cut / sqrt(each[0]) for cut in (0.0, *jumps(activation))))
+        for each in variances[:, None]
+    ]
+    parts = ([getattr(row, name) for row in rows] for name in ("values", "slopes", "mean", "slope"))
+    values, slopes, mean, slope = (np.concatenate(part) for part in parts)
     return _Series(values, slopes, mean, slope, jump)
 
 
-def _one_variance(activation: Curved, variance: float, jump: float) -> tuple[Array, Array, float, float]:
-    root = sqrt(variance)
-    z, weight = normal_nodes([cut / root for cut in (0.0, *jumps(activation))])
+def _integrated(activation: Curved, variances: Array, jump: float, cuts: tuple[float, ...]) -> _Series:
+    z, weight, basis = _nodes(cuts)
+    root = np.sqrt(variances)[:, None]
     f, df, _ = activation.curve(root * z)
     smooth, smooth_slope = f - jump * root * np.maximum(z, 0.0), df - jump * (z > 0)
-    basis = _hermite(z)
-    return (
-        _with_rest(basis @ (weight * smooth), float(weight @ smooth**2)),
-        _with_rest(basis @ (weight * smooth_slope), float(weight @ smooth_slope**2)),
-        float(weight @ f),
-        float(weight @ df),
+    return _Series(
+        _with_rest((weight * smooth) @ basis.T, smooth**2 @ weight),
+        _with_rest((weight * smooth_slope) @ basis.T, smooth_slope**2 @ weight),
+        f @ weight,
+        df @ weight,
+        jump,
     )
 
 
-def _with_rest(coefficients: Array, square: float) -> Array:
-    """Give the last coefficient what those that follow would add to the mean square."""
-    rest = max(square - float(coefficients @ coefficients), 0.0)
-    last = sqrt(coefficients[-1] ** 2 + rest)
-    return np.append(coefficients[:-1], last if coefficients[-1] >= 0 else -last)
+@functools.lru_cache(maxsize=16)
+def _nodes(cuts: tuple[float, ...]) -> tuple[Floats, Floats, Array]:
+    """Return nodes z, weights, and the Hermite polynomials at the nodes, [TERMS, nodes]."""
+    z, weight = normal_nodes(cuts)
+    return z, weight, _hermite(z)
+
+
+def _with_rest(coefficients: Array, squares: Array) -> Array:
+    """Give the last coefficient of each row what those that follow would add to its mean square."""
+    rest = np.maximum(squares - (coefficients**2).sum(1), 0.0)
+    last = np.copysign(np.sqrt(coefficients[:, -1] ** 2 + rest), coefficients[:, -1])
+    return np.concatenate([coefficients[:, :-1], last[:, None]], axis=1)
 
 
 def _jump(activation: Curved) -> float:
@@ -125,8 +142,7 @@ def _hermite(z: Floats) -> Array:
 @functools.cache
 def _ramp_series() -> tuple[Array, Array]:
     """Return the coefficients of max(0, z) and of its slope, [TERMS] each."""
-    z, weight = normal_nodes((0.0,))
-    basis = _hermite(z)
+    z, weight, basis = _nodes((0.0,))
     return basis @ (weight * np.maximum(z, 0.0)), basis @ (weight * (z > 0))
 
 

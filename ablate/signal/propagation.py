@@ -18,7 +18,7 @@ so a fresh matrix of weights between them makes J zero, and an identity does not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeAlias
 
@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 from ablate.signal.attention_kernel import RandomAttention
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
+from ablate.signal.mixing import Mixing
 
 Array: TypeAlias = NDArray[np.float64]
 Backward: TypeAlias = Callable[[Array], Array]
@@ -76,18 +77,19 @@ class Signal:
             lambda gradient: self.backward(backward * gradient),
         )
 
-    def normalised(self, eps: float, *, centred: bool) -> Signal:
+    def normalised(self, eps: float, *, centred: bool, outside: bool = False) -> Signal:
         """Scale each token to mean square 1 over its channels, where `centred` about their mean: Σ_ij / (s_i s_j).
 
-        s_i² = Σ_ii + ε without the mean's square; back Γ_ij / (s_i s_j). What the gradient loses along the token itself
-        and along the mean is one part in d.
+        s_i = √(Σ_ii + ε), or √Σ_ii + ε where `outside`, without the square of the mean that is taken off; back Γ_ij /
+        (s_i s_j). What the gradient loses along the token itself and along the mean is one part in d.
         """
         kernel = self.kernel - np.outer(self.mean, self.mean) if centred else self.kernel
-        scale = 1 / np.sqrt(np.diag(kernel) + eps)
+        squares = np.diag(kernel)
+        scale = 1 / (np.sqrt(squares) + eps if outside else np.sqrt(squares + eps))
         both = np.outer(scale, scale)
         mean = np.zeros_like(self.mean) if centred else scale * self.mean
         return Signal(
-            kernel * both, mean, _after(scale, self.transfer), lambda gradient: self.backward(both * gradient)
+            kernel * both, mean, transferred(scale, self.transfer), lambda gradient: self.backward(both * gradient)
         )
 
     def activated(self, activation: Curved) -> Signal:
@@ -96,7 +98,7 @@ class Signal:
         return Signal(
             moments.values,
             moments.mean,
-            _after(moments.slope, self.transfer),
+            transferred(moments.slope, self.transfer),
             lambda gradient: self.backward(moments.slopes * gradient),
         )
 
@@ -110,19 +112,62 @@ class Signal:
         return Signal(
             matrix @ self.kernel @ matrix.T,
             matrix @ self.mean,
-            _after(matrix, self.transfer),
+            transferred(matrix, self.transfer),
             lambda gradient: self.backward(matrix.T @ gradient @ matrix),
         )
 
     def gated(self, gate: Signal) -> Signal:
         """Multiply by another signal of the same root, entry by entry: Σ ⊙ Σ_gate, of independent weights."""
-        transfers = [_after(gate.mean, self.transfer), _after(self.mean, gate.transfer)]
+        transfers = [transferred(gate.mean, self.transfer), transferred(self.mean, gate.transfer)]
         return Signal(
             self.kernel * gate.kernel,
             self.mean * gate.mean,
             _added(transfers),
             lambda gradient: self.backward(gate.kernel * gradient) + gate.backward(self.kernel * gradient),
         )
+
+    def turned(self, angles: Sequence[float], still: float) -> Signal:
+        """Turn pairs of channels by their angle times the token's place, but for the share `still`: Σ ⊙ R.
+
+        R_ij is the mean over channels of cos((i - j) θ), and 1 of those that stand still.
+        """
+        places = np.arange(len(self.kernel))
+        apart = np.abs(places[:, None] - places)
+        means = still + (1 - still) * np.cos(np.outer(places, angles)).mean(1)
+        turned = means[apart]
+        return Signal(self.kernel * turned, 0 * self.mean, None, lambda gradient: self.backward(gradient * turned))
+
+    def attending(
+        self,
+        queries: Signal,
+        keys: Signal,
+        uniform: Array,
+        scale: float,
+        mixing: Mixing,
+        p: float = 0.0,
+        groups: int = 1,
+    ) -> Signal:
+        """Mix these values by M = α I + β A - γ C, with A random attention and C = `uniform` the same at zero scores.
+
+        `uniform` is [H, T, T], for each head whose masks or biases are others; `scale` is that of the scores times
+        √d_k, p the share of A that is dropped, and `groups` how many heads read each head of keys and values. Values,
+        queries and keys have one root, and weights of their own. With M̄ = E[M] the output has the mean over heads of
+        M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise through the values, and through the
+        scores to queries and keys.
+        """
+        heads = [_Head(self.kernel, queries.kernel, keys.kernel, each, scale, mixing, p) for each in uniform]
+        kernels = [head.forward() for head in heads]
+
+        def backward(gradient: Array) -> Array:
+            arrived = self.backward(groups * _mean([head.into_values(gradient) for head in heads]))
+            if not heads[0].scored:
+                return arrived
+            into_queries = _mean([head.into_queries(gradient) for head in heads])
+            into_keys = groups * _mean([head.into_keys(gradient) for head in heads])
+            return np.asarray(arrived + queries.backward(into_queries) + keys.backward(into_keys))
+
+        mixed = _mean([head.mean for head in heads])
+        return Signal(_mean(kernels), mixed @ self.mean, transferred(mixed, self.transfer), backward)
 
     def forked(self, paths: Callable[[Signal], Iterable[Signal]]) -> Signal:
         """Add up what several paths from here give, such as a skip and a branch."""
@@ -142,53 +187,63 @@ class Signal:
         return Signal(
             kernel,
             sum((term.mean for term in terms), np.zeros_like(self.mean)),
-            None if transfer is None else _after(transfer, self.transfer),
+            transferred(transfer, self.transfer),
             backward,
         )
 
 
-def attend(values: Signal, queries: Signal, keys: Signal, uniform: Array, scale: float, matrix: Mixing) -> Signal:
-    """Mix values by α I + β A - γ C + M, with A random attention and C = `uniform` the same at zero scores.
+class _Head:
+    """One head: the kernels of values, queries and keys, and what mixes the values."""
 
-    `scale` is that of the scores times √d_k; values, queries and keys have one root, and weights of their own. With
-    M̄ = E[α I + β A - γ C + M]: M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ), and back likewise, through values, and
-    through the scores to queries and keys.
-    """
-    random = RandomAttention(uniform, scale**2 * queries.kernel, keys.kernel)
-    attention = random.mean
-    mean = matrix.skip * np.eye(len(uniform)) + matrix.gain * attention - matrix.centre * uniform
-    squared = matrix.gain**2
-    kernel = mean @ values.kernel @ mean.T
-    scored = squared > 0 and bool(random.queries.any()) and bool(random.keys.any())
-    if scored:
-        kernel = kernel + squared * (random.forward(values.kernel) - attention @ values.kernel @ attention.T)
+    def __init__(
+        self, values: Array, queries: Array, keys: Array, uniform: Array, scale: float, mixing: Mixing, p: float
+    ):
+        self.values, self.scale, self.p = values, scale, p
+        self.rows = np.ones(len(values)) if mixing.prescribed is None else mixing.prescribed.sum(1)
+        self.gain = mixing.gain
+        self.random = RandomAttention(uniform, scale**2 * queries, keys)
+        self.attention = self.rows[:, None] * self.random.mean
+        self.mean = mixing.skip * np.eye(len(values)) + self.gain * self.attention - mixing.centre * uniform
+        self.both = self.gain**2 * np.outer(self.rows, self.rows)
+        self.scored = bool(self.gain) and scale != 0
 
-    def backward(gradient: Array) -> Array:
-        into_values = mean.T @ gradient @ mean
-        if scored:
-            into_values = into_values + squared * (random.backward(gradient) - attention.T @ gradient @ attention)
-        arrived = values.backward(into_values)
-        if not squared:
-            return arrived
-        into_queries = squared * scale**2 * random.queries_backward(gradient, values.kernel)
-        into_keys = squared * random.keys_backward(gradient, values.kernel)
-        return np.asarray(arrived + queries.backward(into_queries) + keys.backward(into_keys))
+    def forward(self) -> Array:
+        kernel = self.mean @ self.values @ self.mean.T
+        if self.random.varies:
+            apart = self.random.forward(self.values) - self.random.mean @ self.values @ self.random.mean.T
+            kernel = kernel + self.both * apart
+        if self.p:
+            kernel = kernel + np.diag(self.dropped @ np.diag(self.values))
+        return np.asarray(kernel)
 
-    return Signal(kernel, mean @ values.mean, _after(mean, values.transfer), backward)
+    def into_values(self, gradient: Array) -> Array:
+        arrived = self.mean.T @ gradient @ self.mean
+        if self.random.varies:
+            apart = self.random.backward(self.both * gradient)
+            arrived = arrived + apart - self.random.mean.T @ (self.both * gradient) @ self.random.mean
+        if self.p:
+            arrived = arrived + np.diag(self.dropped.T @ np.diag(gradient))
+        return np.asarray(arrived)
+
+    def into_queries(self, gradient: Array) -> Array:
+        return self.scale**2 * self.random.queries_backward(self.both * gradient, self.values)
+
+    def into_keys(self, gradient: Array) -> Array:
+        return self.random.keys_backward(self.both * gradient, self.values)
+
+    @property
+    def dropped(self) -> Array:
+        """What dropping a share of the weights adds: E[A_ij²] p / (1 - p), times the gain and the row."""
+        return np.asarray(np.diag(self.both)[:, None] * self.random.squares * self.p / (1 - self.p))
 
 
-@dataclass(frozen=True, slots=True)
-class Mixing:
-    """The gains of α I + β A - γ C: `skip`, `gain` and `centre`. Plain attention is A."""
-
-    skip: float = 0.0
-    gain: float = 1.0
-    centre: float = 0.0
+def _mean(arrays: Sequence[Array]) -> Array:
+    return np.asarray(sum(arrays[1:], arrays[0]) / len(arrays))
 
 
-def _after(matrix: Array, transfer: Array | None) -> Array | None:
-    """Return M J of matrices, each of which may be a diagonal, as a vector."""
-    if transfer is None:
+def transferred(matrix: Array | None, transfer: Array | None) -> Array | None:
+    """Return M J of matrices, each of which may be a diagonal, as a vector; None stands for zero."""
+    if transfer is None or matrix is None:
         return None
     if matrix.ndim == 1:
         return matrix * transfer if transfer.ndim == 1 else matrix[:, None] * transfer

@@ -10,7 +10,8 @@ import pytest
 from ablate.components.activations.gelu import Config as GELU
 from ablate.components.activations.relu import Config as ReLU
 from ablate.components.activations.tanh import Config as Tanh
-from ablate.signal.propagation import Mixing, Signal, attend
+from ablate.signal.mixing import Mixing
+from ablate.signal.propagation import Signal
 
 LENGTH, WIDTH, DRAWS = 8, 128, 80
 DISTANCE = np.abs(np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH)))
@@ -152,7 +153,9 @@ def test_attention(matrix, scale):
             lambda x: [
                 attended(random[0], *(x.through_weights(*random, 1.2, 1.2) for _ in "vqk"), CAUSAL, scale, matrix)
                 if random
-                else attend(*(x.through_weights(1.2, 1.2) for _ in "vqk"), CAUSAL, scale, matrix)
+                else x.through_weights(1.2, 1.2).attending(
+                    x.through_weights(1.2, 1.2), x.through_weights(1.2, 1.2), CAUSAL[None], scale, matrix
+                )
             ]
         )
 
@@ -166,7 +169,7 @@ def test_the_gradient_through_scores_alone_is_there():
     """Values that no gradient returns through leave that of queries and keys."""
     held = Signal.root(ALIKE)
     values = Signal(held.kernel, held.mean, held.transfer, lambda gradient: np.zeros_like(gradient))
-    x = attend(values, held.through_weights(1, 1), held.through_weights(1, 1), CAUSAL, 0.5, Mixing())
+    x = values.attending(held.through_weights(1, 1), held.through_weights(1, 1), CAUSAL[None], 0.5, Mixing())
     _, g = drawn(
         ALIKE,
         lambda x, r: attended(

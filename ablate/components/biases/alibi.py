@@ -9,6 +9,8 @@ For other numbers of heads: the slopes of the next lower power of 2, then every 
 Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
 
+from typing import Any
+
 from ablate.components.declare import Cost, Sizes, component, implements
 
 
@@ -19,6 +21,14 @@ class Config:
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Any:
+        """Return the bias of each head, [H, T, T]."""
+        import numpy as np
+
+        places = np.arange(sizes.seq_len)
+        apart = np.abs(places[:, None] - places)
+        return -np.array(slopes(sizes.n_heads))[:, None, None] * apart
 
     def equation(self) -> str:
         """Return the entry for query i and key j as text."""

@@ -10,7 +10,7 @@ The released code of two of the papers keeps a LayerNorm in its first block even
 Dimension key: B batch, T time, D width of the model.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, sequence
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, sequence
 
 
 @component(
@@ -30,6 +30,11 @@ class Config:
         """Return the cost of the parts, in layer 1 only."""
         cost: Cost = self.inside() if sizes.layer == 1 else Cost()
         return cost
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """Return what the parts give in layer 1, the input in others."""
+        inside: Signal = self.inside(x) if sizes.layer == 1 else x
+        return inside
 
     def equation(self, x: str) -> str:
         """Return the parts, and in which layer they are."""

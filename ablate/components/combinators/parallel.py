@@ -11,7 +11,7 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Sizes, branches, component, implements, scaling
+from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, branches, component, implements, scaling
 from ablate.errors import InputError
 
 
@@ -38,6 +38,11 @@ class Config:
         """Return the cost of the trained gains and the branches."""
         gains = (self.skip(sizes.d_model), self.gain(sizes.d_model))
         return sum((*gains, *(branch() for branch in self.branches)), Cost())
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """α² Σ + β² (Σ_f1 + Σ_f2 + …), and what skip and branches have in common."""
+        skip, gain = self.skip(sizes.d_model), self.gain(sizes.d_model)
+        return x.forked(lambda x: (x.times(skip), *(branch(x).times(gain) for branch in self.branches)))
 
     def equation(self, x: str) -> str:
         """α x + β (f_1(x) + f_2(x) + …)."""

@@ -12,7 +12,7 @@ Dimension key: B batch, T time, D width of the model.
 
 from ablate.block.catalogue import Transparent
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, implements, scaling, sequence
+from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, component, implements, scaling, sequence
 
 
 @component(
@@ -34,6 +34,11 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of the trained gains and the branch."""
         return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.branch()), Cost())
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """α² Σ + β² Σ_f, and what skip and branch have in common."""
+        skip, gain = self.skip(sizes.d_model), self.gain(sizes.d_model)
+        return x.forked(lambda x: (x.times(skip), self.branch(x).times(gain)))
 
     def equation(self, x: str) -> str:
         """α x + β f(x)."""

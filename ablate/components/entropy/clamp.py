@@ -9,6 +9,8 @@ It acts on the scaled scores, before masking.
 Dimension key: B batch, H heads, T queries, S keys.
 """
 
+import math
+
 from ablate.block.notation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
@@ -24,6 +26,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, variance: float, sizes: Sizes) -> float:
+        """Return the mean slope, P(|s| < bound), at scores of a variance: what their covariances keep, twice."""
+        return math.erf(self.bound / (2 * variance) ** 0.5) if variance else 1.0
 
     def equation(self, x: str) -> str:
         """min(max(s, -bound), bound)."""

@@ -20,7 +20,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 
 from ablate.block.notation import number as written
-from ablate.components.declare import AcrossRanks, Cost, Kept, Sizes, component, implements, number
+from ablate.components.declare import AcrossRanks, Cost, Kept, Signal, Sizes, component, implements, number
 from ablate.errors import InputError
 
 
@@ -38,6 +38,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the cost of one more product of queries and keys, in training alone, without a gradient."""
         return Cost(flops=2 * sizes.seq_len**2 * sizes.query_width).forward_only()
+
+    def propagate(self, x: Signal, sizes: Sizes, width: int) -> Signal:
+        """Σ: nothing is clipped before a step."""
+        return x
 
     def equation(self, x: str) -> str:
         """Return what happens after each step, with `x` the symbol of the scores."""

@@ -13,7 +13,7 @@ positions do.
 Dimension key: B batch, H heads, T time, K width of a head.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, part
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, part
 
 
 @component(
@@ -27,6 +27,11 @@ class Config:
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the cost of two norms over the width of a head."""
         return sum((self.norm(width), self.norm(width)), Cost())
+
+    def propagate(self, x: Signal, sizes: Sizes, width: int) -> Signal:
+        """Return queries or keys, normalised."""
+        out: Signal = self.norm(x, width)
+        return out
 
     def equation(self, x: str) -> str:
         """Return the norm of queries, and of keys, as text."""

@@ -11,7 +11,7 @@ tracked by one power iteration per forward pass in training, none in evaluation;
 Dimension key: B batch, H heads, T time, K width of a head, D width of the model.
 """
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import Cost, Signal, Sizes, component, implements
 from ablate.errors import InputError
 
 
@@ -26,6 +26,14 @@ class Config:
         """
         numbers = sizes.d_model * (sizes.query_width + sizes.key_width)
         return Cost(parameters=2, flops=4 * numbers, spared=6 * numbers)
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """d_in / (√d_in + √d_out)² Σ of queries or keys, as γ starts at 1.
+
+        Of independent entries of variance w, σ(W) = √w (√d_in + √d_out) (Bai & Yin 1993).
+        """
+        largest = (d_in**0.5 + d_out**0.5) ** 2
+        return x.through_weights(d_in / largest, d_out / largest)
 
     def equation(self, x: str) -> str:
         """(γ / σ(W)) x."""

@@ -25,6 +25,15 @@ class Config:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
 
+    def propagate(self, variance: float, sizes: Sizes) -> float:
+        """Return the mean slope, E[1 / cosh²(s / cap)], at scores of a variance: what their covariances keep, twice."""
+        import numpy as np
+
+        from ablate.signal.kernel_maps import normal_nodes
+
+        z, weight = normal_nodes()
+        return float(weight @ np.cosh(z * variance**0.5 / self.cap) ** -2.0)
+
     def equation(self, x: str) -> str:
         """cap tanh(s / cap)."""
         return f"{written(self.cap)} tanh({x} / {written(self.cap)})"

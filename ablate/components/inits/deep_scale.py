@@ -16,7 +16,7 @@ other weights are `normal`.
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number
+from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements, number
 from ablate.errors import InputError
 
 
@@ -41,6 +41,15 @@ class Config:
         """Return the zero cost; InputError outside the layers."""
         layer_of(sizes)
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """√((1 - p) / r_n) Σ, for the r_n of this layer."""
+        from ablate.signal.deep_scale import correlations, weight_std
+
+        layer = layer_of(sizes)
+        entering = correlations(layer, self.correlation, self.dropout, self.skip, self.gain)[-1]
+        variance = weight_std(entering, self.dropout, d_in) ** 2
+        return x.through_weights(d_in * variance, d_out * variance)
 
 
 def layer_of(sizes: Sizes) -> int:

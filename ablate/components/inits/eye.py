@@ -7,7 +7,8 @@
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import Cost, Signal, Sizes, component, implements
+from ablate.errors import InputError
 
 
 @component("eye", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
@@ -17,6 +18,12 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """Σ; InputError unless the matrix is square."""
+        if d_in != d_out:
+            raise InputError(f"eye from a width of {d_in} to {d_out} has no token kernel of all channels alike")
+        return x
 
 
 import torch

@@ -7,7 +7,7 @@
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
+from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements
 
 
 @component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain", version=1)
@@ -19,6 +19,10 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """gain² Σ."""
+        return x.through_weights(self.gain**2, self.gain**2 * d_out / d_in)
 
 
 import math

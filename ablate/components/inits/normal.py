@@ -7,7 +7,7 @@
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
+from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements
 
 
 @component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std", version=1)
@@ -19,6 +19,10 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """d_in std² Σ."""
+        return x.through_weights(d_in * self.std**2, d_out * self.std**2)
 
 
 import torch

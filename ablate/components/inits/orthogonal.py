@@ -11,7 +11,7 @@ lengths must grow with it; if it narrows, U alone does so on average. For square
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
+from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements
 
 
 @component("orthogonal", slots=("init",), source="Saxe et al. 2014, arXiv:1312.6120", shorthand="gain", version=1)
@@ -23,6 +23,10 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """gain² Σ, as a matrix of independent entries of the same mean square."""
+        return x.through_weights(self.gain**2, self.gain**2 * d_out / d_in)
 
 
 import math

@@ -11,7 +11,7 @@ With `per_head` the fan-out is that of one head, d_out / heads, as if each head 
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, flag, implements, word
+from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, flag, implements, word
 
 
 @component("xavier", slots=("init",), source="Glorot & Bengio 2010", shorthand="gain", version=1)
@@ -25,6 +25,11 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """d_in Var W_ij Σ."""
+        variance = self.gain**2 * 2 / (d_in + (d_out // sizes.n_heads if self.per_head else d_out))
+        return x.through_weights(d_in * variance, d_out * variance)
 
 
 import math

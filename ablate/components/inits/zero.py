@@ -7,7 +7,7 @@
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import Cost, Signal, Sizes, component, implements
 
 
 @component("zero", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
@@ -17,6 +17,10 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """0."""
+        return x.through_weights(0.0, 0.0)
 
 
 import torch

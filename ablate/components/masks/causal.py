@@ -7,7 +7,7 @@
 In a causal model it is the model's own mask.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ablate.components.declare import Cost, Sizes, component, implements
 
@@ -21,6 +21,13 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Any:
+        """Return whether each query sees each key, [T, T]."""
+        import numpy as np
+
+        places = np.arange(sizes.seq_len)
+        return places[None, :] <= places[:, None]
 
     def equation(self) -> str:
         """Return when query i sees key j."""

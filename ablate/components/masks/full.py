@@ -7,7 +7,7 @@
 In training on next tokens the model would see what it predicts.
 """
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ablate.components.declare import Cost, Sizes, component, implements
 
@@ -21,6 +21,12 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Any:
+        """Return whether each query sees each key, [T, T]."""
+        import numpy as np
+
+        return np.ones((sizes.seq_len, sizes.seq_len), dtype=bool)
 
     def equation(self) -> str:
         """Return when query i sees key j."""

@@ -9,7 +9,7 @@ Layers add up: after L of them a token depends on the L (W - 1) tokens before it
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
 
@@ -25,6 +25,13 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Any:
+        """Return whether each query sees each key, [T, T]."""
+        import numpy as np
+
+        back = np.arange(sizes.seq_len)[:, None] - np.arange(sizes.seq_len)
+        return (back < math.ceil(self.size)) & ((back >= 0) if sizes.causal else (back > -math.ceil(self.size)))
 
     def equation(self) -> str:
         """Return when query i sees key j, in a causal model."""

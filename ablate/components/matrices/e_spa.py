@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ablate.block.config_values import PartMaker
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
+from ablate.components.declare import Cost, Mixing, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
 from ablate.signal.skipless import LayerStep, exponential_step
 
@@ -90,6 +90,10 @@ class Config:
         if self.mlp is not None:  # computed because it fails if an entry is negative
             self.matrix_of(sizes)(sizes.seq_len)
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Mixing:
+        """D A."""
+        return Mixing(prescribed=self.matrix_of(sizes)(sizes.seq_len))
 
     def equation(self, a: str) -> str:
         """Return E-SPA(A), which `details` defines."""

@@ -9,7 +9,7 @@ Dimension key: B batch, H heads, T time, K width of a head.
 
 from typing import ClassVar
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import Cost, Mixing, Sizes, component, implements
 
 
 @component("softmax", slots=("matrix",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
@@ -21,6 +21,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the zero cost: no products but attention's own."""
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Mixing:
+        """A."""
+        return Mixing()
 
     def equation(self, a: str) -> str:
         """Return A itself."""

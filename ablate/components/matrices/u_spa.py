@@ -19,7 +19,7 @@ from functools import partial
 from typing import Any, ClassVar
 
 from ablate.block.config_values import PartMaker
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements, number, part
+from ablate.components.declare import Cost, Mixing, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
 from ablate.signal.skipless import LayerStep, uniform_step
 
@@ -72,6 +72,10 @@ class Config:
         """Return the zero cost; InputError if there is no such matrix."""
         self.step(sizes)
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Mixing:
+        """D A."""
+        return Mixing(prescribed=self.matrix_of(sizes)(sizes.seq_len))
 
     def equation(self, a: str) -> str:
         """Return U-SPA(A), which `details` defines."""

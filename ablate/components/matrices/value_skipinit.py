@@ -8,7 +8,7 @@ Dimension key: B batch, H heads, T time, K width of a head.
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Same, Sizes, component, implements, scaling
+from ablate.components.declare import Cost, GainMaker, Mixing, Same, Sizes, component, implements, scaling
 
 
 @component(
@@ -32,6 +32,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the cost of the gains that are trained."""
         return sum((gain(sizes.n_heads) for gain in (self.skip, self.gain)), Cost())
+
+    def propagate(self, sizes: Sizes) -> Mixing:
+        """α I + β A."""
+        return Mixing(*(gain(sizes.n_heads) for gain in (self.skip, self.gain)))
 
     def equation(self, a: str) -> str:
         """α I + β A."""

@@ -38,9 +38,11 @@ from ablate.components.declare import (
     Cost,
     GivesBias,
     Maker,
+    Mixing,
     RegulatesLogits,
     RegulatesQueriesKeys,
     RegulatesWeights,
+    Signal,
     Sizes,
     WatchesLogits,
     arithmetic,
@@ -253,6 +255,49 @@ class Config:
     def masks(self) -> tuple[PartMaker, ...]:
         """The makers of all masks."""
         return makers(self.mask)
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention; InputError for a sink or gate.
+
+        The kernel of concatenated heads is the mean of theirs.
+        """
+        for field in ("sink", "gate", "source"):
+            if getattr(self, field) is not None:
+                raise InputError(f"attention with a {field} has no token kernel in closed form")
+        width, out, d_head = sizes.d_model, sizes.query_width, sizes.d_head
+        mixing: Mixing = self.matrix(sizes)
+        uniform = self.at_zero_scores(sizes, mixing)
+
+        def mixed(x: Signal) -> Signal:
+            to_match: Signal = self.pre_qk(x, width) if self.pre_qk else x
+            to_carry = self.pre_v(x, width) if self.pre_v else x
+            queries, keys = self.query(to_match, width, out), self.key(to_match, width, sizes.key_width)
+            scale = self.scale * d_head**0.5
+            for _, regulation in self.entropy:
+                stage = regulation.config.spec.stage
+                if stage >= ON_LOGITS:
+                    scale *= regulation(scale**2 * queries.mean_square * keys.mean_square, sizes)
+                elif stage < 0:
+                    queries = regulation(to_match, width, out).times(queries.mean_square > 0)
+                    keys = regulation(to_match, width, sizes.key_width).times(keys.mean_square > 0)
+                else:
+                    queries, keys = regulation(queries, d_head), regulation(keys, d_head)
+            if self.position:
+                queries, keys = self.position(queries, d_head), self.position(keys, d_head)
+            values: Signal = self.value(to_carry, width, sizes.key_width)
+            y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, out // sizes.key_width)
+            y = self.output_norm(y, out) if self.output_norm else y
+            projected: Signal = self.projection(y, out, width)
+            return projected
+
+        return x.forked(lambda x: [mixed(x)])
+
+    def at_zero_scores(self, sizes: Sizes, mixing: Mixing) -> Any:
+        """Return the softmax of masks and biases in each head, [1 or H, T, T], or the rows of a prescribed matrix."""
+        from ablate.signal.zero_scores import softmax_of
+
+        biases, masks = [bias(sizes) for bias in self.biases], [mask(sizes) for mask in self.masks]
+        return softmax_of(biases, masks, mixing.prescribed, length=sizes.seq_len, causal=sizes.causal)
 
     def equation(self, x: str) -> str:
         """Return Attn(x)."""

@@ -11,7 +11,7 @@ Dimension key: B batch, T time, D width of the model, M width of the hidden laye
 """
 
 from ablate.block.notation import grouped
-from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, implements, part, width
+from ablate.components.declare import Cost, Maker, Signal, Sizes, arithmetic, component, implements, part, width
 
 
 @component("mlp", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
@@ -31,6 +31,15 @@ class Config:
         gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
         total: Cost = up + gate + down + self.activation()
         return total
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """Up, the activation by its Gaussian integrals, the gate's kernel as a factor, down."""
+
+        def hidden(x: Signal) -> Signal:
+            inner: Signal = self.activation(self.up(x, sizes.d_model, self.hidden).times(self.input_scale))
+            return inner.gated(self.gate(x, sizes.d_model, self.hidden)) if self.gate else inner
+
+        return x.forked(lambda x: [self.down(hidden(x), self.hidden, sizes.d_model)])
 
     def equation(self, x: str) -> str:
         """Return MLP(x)."""

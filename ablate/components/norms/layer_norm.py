@@ -8,7 +8,7 @@ Dimension key: D width of the token (or of a head, for a norm on queries and key
 """
 
 from ablate.block.notation import number as written
-from ablate.components.declare import Cost, Sizes, component, flag, implements, number
+from ablate.components.declare import Cost, Signal, Sizes, component, flag, implements, number
 
 
 @component(
@@ -29,6 +29,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
         """Return the cost of a gain and a shift per channel, if they are trained."""
         return Cost(parameters=(width or sizes.d_model) * (self.scale + self.bias))
+
+    def propagate(self, x: Signal, sizes: Sizes, width: int | None = None) -> Signal:
+        """Σ_ij / √((Σ_ii + ε) (Σ_jj + ε)) about the channels' means; g starts at 1 and b at 0."""
+        return x.normalised(self.eps, centred=True)
 
     def equation(self, x: str) -> str:
         """LayerNorm(x)."""

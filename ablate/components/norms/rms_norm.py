@@ -12,7 +12,7 @@ Dimension key: D width of the token (or of a head, for a norm on queries and key
 """
 
 from ablate.block.notation import number as written
-from ablate.components.declare import Cost, Same, Sizes, component, flag, implements, number
+from ablate.components.declare import Cost, Same, Signal, Sizes, component, flag, implements, number
 
 
 @component(
@@ -34,6 +34,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
         """Return the cost of a gain per channel, if it is trained."""
         return Cost(parameters=(width or sizes.d_model) * self.scale)
+
+    def propagate(self, x: Signal, sizes: Sizes, width: int | None = None) -> Signal:
+        """Σ_ij / √((Σ_ii + ε) (Σ_jj + ε)); g starts at 1."""
+        return x.normalised(self.eps, centred=False, outside=self.outside)
 
     def equation(self, x: str) -> str:
         """RMSNorm(x)."""

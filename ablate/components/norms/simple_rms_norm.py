@@ -10,7 +10,7 @@ Dimension key: D width of the token (or of a head, for a norm on queries and key
 """
 
 from ablate.block.notation import number as written
-from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.components.declare import Cost, Signal, Sizes, component, implements, number
 
 
 @component(
@@ -29,6 +29,10 @@ class Config:
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, width: int | None = None) -> Signal:
+        """Σ_ij / √((Σ_ii + ε) (Σ_jj + ε))."""
+        return x.normalised(self.eps, centred=False)
 
     def equation(self, x: str) -> str:
         """SimpleRMSNorm(x)."""

@@ -15,7 +15,7 @@ Dimension key: B batch, H heads, T time, K width of a head, R channels turned, P
 """
 
 from ablate.block.notation import number as written
-from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.components.declare import Cost, Signal, Sizes, component, implements, number
 from ablate.errors import InputError
 
 
@@ -51,6 +51,15 @@ class Config:
                 "  = choose a share that makes pairs of channels, such as 1/2 of a width that is a multiple of 4"
             )
         return int(turned)
+
+    def propagate(self, x: Signal, sizes: Sizes, width: int) -> Signal:
+        """Σ_ij times the mean of cos((i - j) θ) over the channels' angles, of queries and of keys.
+
+        Of pairs equally far apart the turns of query and key cancel, which the product of two kernels leaves out.
+        """
+        turned = self.turned(width)
+        angles = [self.base ** (-2 * k / turned) for k in range(turned // 2)]
+        return x.turned(angles, 1 - turned / width)
 
     def equation(self, x: str) -> str:
         """RoPE(q)."""

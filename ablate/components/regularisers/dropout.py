@@ -8,7 +8,7 @@
 The masks come from PyTorch's own generator, which a trial seeds separately from its weights and its data.
 """
 
-from ablate.components.declare import Cost, Sizes, Transparent, component, implements, number
+from ablate.components.declare import Cost, Signal, Sizes, Transparent, component, implements, number
 
 
 @component(
@@ -28,6 +28,10 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """Σ_ii / (1 - p), as in training."""
+        return x.dropped(self.p)
 
     def equation(self, x: str) -> str:
         """Return dropout of x, or x itself if p is 0."""

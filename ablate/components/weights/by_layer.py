@@ -11,7 +11,7 @@ The layer's own weight is built, at the address of this one, so it shares the ra
 same weight there in every layer.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, part
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, part
 from ablate.errors import InputError
 
 
@@ -32,6 +32,11 @@ class Config:
         if sizes.layer is None:
             raise InputError("by_layer is used outside the layers\n  = give a single weight there")
         return self.first if sizes.layer == 1 else self.others
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """Return what this layer's weight gives."""
+        out: Signal = self.chosen(sizes)(x, d_in, d_out)
+        return out
 
     def equation(self, x: str, w: str) -> str:
         """Return both weights, and in which layers each is."""

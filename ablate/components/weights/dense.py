@@ -7,7 +7,7 @@
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
-from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, component, flag, implements, part
+from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, arithmetic, component, flag, implements, part
 
 
 @component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
@@ -26,6 +26,12 @@ class Config:
         """Return the cost of a matrix and a bias, with one product per token."""
         inside: Cost = self.init() if self.init else Cost()
         return inside + Cost(parameters=d_in * d_out + d_out * self.bias, flops=2 * sizes.seq_len * d_in * d_out)
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """Return what its init gives; b starts at 0."""
+        assert self.init is not None, "the model's own stands in for it"
+        out: Signal = self.init(x, d_in, d_out)
+        return out
 
     def equation(self, x: str, w: str) -> str:
         """Return x W, plus the bias if there is one."""

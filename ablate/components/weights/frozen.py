@@ -10,7 +10,7 @@ one of the same init and address start from the same numbers.
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
-from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, part
+from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, component, implements, part
 
 
 @component("frozen", slots=("weight",), source="He & Hofmann 2024, arXiv:2311.01906", shorthand="init", version=1)
@@ -24,6 +24,11 @@ class Config:
         product = 2 * sizes.seq_len * d_in * d_out
         cost: Cost = self.init() + Cost(flops=product, spared=product)
         return cost
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """Return what its init gives."""
+        out: Signal = self.init(x, d_in, d_out)
+        return out
 
     def equation(self, x: str, w: str) -> str:
         """x W₀."""

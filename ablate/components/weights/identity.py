@@ -9,7 +9,7 @@ In the simplified attention block values and projections stay at the identity th
 Dimension key: D width, of the input and of the output.
 """
 
-from ablate.components.declare import Cost, Sizes, component, implements
+from ablate.components.declare import Cost, Signal, Sizes, component, implements
 from ablate.errors import InputError
 
 
@@ -25,6 +25,10 @@ class Config:
                 "  = it keeps the width: choose another weight there"
             )
         return Cost()
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """Σ."""
+        return x
 
     def equation(self, x: str, w: str) -> str:
         """x."""

@@ -27,6 +27,7 @@ from ablate.components.declare import (
     Draw,
     GainMaker,
     Maker,
+    Signal,
     Sizes,
     arithmetic,
     component,
@@ -61,6 +62,11 @@ class Config:
         fixed = self.gain.value == 0 and self.skip.value is not None
         own = Cost(parameters=trained, flops=product, spared=product * fixed)
         return sum((inits, self.skip(1), self.gain(1), own), Cost())
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """α² of what W_0 gives, and β² of what ΔW gives unless it starts at 0."""
+        terms = [(self.init, self.skip(1)), *([(self.delta, self.gain(1))] if self.delta else [])]
+        return x.forked(lambda x: [init(x, d_in, d_out).times(gain) for init, gain in terms])
 
     def equation(self, x: str, w: str) -> str:
         """Return x (α W₀ + β ΔW), without terms whose gain is fixed at 0, plus the bias if there is one."""
