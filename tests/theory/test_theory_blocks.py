@@ -1,0 +1,117 @@
+"""Every named block that is forecast, against starts that are drawn: the compiled modules in float64."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from builders import node
+from reading import DEPTHS, decoders, transformer
+
+from ablate.block.sizes import Sizes
+from ablate.compiler import compile_block
+from ablate.errors import InputError
+from ablate.signal.propagation import Signal
+from ablate.theory.blocks import through_block
+from ablate.theory.models import mean_cosine
+
+CATALOGUE = transformer().catalogue
+LENGTH, WIDTH, SEQUENCES, LAYERS, STARTS = 24, 256, 2, 4, 4
+KERNEL = 0.8 * np.exp(-0.15 * np.abs(np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH)))) + 0.2
+GRADIENT = 0.9 * np.eye(LENGTH) + 0.1
+INIT = node("normal", std="1/sqrt(width)")
+
+NOT_FORECAST = {
+    "e_spa_relative": "transformer_xl",
+    "simplify_eq6_tied": "inverse",
+    "simplify_eq6_tied_last": "inverse",
+    "admin": "admin",
+    "catformer": "concatenation",
+    "nanochat": "recall",
+    "gated_attention": "gate",
+    "value_residual": "blend",
+    "shared_first_values": "from",
+    "denseformer": "depth_average",
+    "attention_over_depth": "depth_attention",
+    "u_net": "recall",
+    "mixture_of_experts": "moe",
+    "keys_as_values": "from",
+}
+"""Named blocks of which some component has no token kernel, with that component."""
+FORECAST = [name for name in decoders() if name not in NOT_FORECAST]
+
+
+@dataclass
+class Start:
+    """The kernel behind the last layer, and that of the gradient in front of the first."""
+
+    kernel: np.ndarray
+    gradient: np.ndarray
+
+
+def sizes_of(name):
+    layers = DEPTHS.get(name, LAYERS)
+    return Sizes(n_layers=layers, d_model=WIDTH, n_heads=4, seq_len=LENGTH, vocab_size=256, repetition=0.02)
+
+
+def forecast_of(name, sizes):
+    x, back = Signal.root(KERNEL), []
+    for layer in range(1, sizes.n_layers + 1):
+        start = Signal.root(x.kernel, x.mean)
+        x = through_block(transformer().blocks[name].block, start, sizes.at(layer), INIT, CATALOGUE)
+        back.append(x.backward)
+    gradient = GRADIENT
+    for each in reversed(back):
+        gradient = each(gradient)
+    return Start(x.kernel, gradient)
+
+
+def drawn(name, sizes, seed=0):
+    block = transformer().blocks[name].block
+    random = np.random.default_rng(seed)
+    torch.manual_seed(seed)
+    shape = (SEQUENCES, LENGTH, WIDTH)
+    x = torch.tensor(np.linalg.cholesky(KERNEL) @ random.normal(size=shape), requires_grad=True)
+    y = x
+    for layer in range(1, sizes.n_layers + 1):
+        y = compile_block(block, sizes, CATALOGUE, layer=layer, init=INIT, seed=seed, dtype=torch.float64).train()(y)
+    (g,) = torch.autograd.grad(y, x, torch.tensor(np.linalg.cholesky(GRADIENT) @ random.normal(size=shape)))
+    return Start(mean_kernel(y.detach().numpy()), mean_kernel(g.numpy()))
+
+
+def mean_kernel(x):
+    return np.einsum("btd,bsd->ts", x, x) / SEQUENCES / WIDTH
+
+
+def agrees(forecast, found, within):
+    """A forecast is within a share of the mean of several starts, and three standard errors of it."""
+    error = np.std(found, ddof=1) / np.sqrt(len(found))
+    return abs(forecast - np.mean(found)) < within * np.mean(found) + 3 * error
+
+
+@pytest.mark.sampled(10)
+@pytest.mark.parametrize("name", FORECAST)
+def test_a_named_block(name):
+    """Behind several layers: sizes within 10 %, gradients within 15 %, but for the spread of starts; cosines."""
+    sizes = sizes_of(name)
+    forecast, starts = forecast_of(name, sizes), [drawn(name, sizes, seed) for seed in range(STARTS)]
+    assert agrees(np.trace(forecast.kernel), [np.trace(start.kernel) for start in starts], 0.1)
+    assert agrees(np.trace(forecast.gradient), [np.trace(start.gradient) for start in starts], 0.15)
+    kernel, gradient = (np.mean([getattr(start, of) for start in starts], 0) for of in ("kernel", "gradient"))
+    assert mean_cosine(forecast.kernel) == pytest.approx(mean_cosine(kernel), abs=0.05)
+    assert mean_cosine(forecast.gradient) == pytest.approx(mean_cosine(gradient), abs=0.06)
+
+
+@pytest.mark.parametrize("name", NOT_FORECAST)
+def test_a_block_that_is_not_forecast_says_which_component_has_no_kernel(name):
+    with pytest.raises(InputError, match=rf"\b{NOT_FORECAST[name]}\b"):
+        forecast_of(name, sizes_of(name))
+
+
+def test_another_block_is_told_apart():
+    """The twin: starts of a block without norms are not within reach of the forecast of one with them."""
+    sizes = sizes_of("pre_ln")
+    forecast, starts = forecast_of("pre_ln", sizes), [drawn("op", sizes, seed) for seed in range(STARTS)]
+    assert not agrees(np.trace(forecast.kernel), [np.trace(start.kernel) for start in starts], 0.1)
