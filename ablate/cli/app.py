@@ -31,6 +31,7 @@ VERBS = (
     maintenance.ui,
     queries.show,
     queries.diff,
+    queries.forecast,
     maintenance.doctor,
     queries.machine,
     manual.docs,

@@ -184,6 +184,78 @@ def show(
         console().print(shows.screen(shown_block), crop=False)
 
 
+def forecast(
+    named: Annotated[
+        str,
+        typer.Argument(
+            metavar="BLOCK|SPACE",
+            help="A block by its name, or a space: its file or its name.",
+            show_default=False,
+            autocompletion=complete_space,
+        ),
+    ],
+    grammar: GrammarFile = GRAMMAR,
+    layers: Annotated[int | None, _size("number of blocks", 1_000)] = None,
+    width: Annotated[int | None, _size("width of the model")] = None,
+    heads: Annotated[int | None, _size("number of heads")] = None,
+    context: Annotated[int | None, _size("number of tokens in a sequence", 4096)] = None,
+    profile: Profile = None,
+    settings: Set = None,
+    results: ResultsFolder = RESULTS,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Forecast a model before a single step: rank collapse, growth of the stream, and what reaches back of a gradient.
+
+    A block is shown layer by layer, at sizes for display unless others are given; a space variant by variant, at its
+    own sizes and on its own text. Nothing is trained.
+    """
+    from ablate.grammar.named_files import shipped_files
+    from ablate.report.screens import forecast as forecasts
+
+    known = named in shipped_files("space") or named.endswith((".yaml", ".yml"))
+    if known:
+        _forecast_space(Path(named), profile, settings, results, plugin, json=json)
+        return
+    from ablate import api
+    from ablate.report.screens import block as shows
+    from ablate.report.terminal_renderer import Screen
+    from ablate.theory import models
+
+    sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context}
+    given = {name: size for name, size in sizes.items() if size is not None}
+    shown_block = shows.find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
+    forecast_of_block = models.forecast(
+        forecasts.around(shown_block), shown_block.catalogue, shown_block.sizes.repetition
+    )
+    if json:
+        write_text(forecasts.as_json({named: forecast_of_block}, {}))
+    else:
+        shown(Screen(forecasts.block_screen(named, forecasts.AROUND, shown_block.sizes, forecast_of_block)))
+
+
+def _forecast_space(
+    named: Path,
+    profile: str | None,
+    settings: list[str] | None,
+    results: Path,
+    plugin: list[Path] | None,
+    *,
+    json: bool,
+) -> None:
+    from ablate import api
+    from ablate.report.screens import forecast as forecasts
+    from ablate.report.terminal_renderer import Screen
+    from ablate.session.forecasting import forecast_space
+
+    space = api.load_space(space_file(named), profile=profile, settings=settings or (), plugins=plugin or ())
+    of_space = forecast_space(space, results=results)
+    if json:
+        write_text(forecasts.as_json(of_space.forecasts, of_space.refused))
+    else:
+        shown(Screen(forecasts.space_screen(space.name, space.question, of_space.forecasts, of_space.refused)))
+
+
 def write_svg(path: Path, svg: str) -> None:
     """Write a diagram; InputError if that cannot be done."""
     try:

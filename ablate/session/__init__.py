@@ -22,6 +22,7 @@
     table_metrics.py     the metrics of such a table
     reporting.py         the page of a space, from its results
     page_record.py       everything that the page shows
+    forecasting.py       the models of a space before a single step
     mirroring.py         trials sent to MLflow while others train
     commit.py            the commit of the repository that a space's file is in
     resuming.py          unfinished runs, resumed with their original options

@@ -4,6 +4,7 @@ block.py        a block: its tree, equations, diagram and costs
 catalogue.py    blocks, presets and components, under the papers they are from
 check.py        what was checked: spaces, grammars, the edits between two blocks
 doctor.py       damage in a results folder
+forecast.py     a model before a single step: a block by layers, a space by variants
 interrupted.py  how a run ended when it did not simply finish
 machine.py      this machine and what it can run
 plan.py         the variants of a plan, what is to run, and what it can detect
