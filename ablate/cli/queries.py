@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from ablate.api import Planned
+    from ablate.block.architecture import Architecture
+    from ablate.block.catalogue import Catalogue
+    from ablate.theory.starts import ModelAtStart
 
 File = Annotated[
     Path,
@@ -199,6 +202,9 @@ def forecast(
     width: Annotated[int | None, _size("width of the model")] = None,
     heads: Annotated[int | None, _size("number of heads")] = None,
     context: Annotated[int | None, _size("number of tokens in a sequence", 4096)] = None,
+    drawn: Annotated[
+        int, typer.Option(min=0, max=100, help="Also draw this many starts, and show what they measure beside it.")
+    ] = 0,
     profile: Profile = None,
     settings: Set = None,
     results: ResultsFolder = RESULTS,
@@ -215,7 +221,7 @@ def forecast(
 
     known = named in shipped_files("space") or named.endswith((".yaml", ".yml"))
     if known:
-        _forecast_space(Path(named), profile, settings, results, plugin, json=json)
+        _forecast_space(Path(named), profile, settings, results, plugin, drawn=drawn, json=json)
         return
     from ablate import api
     from ablate.report.screens import block as shows
@@ -225,13 +231,20 @@ def forecast(
     sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context}
     given = {name: size for name, size in sizes.items() if size is not None}
     shown_block = shows.find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
-    forecast_of_block = models.forecast(
-        forecasts.around(shown_block), shown_block.catalogue, shown_block.sizes.repetition
-    )
+    model, repetition = forecasts.around(shown_block), shown_block.sizes.repetition
+    forecast_of_block = models.forecast(model, shown_block.catalogue, repetition)
+    starts = _drawn(model, shown_block.catalogue, drawn) if drawn else ()
     if json:
-        write_text(forecasts.as_json({named: forecast_of_block}, {}))
+        write_text(forecasts.as_json({named: forecast_of_block}, {}, {named: starts}))
     else:
-        shown(Screen(forecasts.block_screen(named, forecasts.AROUND, shown_block.sizes, forecast_of_block)))
+        shown(Screen(forecasts.block_screen(named, forecasts.AROUND, shown_block.sizes, forecast_of_block, starts)))
+
+
+def _drawn(model: Architecture, catalogue: Catalogue, drawn: int) -> tuple[ModelAtStart, ...]:
+    """Draw starts, for which torch is loaded: a forecast alone needs none."""
+    from ablate.session.forecasting import drawn_of_block
+
+    return drawn_of_block(model, catalogue, drawn)
 
 
 def _forecast_space(
@@ -241,6 +254,7 @@ def _forecast_space(
     results: Path,
     plugin: list[Path] | None,
     *,
+    drawn: int,
     json: bool,
 ) -> None:
     from ablate import api
@@ -249,11 +263,12 @@ def _forecast_space(
     from ablate.session.forecasting import forecast_space
 
     space = api.load_space(space_file(named), profile=profile, settings=settings or (), plugins=plugin or ())
-    of_space = forecast_space(space, results=results)
+    of_space = forecast_space(space, results=results, drawn=drawn)
     if json:
-        write_text(forecasts.as_json(of_space.forecasts, of_space.refused))
+        write_text(forecasts.as_json(of_space.forecasts, of_space.refused, of_space.drawn))
     else:
-        shown(Screen(forecasts.space_screen(space.name, space.question, of_space.forecasts, of_space.refused)))
+        numbers = of_space.forecasts, of_space.refused, of_space.drawn
+        shown(Screen(forecasts.space_screen(space.name, space.question, *numbers)))
 
 
 def write_svg(path: Path, svg: str) -> None:

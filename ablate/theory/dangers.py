@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import sqrt
 
-from ablate.theory.models import Forecast
+from ablate.theory.starts import ModelAtStart
 
 COLLAPSED = 0.99
 """A mean cosine from which the tokens of a sequence are nearly one: attention has nothing left to tell apart."""
@@ -15,12 +15,12 @@ SIZES = 1000.0
 """How many times larger a stream may be at one end of the model than at the other, as a root mean square."""
 
 
-def dangers(forecast: Forecast) -> tuple[str, ...]:
+def dangers(forecast: ModelAtStart) -> tuple[str, ...]:
     """Return a sentence for each danger, in the order in which a signal meets them; none if there is none."""
     return tuple(_dangers(forecast))
 
 
-def collapse_layer(forecast: Forecast) -> int | None:
+def collapse_layer(forecast: ModelAtStart) -> int | None:
     """Return the first layer behind which tokens are nearly one, from which on they stay so; None if there is none."""
     collapsed = [stream.correlation > COLLAPSED for stream in forecast.streams]
     if not collapsed[-1]:
@@ -28,7 +28,7 @@ def collapse_layer(forecast: Forecast) -> int | None:
     return len(collapsed) - next(n for n, each in enumerate([*reversed(collapsed), False]) if not each)
 
 
-def _dangers(forecast: Forecast) -> Iterator[str]:
+def _dangers(forecast: ModelAtStart) -> Iterator[str]:
     layer = collapse_layer(forecast)
     if layer is not None:
         where = f"from layer {layer} on" if layer else "from the embedding on"

@@ -10,7 +10,6 @@ d is about 1/√d away, more where depth multiplies it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
@@ -21,51 +20,13 @@ from ablate.errors import InputError
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_block, through_part
+from ablate.theory.starts import ModelAtStart, StreamAtStart, mean_cosine
 
 FORECAST = ("decoder", "encoder")
 """The kinds of model that are forecast."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamForecast:
-    """The residual stream behind `layer` (0: in front of the first), and the gradient of the loss there.
-
-    `mean_square` is E[x²] over channels and tokens, `correlation` the mean cosine of two tokens of a sequence,
-    `gradient` the mean square of the gradient over that behind the last layer, and `gradient_correlation` the mean
-    cosine of the gradients at two tokens. `kernel` is Σ [T, T].
-    """
-
-    layer: int
-    mean_square: float
-    correlation: float
-    gradient: float
-    gradient_correlation: float
-    kernel: Array
-
-
-@dataclass(frozen=True, slots=True)
-class Forecast:
-    """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
-
-    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins.
-    """
-
-    streams: tuple[StreamForecast, ...]
-    logits: float
-    repetition: float
-
-    @property
-    def gradient_ratio(self) -> float:
-        """The mean square of the gradient in front of the first layer over that behind the last."""
-        return self.streams[0].gradient
-
-    @property
-    def growth(self) -> float:
-        """The mean square behind the last layer over that in front of the first."""
-        return self.streams[-1].mean_square / self.streams[0].mean_square
-
-
-def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | None = None) -> Forecast:
+def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | None = None) -> ModelAtStart:
     """Forecast a model; `repetition` is the share of pairs of tokens that are the same, by Zipf's law unless given.
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form.
@@ -90,9 +51,9 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
     for stream in reversed(streams[1:]):
         gradients.append(stream.backward(gradients[-1]))
     reference = float(np.trace(gradients[0]))
-    return Forecast(
+    return ModelAtStart(
         tuple(
-            StreamForecast(
+            StreamAtStart(
                 layer=layer,
                 mean_square=stream.mean_square,
                 correlation=mean_cosine(stream.kernel),
@@ -105,20 +66,6 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
         logits=_logits(architecture, catalogue, last, kept),
         repetition=share,
     )
-
-
-def mean_cosine(kernel: Array) -> float:
-    """Return the mean of Σ_ij / √(Σ_ii Σ_jj) over two different tokens; NaN for one token, or for tokens of zeros.
-
-    >>> mean_cosine(np.array([[4.0, 1.0], [1.0, 1.0]]))
-    0.5
-    """
-    sizes = np.sqrt(np.diag(kernel))
-    length = len(kernel)
-    if length < 2 or not sizes.all():
-        return math.nan
-    cosines = kernel / np.outer(sizes, sizes)
-    return float((cosines.sum() - length) / (length * (length - 1)))
 
 
 def _embedded(architecture: Architecture, catalogue: Catalogue, repetition: float) -> Signal:

@@ -38,10 +38,8 @@ def test_a_space_is_shown_by_variants_at_the_repetition_of_its_text(tmp_path):
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
     assert list(document["forecasts"]) == ["pre_ln", "pre_ln+1", "pre_ln+2", "op"]
-    assert {each["repetition"] for each in document["forecasts"].values()} == {
-        document["forecasts"]["op"]["repetition"]
-    }
-    assert 0.02 < document["forecasts"]["op"]["repetition"] < 0.5
+    (repetition,) = {each["repetition"] for each in document["forecasts"].values()}
+    assert 0.02 < repetition < 0.5
     assert document["refused"] == {}
 
 
@@ -62,3 +60,19 @@ def test_a_name_that_is_nothing_is_a_mistake():
     done = run("forecast", "pre_lnn", heavy=LIGHT)
     assert done.returncode == 2
     assert "did you mean 'pre_ln'" in done.stderr
+
+
+def test_starts_that_are_drawn_stand_beside_it(tmp_path):
+    done = run("forecast", "pre_ln", *SIZES, "--drawn", "2", heavy=set())
+    assert done.returncode == 0, done.stderr
+    assert "n = 2 starts" in done.stdout and "±" in done.stdout
+    space = write_world(tmp_path)
+    options = ("--drawn", "2", "--json", "--results", str(tmp_path / "results"))
+    document = json.loads(run("forecast", str(space), *options, heavy=set()).stdout)
+    assert {name: len(starts) for name, starts in document["drawn"].items()} == dict.fromkeys(document["forecasts"], 2)
+    for name, starts in document["drawn"].items():
+        forecast = document["forecasts"][name]["layers"]
+        for start in starts:
+            assert start["repetition"] == pytest.approx(document["forecasts"][name]["repetition"], rel=0.3)
+            assert [layer["layer"] for layer in start["layers"]] == [layer["layer"] for layer in forecast]
+            assert start["layers"][0]["mean_square"] == pytest.approx(forecast[0]["mean_square"], rel=0.3)

@@ -15,7 +15,7 @@ from ablate.compiler import compile_block
 from ablate.errors import InputError
 from ablate.signal.propagation import Signal
 from ablate.theory.blocks import through_block
-from ablate.theory.models import mean_cosine
+from ablate.theory.starts import mean_cosine
 
 CATALOGUE = transformer().catalogue
 LENGTH, WIDTH, SEQUENCES, LAYERS, STARTS = 24, 256, 2, 4, 4

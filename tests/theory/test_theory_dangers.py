@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from ablate.theory.dangers import collapse_layer, dangers
-from ablate.theory.models import Forecast, StreamForecast
+from ablate.theory.starts import ModelAtStart, StreamAtStart
 
 
 def made(*, correlations=(0.1, 0.2, 0.3), sizes=(1.0, 1.0, 1.0), gradients=(1.0, 1.0, 1.0)):
     streams = tuple(
-        StreamForecast(n, size, correlation, gradient, 0.0, np.eye(2))
+        StreamAtStart(n, size, correlation, gradient, 0.0, np.eye(2))
         for n, (correlation, size, gradient) in enumerate(zip(correlations, sizes, gradients, strict=True))
     )
-    return Forecast(streams, logits=1.0, repetition=0.0)
+    return ModelAtStart(streams, logits=1.0, repetition=0.0)
 
 
 def test_a_model_without_a_danger_has_none():

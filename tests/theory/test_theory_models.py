@@ -13,7 +13,8 @@ from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.errors import InputError
-from ablate.theory.models import forecast, mean_cosine
+from ablate.theory.models import forecast
+from ablate.theory.starts import mean_cosine
 
 CATALOGUE = transformer().catalogue
 NORM = node("layer_norm", bias=True, scale=True)

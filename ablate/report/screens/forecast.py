@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import isnan, sqrt
+from statistics import fmean, median, stdev
 from typing import Any
 
 from ablate.block.architecture import Architecture
@@ -13,12 +14,12 @@ from ablate.block.catalogue import Part
 from ablate.block.expression import Node
 from ablate.block.read import Reader
 from ablate.block.sizes import Sizes
-from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf
+from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf, Words
 from ablate.report.screens.block import ShownBlock, sizes_in_words
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 from ablate.theory.dangers import collapse_layer, dangers
-from ablate.theory.models import Forecast, StreamForecast
+from ablate.theory.starts import ModelAtStart, StreamAtStart
 
 ROWS = 16
 """Layers that are shown of a deep model: about evenly spread, and the first and last."""
@@ -30,8 +31,8 @@ DEFINED = (
     "independent from token to token",
 )
 LIMIT = (
-    "means over random weights in the limit of width, without an interval: a single start is about 1/√d away, and "
-    "further where depth multiplies it"
+    "forecasts are means over random weights in the limit of width, without an interval: --drawn 5 shows what starts "
+    "of this width measure"
 )
 
 
@@ -61,59 +62,65 @@ def _read(shown: ShownBlock, text: str, slot: str) -> Node:
     return value
 
 
-def block_screen(name: str, about: str, sizes: Sizes, forecast: Forecast) -> ReportDocument:
-    """Return the table of a block, layer by layer, with its dangers."""
+def block_screen(
+    name: str, about: str, sizes: Sizes, forecast: ModelAtStart, drawn: Sequence[ModelAtStart] = ()
+) -> ReportDocument:
+    """Return the table of a block, layer by layer, beside starts that were `drawn`, with its dangers."""
     at = sizes_in_words(sizes)
     streams = _some(forecast.streams)
-    rows = tuple((str(stream.layer) if stream.layer else "embedding", *_numbers(stream)) for stream in streams)
     left = len(forecast.streams) - len(streams)
     note = f"; {left} layers between these are left out, --json has all" if left else ""
+    quantities = ("size", "cosine", "gradient")
+    heading = [column for quantity in quantities for column in ((quantity, "drawn") if drawn else (quantity,))]
+    rows = []
+    for stream in streams:
+        row = [str(stream.layer) if stream.layer else "embedding"]
+        measured = [_of_stream(start.streams[stream.layer]) for start in drawn]
+        for place, value in enumerate(_of_stream(stream)):
+            row += [_factor(value)] + ([_mean_and_sd([each[place] for each in measured])] if drawn else [])
+        rows.append(tuple(row))
     grid = Grid(
         title="Forecast",
         note="",
-        heading=("behind layer", "size", "cosine", "gradient", "cosine of\ngradients"),
-        rows=rows,
-        numbers=(1, 2, 3, 4),
+        heading=("behind layer", *heading),
+        rows=tuple(rows),
+        numbers=tuple(range(1, len(heading) + 1)),
         whole=(0,),
     )
+    found = dangers(forecast)
     return ReportDocument(
         title=name,
         about=(about, f"at {at}; two tokens are the same with chance {forecast.repetition:.3g}{note}"),
         parts=(
             TableOf(grid, titled=False),
-            BulletList(dangers(forecast) or ("no danger is seen in it",), "beware" if dangers(forecast) else "remarks"),
-            BulletList((*DEFINED, *_logits(forecast), LIMIT), "remarks"),
+            BulletList(found or ("no danger is seen in it",), "beware" if found else "remarks"),
+            BulletList((*DEFINED, *_logits(forecast), *_beside([(forecast, drawn)]), LIMIT), "remarks"),
         ),
     )
 
 
 def space_screen(
-    name: str, question: str, forecasts: Mapping[str, Forecast], refused: Mapping[str, str]
+    name: str,
+    question: str,
+    forecasts: Mapping[str, ModelAtStart],
+    refused: Mapping[str, str],
+    drawn: Mapping[str, Sequence[ModelAtStart]] | None = None,
 ) -> ReportDocument:
-    """Return a row for each variant of a space, its dangers, and why others are not forecast."""
-    rows = tuple(
-        (
-            (StyledText(variant, "strong"),),
-            _factor(sqrt(each.growth)),
-            f"{each.streams[-1].correlation:.3f}",
-            "-" if collapse_layer(each) is None else str(collapse_layer(each)),
-            _factor(sqrt(each.gradient_ratio)),
-            "-" if isnan(each.logits) else _factor(sqrt(each.logits)),
-        )
-        for variant, each in forecasts.items()
-    )
+    """Return a row for each variant of a space, beside starts that were `drawn`, and its dangers."""
+    drawn = drawn or {}
+    rows: list[tuple[Words, ...]] = []
+    for variant, each in forecasts.items():
+        layer = collapse_layer(each)
+        numbers = map(_factor, _of_model(each))
+        rows.append(((StyledText(variant, "strong"),), *numbers, "-" if layer is None else str(layer)))
+        if starts := drawn.get(variant, ()):
+            measured = zip(*map(_of_model, starts), strict=True)
+            rows.append(((StyledText("  drawn", "faint"),), *map(_mean_and_sd, measured), ""))
     grid = Grid(
         title="Forecast",
         note="",
-        heading=(
-            "variant",
-            "growth",
-            "cosine at\nthe end",
-            "collapses\nat layer",
-            "gradient, first\nover last",
-            "logits",
-        ),
-        rows=rows,
+        heading=("variant", "growth", "cosine at\nthe end", "gradient\nfirst/last", "logits", "collapses\nat layer"),
+        rows=tuple(rows),
         numbers=(1, 2, 3, 4, 5),
         whole=(0,),
     )
@@ -125,6 +132,7 @@ def space_screen(
         "gradient: root mean square in front of the first layer over that behind the last, from a loss whose gradient "
         "is independent from token to token",
         "logits: their root mean square",
+        *_beside([(each, drawn.get(variant, ())) for variant, each in forecasts.items()]),
         LIMIT,
     )
     return ReportDocument(
@@ -138,14 +146,21 @@ def space_screen(
     )
 
 
-def as_json(forecasts: Mapping[str, Forecast], refused: Mapping[str, str]) -> str:
+def as_json(
+    forecasts: Mapping[str, ModelAtStart],
+    refused: Mapping[str, str],
+    drawn: Mapping[str, Sequence[ModelAtStart]] | None = None,
+) -> str:
     """Return everything as JSON: squares, not roots, as they are defined in `theory/models.py`."""
-    return json.dumps(
-        {"forecasts": {name: _document(each) for name, each in forecasts.items()}, "refused": dict(refused)}, indent=2
-    )
+    document = {
+        "forecasts": {name: _document(each) for name, each in forecasts.items()},
+        "refused": dict(refused),
+        "drawn": {name: [_document(each) for each in starts] for name, starts in (drawn or {}).items()},
+    }
+    return json.dumps(document, indent=2)
 
 
-def _document(forecast: Forecast) -> dict[str, Any]:
+def _document(forecast: ModelAtStart) -> dict[str, Any]:
     return {
         "repetition": forecast.repetition,
         "logits": _number(forecast.logits),
@@ -170,12 +185,41 @@ def _number(value: float) -> float | None:
     return None if isnan(value) else value
 
 
-def _numbers(stream: StreamForecast) -> tuple[str, ...]:
-    sizes = (_factor(sqrt(stream.mean_square)), f"{stream.correlation:.3f}")
-    return (*sizes, _factor(sqrt(stream.gradient)), f"{stream.gradient_correlation:.3f}")
+def _of_stream(stream: StreamAtStart) -> tuple[float, float, float]:
+    """Return its size, cosine and gradient, as they are shown."""
+    return sqrt(stream.mean_square), stream.correlation, sqrt(stream.gradient)
 
 
-def _some(streams: tuple[StreamForecast, ...]) -> tuple[StreamForecast, ...]:
+def _of_model(start: ModelAtStart) -> tuple[float, float, float, float]:
+    """Return its growth, its cosine at the end, its ratio of gradients and its logits, as they are shown."""
+    return sqrt(start.growth), start.streams[-1].correlation, sqrt(start.gradient_ratio), sqrt(start.logits)
+
+
+def _mean_and_sd(values: Sequence[float]) -> str:
+    mean = fmean(values)
+    return _factor(mean) if len(values) < 2 else f"{mean:.3g} ± {stdev(values):.1g}"
+
+
+def _beside(pairs: Sequence[tuple[ModelAtStart, Sequence[ModelAtStart]]]) -> tuple[str, ...]:
+    """Return how far forecasts are from the means of the starts that were drawn, over all layers of all models."""
+    pairs = [(forecast, starts) for forecast, starts in pairs if starts]
+    if not pairs:
+        return ()
+    away: list[tuple[float, ...]] = []
+    for forecast, starts in pairs:
+        for place, stream in enumerate(forecast.streams):
+            means = [fmean(each) for each in zip(*(_of_stream(start.streams[place]) for start in starts), strict=True)]
+            size, cosine, gradient = _of_stream(stream)
+            away.append((abs(size / means[0] - 1), abs(cosine - means[1]), abs(gradient / means[2] - 1)))
+    size, cosine, gradient = (median(each) for each in zip(*away, strict=True))
+    return (
+        f"drawn: mean ± sd over n = {len(pairs[0][1])} starts, each of one pass over the same few sequences; the "
+        f"forecast is away from the means by {size:.1%} in size, {cosine:.3f} in the cosine and {gradient:.1%} in the "
+        f"gradient (medians over {len(away)} layers)",
+    )
+
+
+def _some(streams: tuple[StreamAtStart, ...]) -> tuple[StreamAtStart, ...]:
     if len(streams) <= ROWS:
         return streams
     last = len(streams) - 1
@@ -183,12 +227,12 @@ def _some(streams: tuple[StreamForecast, ...]) -> tuple[StreamForecast, ...]:
     return tuple(streams[place] for place in places)
 
 
-def _logits(forecast: Forecast) -> tuple[str, ...]:
+def _logits(forecast: ModelAtStart) -> tuple[str, ...]:
     return (
         () if isnan(forecast.logits) else (f"the logits have a root mean square of {_factor(sqrt(forecast.logits))}",)
     )
 
 
 def _factor(value: float) -> str:
-    """Return a number in four digits, without an exponent where it needs none."""
-    return f"{value:.4g}"
+    """Return a number in four digits, without an exponent where it needs none; - for none."""
+    return "-" if isnan(value) else f"{value:.4g}"

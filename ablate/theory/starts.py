@@ -1,0 +1,63 @@
+"""Starts: the numbers of a model before a single step, whether they are forecast or read off a model that was drawn."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from ablate.signal.propagation import Array
+
+
+@dataclass(frozen=True, slots=True)
+class StreamAtStart:
+    """The residual stream behind `layer` (0: in front of the first), and the gradient of the loss there.
+
+    `mean_square` is E[x²] over channels and tokens, `correlation` the mean cosine of two tokens of a sequence,
+    `gradient` the mean square of the gradient over that behind the last layer, and `gradient_correlation` the mean
+    cosine of the gradients at two tokens. `kernel` is Σ [T, T].
+    """
+
+    layer: int
+    mean_square: float
+    correlation: float
+    gradient: float
+    gradient_correlation: float
+    kernel: Array
+
+
+@dataclass(frozen=True, slots=True)
+class ModelAtStart:
+    """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
+
+    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins.
+    """
+
+    streams: tuple[StreamAtStart, ...]
+    logits: float
+    repetition: float
+
+    @property
+    def gradient_ratio(self) -> float:
+        """The mean square of the gradient in front of the first layer over that behind the last."""
+        return self.streams[0].gradient
+
+    @property
+    def growth(self) -> float:
+        """The mean square behind the last layer over that in front of the first."""
+        return self.streams[-1].mean_square / self.streams[0].mean_square
+
+
+def mean_cosine(kernel: Array) -> float:
+    """Return the mean of Σ_ij / √(Σ_ii Σ_jj) over two different tokens; NaN for one token, or for tokens of zeros.
+
+    >>> mean_cosine(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    0.5
+    """
+    sizes = np.sqrt(np.diag(kernel))
+    length = len(kernel)
+    if length < 2 or not sizes.all():
+        return math.nan
+    cosines = kernel / np.outer(sizes, sizes)
+    return float((cosines.sum() - length) / (length * (length - 1)))
