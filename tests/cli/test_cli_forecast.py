@@ -62,6 +62,7 @@ def test_a_name_that_is_nothing_is_a_mistake():
     assert "did you mean 'pre_ln'" in done.stderr
 
 
+@pytest.mark.full
 def test_starts_that_are_drawn_stand_beside_it(tmp_path):
     done = run("forecast", "pre_ln", *SIZES, "--drawn", "2", heavy=set())
     assert done.returncode == 0, done.stderr

@@ -91,7 +91,7 @@ def agrees(forecast, found, within):
     return abs(forecast - np.mean(found)) < within * np.mean(found) + 3 * error
 
 
-@pytest.mark.sampled(10)
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FORECAST)
 def test_a_named_block(name):
     """Behind several layers: sizes within 10 %, gradients within 15 %, but for the spread of starts; cosines."""
