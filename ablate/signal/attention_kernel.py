@@ -30,8 +30,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ablate.errors import InputError
+
 Array: TypeAlias = NDArray[np.float64]
 
+LARGEST = 16.0
+"""The largest variance of scores: beyond, a softmax is nearly one-hot, and E[N/Z] far from E[N]/E[Z]."""
 SMALL = 1e-3
 """Exponents that differ by less than this are taken as equal."""
 MOST_NODES = 8
@@ -40,11 +44,22 @@ MOST_NODES = 8
 
 @dataclass(frozen=True)
 class RandomAttention:
-    """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k) and `keys` K, [T, T]."""
+    """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k) and `keys` K, [T, T].
+
+    Raises InputError for scores of a larger variance than `LARGEST`.
+    """
 
     uniform: Array
     queries: Array
     keys: Array
+
+    def __post_init__(self) -> None:
+        variance = float(np.diag(self.queries).max() * np.diag(self.keys).max())
+        if not variance <= LARGEST:
+            raise InputError(
+                f"attention whose scores have a standard deviation of {variance**0.5:.3g} is nearly one-hot: beyond "
+                f"{LARGEST**0.5:g} it is not forecast\n  = give queries or keys a smaller init, or a norm"
+            )
 
     def forward(self, values: Array) -> Array:
         """E[A V Aᵀ] for the kernel V of the values."""
@@ -91,10 +106,8 @@ class RandomAttention:
             ]
         )
         crossed = crossed / self._totals
-        centred = (
-            self.forward(self.keys * values) - crossed - crossed.T + self.forward(self.keys) * self.forward(values)
-        )
-        return np.asarray(gradient * centred)
+        means = self.forward(self.keys) * self.forward(values)
+        return _positive(gradient * (self.forward(self.keys * values) - crossed - crossed.T + means))
 
     def keys_backward(self, gradient: Array, values: Array) -> Array:
         """Compute the kernel of the gradient of the keys, for C as it stands: with Γ' = Γ ⊙ C,

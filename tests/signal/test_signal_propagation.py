@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ablate.components.activations.gelu import Config as GELU
 from ablate.components.activations.relu import Config as ReLU
 from ablate.components.activations.tanh import Config as Tanh
+from ablate.errors import InputError
 from ablate.signal.mixing import Mixing
 from ablate.signal.propagation import Signal
 
@@ -206,3 +208,10 @@ def test_dropout_lowers_correlations():
     assert x.kernel[0, 0] == pytest.approx(1.25)
     assert x.kernel[0, 1] == ALIKE[0, 1]
     assert x.backward(GRADIENT)[0, 0] == pytest.approx(1.25)
+
+
+def test_attention_that_is_nearly_one_hot_is_refused():
+    x = Signal.root(ALIKE)
+    for scale, refused in ((3.9, False), (4.1, True)):
+        with pytest.raises(InputError, match="nearly one-hot") if refused else nullcontext():
+            x.attending(x.through_weights(1, 1), x.through_weights(1, 1), CAUSAL[None], scale, Mixing())
