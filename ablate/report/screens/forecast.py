@@ -87,13 +87,13 @@ def block_screen(
         numbers=tuple(range(1, len(heading) + 1)),
         whole=(0,),
     )
-    found = dangers(forecast)
+    warned = dangers(forecast)
     return ReportDocument(
         title=name,
         about=(about, f"at {at}; two tokens are the same with chance {forecast.repetition:.3g}{note}"),
         parts=(
             TableOf(grid, titled=False),
-            BulletList(found or ("no danger is seen in it",), "beware" if found else "remarks"),
+            BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
             BulletList((*DEFINED, *_logits(forecast), *_beside([(forecast, drawn)]), LIMIT), "remarks"),
         ),
     )
