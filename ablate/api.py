@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ablate import session
-from ablate.block.catalogue import Catalogue, Part
+from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
-from ablate.block.read import Invalid, Reader
+from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
 from ablate.errors import AblateError, FailedError, InputError
@@ -34,7 +34,6 @@ from ablate.grammar.named_files import find_file
 from ablate.session import RESULTS, PathLike, Planned, Resumable, Retriable, Run, check
 from ablate.source.located import Mapping as Written
 from ablate.source.problems import Problems, quote, shorten, together, unknown
-from ablate.source.yaml import parse_yaml
 from ablate.space.load import check_presets
 from ablate.space.load import load_space as read_space_file
 from ablate.space.load_block import check_known
@@ -308,14 +307,7 @@ def _placed(dtype: torch.dtype | None, device: str | torch.device) -> dict[str, 
 
 def read_init(text: str, known: Catalogue) -> Node:
     """Read an init from YAML: `"normal: {std: 0.02}"`; InputError shows the mistakes in it."""
-    problems = Problems()
-    try:
-        scheme = Reader(known, {}, problems).value(parse_yaml(text, "init"), Part("init"))
-    except Invalid:
-        problems.raise_if_any()
-        raise
-    assert isinstance(scheme, Node)
-    return scheme
+    return read_component(text, "init", known)
 
 
 def judge(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ablate.block.added import added
-from ablate.block.arithmetic import Expression
+from ablate.block.arithmetic import Expression, parse
 from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Gain, Node, Sequence, walk
 from ablate.block.sizes import Sizes
@@ -167,3 +167,25 @@ def sizes_named(block: Block) -> frozenset[str]:
     values = [value for node in walk(block) for _, value in node.fields]
     written = [value.value if isinstance(value, Gain) else value for value in values]
     return frozenset().union(*(value.names() for value in written if isinstance(value, Expression)))
+
+
+def plain_decoder(
+    block: Block, sizes: Sizes, *, init: Node, embedding_std: float = 0.02, final_norm: Node | None = None
+) -> Architecture:
+    """Make a decoder with nothing around its blocks but an embedding, a head of its own, and perhaps a final norm."""
+    return Architecture(
+        kind="decoder",
+        sizes=sizes,
+        block=block,
+        positions="none",
+        embedding_std=parse(embedding_std),
+        embedding_scale=parse(1),
+        embedding_dropout=0.0,
+        position_std=None,
+        position_rows=None,
+        logit_scale=parse(1),
+        tied=False,
+        entry_norm=None,
+        final_norm=final_norm,
+        init=init,
+    )

@@ -23,8 +23,9 @@ from ablate.block.expression import Block, Node, Sequence, Series, Value
 from ablate.block.scalars import GAIN_KEYS, Invalid, fail, fail_unknown, read_scalar, shown
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote
+from ablate.source.yaml import parse_yaml
 
-__all__ = ["Extension", "Invalid", "Reader", "is_reference"]
+__all__ = ["Extension", "Invalid", "Reader", "is_reference", "read_component"]
 
 T = TypeVar("T")
 Extension = Callable[[Located, FieldType], "Value | None"]
@@ -268,6 +269,18 @@ class Reader:
 
     def _accepts(self, slot: str) -> str:
         return f"slot {slot} accepts: {', '.join(self.catalogue.of_slot(slot))}"
+
+
+def read_component(text: str, slot: str, catalogue: Catalogue) -> Node:
+    """Read a component of a slot from YAML, with every field written out; InputError shows the mistakes in it."""
+    problems = Problems()
+    try:
+        value = Reader(catalogue, {}, problems).value(parse_yaml(text, slot), Part(slot))
+    except Invalid:
+        problems.raise_if_any()
+        raise
+    assert isinstance(value, Node)
+    return value
 
 
 def is_reference(located: Located) -> bool:

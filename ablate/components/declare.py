@@ -90,13 +90,13 @@ looked up or added, such as a bias for each head. Optimisers of matrices (Muon, 
 of them is built in its place: it has no cost, module or equation (`patterns/`).
 
 **Propagation.** A Config that has `propagate` says what it does to the token kernel of a wide random network, so that a
-model is forecast from its parts; makers give signals here, and gains the numbers that they start from:
+model is forecast from its parts (`Signal` is that of `signal/propagation.py`); makers give signals here, and gains the
+numbers that they start from:
 
     part, activation   propagate(x, sizes)                  `x.forked(…)` around what reads x more than once
     norm               propagate(x, sizes, width)
     weight, init       propagate(x, sizes, d_in, d_out)     an init: x times the matrix that it fills
     entropy, position  propagate(x, sizes, d_head)          of queries and of keys
-      on weights       propagate(x, sizes, d_in, d_out)     what it makes of a weight of queries or keys
       on scores        propagate(variance, sizes)           its mean slope, at normal scores of that variance
     matrix             propagate(sizes)                     a `Mixing`
     bias, mask         propagate(sizes)                     [H, T, T], and [T, T] of booleans
@@ -126,7 +126,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ablate.block.catalogue import (
     EVERY_SLOT,
@@ -163,13 +163,17 @@ from ablate.components.protocols import (
     RegulatesLogits,
     RegulatesQueriesKeys,
     RegulatesWeights,
-    Signal,
     WatchesLogits,
 )
 from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
 from ablate.extension.kinds import COMPONENT
 from ablate.signal.mixing import Mixing
 from ablate.source.problems import suggest
+
+if TYPE_CHECKING:
+    from ablate.signal.propagation import Signal
+else:  # with NumPy, which planning does not load to see what is declared
+    Signal = Any
 
 __all__ = [
     "AcrossRanks",

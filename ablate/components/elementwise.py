@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ablate.block.cost import Cost
 from ablate.block.sizes import Sizes
-from ablate.components.protocols import Signal
+
+if TYPE_CHECKING:
+    from ablate.signal.propagation import Signal
 
 
 class Elementwise(ABC):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
-
-from ablate.signal.mixing import Mixing
 
 
 @runtime_checkable
@@ -27,57 +25,6 @@ class Draw(Protocol):
 
     def stream(self, name: str) -> Any:
         """Return the generator of the module's parameter `name`."""
-
-
-class Signal(Protocol):
-    """The token kernel Σ [T, T] of a signal in a wide random network, with the way back to its root.
-
-    It is what `propagate` takes and gives; `ablate/signal/propagation.py` is what it is.
-    """
-
-    @property
-    def mean_square(self) -> float:
-        """E[x²], over channels and tokens."""
-
-    def times(self, gain: float) -> Signal:
-        """Multiply by a number."""
-
-    def through_weights(self, forward: float, backward: float) -> Signal:
-        """Multiply by a fresh matrix of entries of variance w: `forward` is d_in w, `backward` d_out w."""
-
-    def normalised(self, eps: float, *, centred: bool, outside: bool = False) -> Signal:
-        """Scale each token to mean square 1, where `centred` about the mean of its channels."""
-
-    def activated(self, activation: Any) -> Signal:
-        """Apply an activation that has a `curve`, entry by entry."""
-
-    def dropped(self, p: float) -> Signal:
-        """Drop a share p of the entries and divide the rest by 1 - p."""
-
-    def turned(self, angles: Sequence[float], still: float) -> Signal:
-        """Turn pairs of channels by their angle times the place of the token, but for the share `still`."""
-
-    def gated(self, gate: Signal) -> Signal:
-        """Multiply by another signal of the same root, entry by entry."""
-
-    def attending(
-        self,
-        queries: Signal,
-        keys: Signal,
-        uniform: Any,
-        scale: float,
-        mixing: Mixing,
-        p: float = 0.0,
-        groups: int = 1,
-    ) -> Signal:
-        """Mix these values as `mixing` says; `uniform` [H, T, T] is attention at zero scores, in each head.
-
-        `scale` is that of the scores times √d_k, p the share of weights that is dropped, and `groups` how many heads
-        read each head of keys and values.
-        """
-
-    def forked(self, paths: Callable[[Signal], Iterable[Signal]]) -> Signal:
-        """Add up what several paths from here give; what reads its input twice does so inside of one."""
 
 
 @runtime_checkable

@@ -10,14 +10,16 @@ Each component declares its own fields, and how it is solved.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ablate.block.config_values import PartMaker
 from ablate.block.cost import Cost
 from ablate.block.sizes import Sizes
-from ablate.components.protocols import Signal
 from ablate.signal.affine import Affine
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU
+
+if TYPE_CHECKING:
+    from ablate.signal.propagation import Signal
 
 
 class BetweenMaps(ABC):

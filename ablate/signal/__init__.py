@@ -8,7 +8,6 @@
     propagation.py           token kernels through any network of random weights, and those of gradients back
     attention_kernel.py      random softmax attention: its effect on token kernels, and on those of gradients
     mixing.py                how attention mixes values, as gains of the matrices that it is made of
-    zero_scores.py           attention where queries and keys have no say: masks and biases alone
     gaussian_activations.py  the token kernel of an activation's outputs, for inputs of any variances
     affine.py                the affine maps around an activation
     shaping.py               the affine maps that give a deep network chosen kernel maps

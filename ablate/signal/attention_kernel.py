@@ -23,6 +23,7 @@ One query alone is not averaged over many keys, and the first rows of a causal m
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeAlias
@@ -40,6 +41,20 @@ SMALL = 1e-3
 """Exponents that differ by less than this are taken as equal."""
 MOST_NODES = 8
 """The most values of c that are interpolated between."""
+
+
+def at_zero_scores(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], *, length: int, causal: bool) -> Array:
+    """Return the softmax of the sum of biases, [T, T] or [H, T, T], over the keys that all masks show, [1 or H, T, T].
+
+    Without a mask a query sees the past and itself where `causal`, all keys elsewhere.
+    """
+    if masks:
+        shown = np.logical_and.reduce(masks)
+    else:
+        shown = np.tri(length, dtype=bool) if causal else np.ones((length, length), dtype=bool)
+    exponents = np.where(shown, sum(biases, np.zeros((1, length, length))), -np.inf)
+    weights = np.exp(exponents - exponents.max(-1, keepdims=True))
+    return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
 @dataclass(frozen=True)

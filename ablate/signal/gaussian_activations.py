@@ -46,15 +46,16 @@ class ActivationKernel:
 
 
 def activation_kernel(activation: Curved, kernel: Array) -> ActivationKernel:
-    """Compute the moments of an activation whose inputs have the covariance `kernel` [T, T], of positive diagonal.
+    """Compute the moments of an activation whose inputs have the covariance `kernel` [T, T].
 
     Within 1e-8 for activations that are smooth on the scale of their inputs but for a jump of φ' at 0.
     """
-    largest = float(np.diag(kernel).max())
+    largest = float(np.diag(kernel).max()) or 1.0
     variances, tokens = np.unique(np.round(np.diag(kernel) / largest, DIGITS), return_inverse=True)
     variances = largest * variances
     root = np.sqrt(np.diag(kernel))
-    correlation = np.clip(kernel / np.outer(root, root), -1.0, 1.0)
+    size = np.where(root > 0, root, 1.0)
+    correlation = np.clip(kernel / np.outer(size, size), -1.0, 1.0)
     series = _series(activation, variances)
     a, b = series.values, series.slopes
     values, slopes = _product(a, a, tokens, correlation), _product(b, b, tokens, correlation)
@@ -86,7 +87,7 @@ def _series(activation: Curved, variances: Array) -> _Series:
     if set(jumps(activation)) <= {0.0}:
         return _integrated(activation, variances, jump, (0.0,))
     rows = [
-        _integrated(activation, each, jump, tuple(cut / sqrt(each[0]) for cut in (0.0, *jumps(activation))))
+        _integrated(activation, each, jump, tuple(cut / (sqrt(each[0]) or 1.0) for cut in (0.0, *jumps(activation))))
         for each in variances[:, None]
     ]
     parts = ([getattr(row, name) for row in rows] for name in ("values", "slopes", "mean", "slope"))

@@ -10,11 +10,11 @@ from typing import Any
 class Mixing:
     """α I + β A - γ C, with A the softmax of the scores and C the same at zero scores: `skip`, `gain` and `centre`.
 
-    `prescribed` P [T, T], where it is given, is what A is to be at zero scores: A = D softmax(s + B), with the row sums
-    D and B = log(D⁻¹ P).
+    Where they are given, `bias` B [T, T] is added to the scores, and `rows` D [T] multiply the rows of A.
     """
 
     skip: float = 0.0
     gain: float = 1.0
     centre: float = 0.0
-    prescribed: Any = None
+    bias: Any = None
+    rows: Any = None

@@ -20,11 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from math import sqrt
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
@@ -39,13 +41,15 @@ Backward: TypeAlias = Callable[[Array], Array]
 class Signal:
     """`kernel` Σ [T, T], the `mean` of its channels [T], and, from its root: `transfer` J and `backward`.
 
-    J is [T, T], [T] for a diagonal one, or None for zero.
+    J is [T, T], [T] for a diagonal one, or None for zero. `largest` is the largest singular value of the matrix that
+    the signal is just behind, None elsewhere.
     """
 
     kernel: Array
     mean: Array
     transfer: Array | None
     backward: Backward = field(repr=False)
+    largest: float | None = None
 
     @staticmethod
     def root(kernel: Array, mean: Array | None = None) -> Signal:
@@ -65,17 +69,26 @@ class Signal:
             gain**2 * self.kernel, gain * self.mean, transfer, lambda gradient: self.backward(gain**2 * gradient)
         )
 
-    def through_weights(self, forward: float, backward: float) -> Signal:
-        """Multiply by a fresh matrix of independent entries of mean 0 and variance w: d_in w Σ, and d_out w Γ.
+    def through_weights(self, forward: float, backward: float, largest: float | None = None) -> Signal:
+        """Multiply by a fresh matrix of mean 0 whose entries have the variance w: d_in w Σ, and d_out w Γ.
 
-        `forward` is d_in w and `backward` d_out w.
+        `forward` is d_in w and `backward` d_out w. The `largest` singular value is that of independent entries unless
+        given, √w (√d_in + √d_out) (Bai & Yin 1993, for wide matrices).
         """
         return Signal(
             forward * self.kernel,
             np.zeros_like(self.mean),
             None,
             lambda gradient: self.backward(backward * gradient),
+            sqrt(forward) + sqrt(backward) if largest is None else largest,
         )
+
+    def by_spectral_norm(self) -> Signal:
+        """Divide by the largest singular value of the matrix just before; InputError if it is 0, or not known."""
+        if not self.largest:
+            what = "starts at 0" if self.largest == 0 else "is no single random matrix"
+            raise InputError(f"a weight that {what} is not divided by its norm in a forecast\n  = use a dense weight")
+        return self.times(1 / self.largest)
 
     def normalised(self, eps: float, *, centred: bool, outside: bool = False) -> Signal:
         """Scale each token to mean square 1 over its channels, where `centred` about their mean: Σ_ij / (s_i s_j).
@@ -199,7 +212,7 @@ class _Head:
         self, values: Array, queries: Array, keys: Array, uniform: Array, scale: float, mixing: Mixing, p: float
     ):
         self.values, self.scale, self.p = values, scale, p
-        self.rows = np.ones(len(values)) if mixing.prescribed is None else mixing.prescribed.sum(1)
+        self.rows = np.ones(len(values)) if mixing.rows is None else mixing.rows
         self.gain = mixing.gain
         self.random = RandomAttention(uniform, scale**2 * queries, keys)
         self.attention = self.rows[:, None] * self.random.mean

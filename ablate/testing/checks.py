@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ablate.api import read_init
-from ablate.block.architecture import Architecture
-from ablate.block.arithmetic import parse
+from ablate.block.architecture import Architecture, plain_decoder
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.block.sizes import Sizes
@@ -110,19 +109,4 @@ class BlockChecks:
 
     def around(self, block: Block, known: Catalogue) -> Architecture:
         """Return a small decoder of such blocks."""
-        return Architecture(
-            kind="decoder",
-            sizes=self.sizes,
-            block=block,
-            positions="none",
-            embedding_std=parse(0.02),
-            embedding_scale=parse(1),
-            embedding_dropout=0.0,
-            position_std=None,
-            position_rows=None,
-            logit_scale=parse(1),
-            tied=False,
-            entry_norm=None,
-            final_norm=None,
-            init=read_init(self.init, known),
-        )
+        return plain_decoder(block, self.sizes, init=read_init(self.init, known))

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from recipes import recipe
 
-from ablate.block.architecture import Architecture
-from ablate.block.arithmetic import parse
+from ablate.block.architecture import plain_decoder
 from ablate.block.expression import Node
 from ablate.block.expression import Sequence as Parts
 from ablate.block.sizes import Sizes
@@ -20,22 +19,8 @@ RECIPE = recipe(steps=300, batch=16, decay="cosine")
 DATA = Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1)
 MEASURE = Measure(every=25, probes=(), evaluation=Evaluation(every=100, windows=8), checkpoint_every=100)
 BLOCK = Parts(())
-ARCHITECTURE = Architecture(
-    kind="decoder",
-    sizes=Sizes(n_layers=6, d_model=128, n_heads=4, seq_len=64, vocab_size=256),
-    block=BLOCK,
-    positions="none",
-    embedding_std=parse(0.02),
-    embedding_scale=parse(1),
-    embedding_dropout=0.0,
-    position_std=None,
-    position_rows=None,
-    logit_scale=parse(1),
-    tied=False,
-    entry_norm=None,
-    final_norm=None,
-    init=Node("normal"),
-)
+SIZES = Sizes(n_layers=6, d_model=128, n_heads=4, seq_len=64, vocab_size=256)
+ARCHITECTURE = plain_decoder(BLOCK, SIZES, init=Node("normal"))
 
 LOSS = Judged(margin="1%", scale="linear", better="lower")
 PEAK = Judged(margin="none", scale="log", better="lower")

@@ -27,13 +27,9 @@ class Config:
         numbers = sizes.d_model * (sizes.query_width + sizes.key_width)
         return Cost(parameters=2, flops=4 * numbers, spared=6 * numbers)
 
-    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """d_in / (√d_in + √d_out)² Σ of queries or keys, as γ starts at 1.
-
-        Of independent entries of variance w, σ(W) = √w (√d_in + √d_out) (Bai & Yin 1993).
-        """
-        largest = (d_in**0.5 + d_out**0.5) ** 2
-        return x.through_weights(d_in / largest, d_out / largest)
+    def propagate(self, x: Signal, sizes: Sizes, width: int) -> Signal:
+        """Σ / σ(W)² of queries or keys, as γ starts at 1."""
+        return x.by_spectral_norm()
 
     def equation(self, x: str) -> str:
         """(γ / σ(W)) x."""

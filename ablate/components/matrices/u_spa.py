@@ -74,8 +74,11 @@ class Config:
         return Cost()
 
     def propagate(self, sizes: Sizes) -> Mixing:
-        """D A."""
-        return Mixing(prescribed=self.matrix_of(sizes)(sizes.seq_len))
+        """D softmax(s + B)."""
+        from ablate.signal.skipless_softmax import row_scale_and_bias
+
+        rows, bias = row_scale_and_bias(self.matrix_of(sizes)(sizes.seq_len), causal=sizes.causal)
+        return Mixing(rows=rows, bias=bias)
 
     def equation(self, a: str) -> str:
         """Return U-SPA(A), which `details` defines."""

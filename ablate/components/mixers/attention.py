@@ -274,12 +274,8 @@ class Config:
             queries, keys = self.query(to_match, width, out), self.key(to_match, width, sizes.key_width)
             scale = self.scale * d_head**0.5
             for _, regulation in self.entropy:
-                stage = regulation.config.spec.stage
-                if stage >= ON_LOGITS:
+                if regulation.config.spec.stage >= ON_LOGITS:
                     scale *= regulation(scale**2 * queries.mean_square * keys.mean_square, sizes)
-                elif stage < 0:
-                    queries = regulation(to_match, width, out).times(queries.mean_square > 0)
-                    keys = regulation(to_match, width, sizes.key_width).times(keys.mean_square > 0)
                 else:
                     queries, keys = regulation(queries, d_head), regulation(keys, d_head)
             if self.position:
@@ -293,11 +289,12 @@ class Config:
         return x.forked(lambda x: [mixed(x)])
 
     def at_zero_scores(self, sizes: Sizes, mixing: Mixing) -> Any:
-        """Return the softmax of masks and biases in each head, [1 or H, T, T], or the rows of a prescribed matrix."""
-        from ablate.signal.zero_scores import softmax_of
+        """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks."""
+        from ablate.signal.attention_kernel import at_zero_scores
 
-        biases, masks = [bias(sizes) for bias in self.biases], [mask(sizes) for mask in self.masks]
-        return softmax_of(biases, masks, mixing.prescribed, length=sizes.seq_len, causal=sizes.causal)
+        biases = [bias(sizes) for bias in self.biases] + ([] if mixing.bias is None else [mixing.bias])
+        masks = [mask(sizes) for mask in self.masks]
+        return at_zero_scores(biases, masks, length=sizes.seq_len, causal=sizes.causal)
 
     def equation(self, x: str) -> str:
         """Return Attn(x)."""

@@ -11,7 +11,7 @@ forward pass in training (none in evaluation), from the singular vectors of the 
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
-from ablate.components.declare import Cost, Draw, Maker, Sizes, arithmetic, component, flag, implements, part
+from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, arithmetic, component, flag, implements, part
 from ablate.errors import InputError
 
 
@@ -32,6 +32,12 @@ class Config:
         area = d_in * d_out
         products = 2 * sizes.seq_len * area + 4 * area
         return inside + Cost(parameters=area + 1 + d_out * self.bias, flops=products, spared=6 * area)
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """Σ of what its init gives, divided by σ(W)², as γ starts at 1."""
+        assert self.init is not None, "the model's own stands in for it"
+        out: Signal = self.init(x, d_in, d_out)
+        return out.by_spectral_norm()
 
     def equation(self, x: str, w: str) -> str:
         """Return (γ / σ(W)) x W, plus the bias if there is one."""
