@@ -9,6 +9,7 @@ completion.py      completion in bash, zsh and fish
 console.py         where things are printed
 starting.py        init: a space to start from
 queries.py          check, plan, machine, sql, show, diff, list: nothing is trained or changed
+forecasting.py     forecast: a block or a space before a single step
 training.py        run, resume, retry
 reporting.py       report
 judging.py         judge: runs that were trained elsewhere

@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from ablate.cli import judging, maintenance, manual, queries, reporting, starting, training
+from ablate.cli import forecasting, judging, maintenance, manual, queries, reporting, starting, training
 from ablate.cli.completion import VARIABLE, answer_shell, show_script
 from ablate.cli.console import note, tell
 from ablate.cli.verb import Verb, Verbs
@@ -31,7 +31,7 @@ VERBS = (
     maintenance.ui,
     queries.show,
     queries.diff,
-    queries.forecast,
+    forecasting.forecast,
     maintenance.doctor,
     queries.machine,
     manual.docs,

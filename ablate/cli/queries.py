@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from ablate.api import Planned
-    from ablate.block.architecture import Architecture
-    from ablate.block.catalogue import Catalogue
-    from ablate.theory.starts import ModelAtStart
 
 File = Annotated[
     Path,
@@ -185,90 +182,6 @@ def show(
         write_text(shows.as_json(shown_block))
     else:
         console().print(shows.screen(shown_block), crop=False)
-
-
-def forecast(
-    named: Annotated[
-        str,
-        typer.Argument(
-            metavar="BLOCK|SPACE",
-            help="A block by its name, or a space: its file or its name.",
-            show_default=False,
-            autocompletion=complete_space,
-        ),
-    ],
-    grammar: GrammarFile = GRAMMAR,
-    layers: Annotated[int | None, _size("number of blocks", 1_000)] = None,
-    width: Annotated[int | None, _size("width of the model")] = None,
-    heads: Annotated[int | None, _size("number of heads")] = None,
-    context: Annotated[int | None, _size("number of tokens in a sequence", 4096)] = None,
-    drawn: Annotated[
-        int, typer.Option(min=0, max=100, help="Also draw this many starts, and show what they measure beside it.")
-    ] = 0,
-    profile: Profile = None,
-    settings: Set = None,
-    results: ResultsFolder = RESULTS,
-    plugin: Plugin = None,
-    json: Json = False,
-) -> None:
-    """Forecast a model before a single step: rank collapse, growth of the stream, and what reaches back of a gradient.
-
-    A block is shown layer by layer, at sizes for display unless others are given; a space variant by variant, at its
-    own sizes and on its own text. Nothing is trained.
-    """
-    from ablate.grammar.named_files import shipped_files
-    from ablate.report.screens import forecast as forecasts
-
-    known = named in shipped_files("space") or named.endswith((".yaml", ".yml"))
-    if known:
-        _forecast_space(Path(named), profile, settings, results, plugin, drawn=drawn, json=json)
-        return
-    from ablate import api
-    from ablate.report.screens import block as shows
-    from ablate.report.terminal_renderer import Screen
-    from ablate.theory import models
-
-    sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context}
-    given = {name: size for name, size in sizes.items() if size is not None}
-    shown_block = shows.find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
-    model, repetition = forecasts.around(shown_block), shown_block.sizes.repetition
-    forecast_of_block = models.forecast(model, shown_block.catalogue, repetition)
-    starts = _drawn(model, shown_block.catalogue, drawn) if drawn else ()
-    if json:
-        write_text(forecasts.as_json({named: forecast_of_block}, {}, {named: starts}))
-    else:
-        shown(Screen(forecasts.block_screen(named, forecasts.AROUND, shown_block.sizes, forecast_of_block, starts)))
-
-
-def _drawn(model: Architecture, catalogue: Catalogue, drawn: int) -> tuple[ModelAtStart, ...]:
-    """Draw starts, for which torch is loaded: a forecast alone needs none."""
-    from ablate.session.forecasting import drawn_of_block
-
-    return drawn_of_block(model, catalogue, drawn)
-
-
-def _forecast_space(
-    named: Path,
-    profile: str | None,
-    settings: list[str] | None,
-    results: Path,
-    plugin: list[Path] | None,
-    *,
-    drawn: int,
-    json: bool,
-) -> None:
-    from ablate import api
-    from ablate.report.screens import forecast as forecasts
-    from ablate.report.terminal_renderer import Screen
-    from ablate.session.forecasting import forecast_space
-
-    space = api.load_space(space_file(named), profile=profile, settings=settings or (), plugins=plugin or ())
-    of_space = forecast_space(space, results=results, drawn=drawn)
-    if json:
-        write_text(forecasts.as_json(of_space.forecasts, of_space.refused, of_space.drawn))
-    else:
-        numbers = of_space.forecasts, of_space.refused, of_space.drawn
-        shown(Screen(forecasts.space_screen(space.name, space.question, *numbers)))
 
 
 def write_svg(path: Path, svg: str) -> None:

@@ -27,7 +27,7 @@
     lifeline.py          worker processes die with their driver
     watchdog.py          trials that hang leave a trace
     interrupt.py         Ctrl-C: once to stop cleanly, twice to stop now
-    drawn_start.py       what a model measures before a single step, beside a forecast
+    sampled_initialisation.py  what a sampled model measures before a single step
     rehearsal.py         a block built without training it
     step_time.py         how long a training step takes, relative to one of another model
     policy.py            what follows from each way a trial can end

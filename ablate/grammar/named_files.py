@@ -70,6 +70,11 @@ def find_file(named: str | Path, *kinds: Kind) -> Path:
     return path
 
 
+def means_space(named: str) -> bool:
+    """Return whether a text means a space: its path, or the name of one of the user's own or of a shipped one."""
+    return not is_name(named) or is_file(Path(named)) or named in own_files("space") or named in shipped_files("space")
+
+
 def is_name(named: str | Path) -> bool:
     """Return whether it is a bare word, not a path."""
     path = Path(named)

@@ -1,13 +1,17 @@
-"""The models of a space before a single step: a forecast of each variant, at the repetition of tokens in its text."""
+"""Models before a single step: a forecast of a block, or of each variant of a space, beside sampled initialisations."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ablate.block.architecture import Architecture
+from ablate.block.architecture import Architecture, plain_decoder
 from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block
+from ablate.block.read import read_component
+from ablate.block.sizes import Sizes
 from ablate.data.corpus import corpus_of
 from ablate.data.repetition import measure_repetition
 from ablate.errors import InputError
@@ -15,78 +19,69 @@ from ablate.execute.task import cache_of
 from ablate.plan.trial import Trial
 from ablate.session.planning import PathLike, corpus_located, plan_space
 from ablate.space.space import Space
+from ablate.theory.initial_state import InitialModel
 from ablate.theory.models import forecast
-from ablate.theory.starts import ModelAtStart
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 SEQUENCES = 8
-"""The sequences that pass through a start that is drawn."""
+"""The sequences that pass through a sampled initialisation."""
+AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
+"""What stands around a block that is forecast alone."""
 
 
 @dataclass(frozen=True, slots=True)
-class ForecastOfSpace:
-    """The forecast of each variant by its name, of those without one the reason, and starts that were drawn."""
+class Forecasts:
+    """The forecast of each model by its name, of those without one the reason, and what sampled ones measure."""
 
-    forecasts: Mapping[str, ModelAtStart]
+    models: Mapping[str, InitialModel]
     refused: Mapping[str, str]
-    drawn: Mapping[str, tuple[ModelAtStart, ...]]
+    sampled: Mapping[str, tuple[InitialModel, ...]]
 
 
-def forecast_space(space: Space, *, results: PathLike, drawn: int = 0) -> ForecastOfSpace:
+def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, *, samples: int = 0) -> Forecasts:
+    """Forecast a decoder of a block; its tokens repeat as often as the sizes say. `samples` are sampled beside it.
+
+    Raises InputError for a component that has no token kernel in closed form.
+    """
+    model = plain_decoder(
+        block,
+        sizes,
+        init=read_component("normal: 1/sqrt(width)", "init", catalogue),
+        embedding_std=1,
+        final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", catalogue),
+    )
+    forecasts = {name: forecast(model, catalogue, sizes.repetition)}
+    seeds = range(samples)
+    return Forecasts(forecasts, {}, {name: tuple(_sampled(model, catalogue, _tokens(sizes, s), s) for s in seeds)})
+
+
+def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Forecasts:
     """Forecast the model of each variant of a space; nothing is trained.
 
-    Of each that is forecast, `drawn` starts are drawn too, which read text of the training split.
-
-    How often tokens repeat is measured on the text of each, in windows of its length. Raises InputError and
+    How often tokens repeat is measured on the text of each, in windows of its length. Of each model that is forecast,
+    `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
     RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
-    plan = plan_space(space, results=results).plan
+    plan, catalogue = plan_space(space, results=results).plan, space.grammar.catalogue
     one_of_each = {trial.variant: trial for trial in plan.trials}
-    names = {variant.id: variant.name for variant in plan.variants}
-    forecasts: dict[str, ModelAtStart] = {}
+    forecasts: dict[str, InitialModel] = {}
     refused: dict[str, str] = {}
-    starts: dict[str, tuple[ModelAtStart, ...]] = {}
-    for variant, trial in one_of_each.items():
+    sampled: dict[str, tuple[InitialModel, ...]] = {}
+    for variant in plan.variants:
+        trial = one_of_each[variant.id]
+        repetition = _repetition(space, trial, Path(results))
         try:
-            repetition = _repetition(space, trial, Path(results))
-            forecasts[names[variant]] = forecast(trial.architecture, space.grammar.catalogue, repetition)
+            forecasts[variant.name] = forecast(trial.architecture, catalogue, repetition)
         except InputError as error:
-            refused[names[variant]] = str(error).partition("\n")[0]
+            refused[variant.name] = str(error).partition("\n")[0]
             continue
-        starts[names[variant]] = tuple(_drawn(space, trial, Path(results), seed) for seed in range(drawn))
-    return ForecastOfSpace(forecasts, refused, starts if drawn else {})
-
-
-def drawn_of_block(architecture: Architecture, catalogue: Catalogue, drawn: int) -> tuple[ModelAtStart, ...]:
-    """Draw starts of a model that is not of a space; its tokens are as many as repeat as often as its sizes say."""
-    import torch
-
-    from ablate.execute.drawn_start import drawn_start
-
-    sizes = architecture.sizes
-    different = sizes.vocab_size if not sizes.repetition else min(round(1 / sizes.repetition), sizes.vocab_size)
-    return tuple(
-        drawn_start(
-            architecture,
-            catalogue,
-            torch.randint(different, (SEQUENCES, sizes.seq_len), generator=torch.Generator().manual_seed(seed)),
-            seed=seed,
+        windows = (_windows(space, trial, Path(results), seed) for seed in range(samples))
+        sampled[variant.name] = tuple(
+            _sampled(trial.architecture, catalogue, tokens, seed) for seed, tokens in enumerate(windows)
         )
-        for seed in range(drawn)
-    )
-
-
-def _drawn(space: Space, trial: Trial, results: Path, seed: int) -> ModelAtStart:
-    """Draw a start of the model of a trial, and pass windows of its text through it."""
-    from ablate.data.batch import first
-    from ablate.data.batches import Batches
-    from ablate.data.streams import prepare
-    from ablate.execute.drawn_start import drawn_start
-
-    catalogue, sizes = space.grammar.catalogue, trial.architecture.sizes
-    with corpus_located(space):
-        stream = prepare(trial.data, space.folder, cache_of(results), catalogue).train
-        tokens = first(Batches(stream, sizes.seq_len, SEQUENCES, seed).at(0).inputs)
-    return drawn_start(trial.architecture, catalogue, tokens, seed=seed)
+    return Forecasts(forecasts, refused, sampled)
 
 
 def _repetition(space: Space, trial: Trial, results: Path) -> float | None:
@@ -97,3 +92,29 @@ def _repetition(space: Space, trial: Trial, results: Path) -> float | None:
     with corpus_located(space):
         length = trial.architecture.sizes.seq_len
         return measure_repetition(trial.data, space.folder, cache_of(results), length, catalogue).value
+
+
+def _sampled(architecture: Architecture, catalogue: Catalogue, tokens: Tensor, seed: int) -> InitialModel:
+    """Sample an initialisation, for which torch is loaded: a forecast alone needs none."""
+    from ablate.execute.sampled_initialisation import sampled_initialisation
+
+    return sampled_initialisation(architecture, catalogue, tokens, seed=seed)
+
+
+def _windows(space: Space, trial: Trial, results: Path, seed: int) -> Tensor:
+    """Return windows of the training text of a trial, [SEQUENCES, T]."""
+    from ablate.data.batch import first
+    from ablate.data.batches import Batches
+    from ablate.data.streams import prepare
+
+    with corpus_located(space):
+        stream = prepare(trial.data, space.folder, cache_of(results), space.grammar.catalogue).train
+        return first(Batches(stream, trial.architecture.sizes.seq_len, SEQUENCES, seed).at(0).inputs)
+
+
+def _tokens(sizes: Sizes, seed: int) -> Tensor:
+    """Return random tokens, [SEQUENCES, T], of as many kinds as repeat as often as the sizes say."""
+    import torch
+
+    kinds = min(round(1 / sizes.repetition), sizes.vocab_size) if sizes.repetition else sizes.vocab_size
+    return torch.randint(kinds, (SEQUENCES, sizes.seq_len), generator=torch.Generator().manual_seed(seed))

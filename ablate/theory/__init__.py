@@ -1,9 +1,9 @@
 """Theory: what a model does before a single step, from what each of its components does to token kernels.
 
-    blocks.py       a block as a map of signals, in one layer
-    models.py       a whole model: its token kernel layer by layer, and the gradient on the way back
-    starts.py       the numbers of a start, forecast or drawn
-    dangers.py      what in a forecast is a reason not to train the model as it is
+    blocks.py         a block as a map of signals, in one layer
+    models.py         a whole model: its token kernel layer by layer, and the gradient on the way back
+    initial_state.py  the numbers of a model before a step, forecast or measured
+    dangers.py        what in a forecast is a reason not to train the model as it is
 
 The catalogue of components is handed in; arithmetic is that of `ablate/signal`. Never here: torch, or anything that
 trains.

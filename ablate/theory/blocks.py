@@ -15,6 +15,8 @@ from ablate.block.user_code import reporting_errors
 from ablate.errors import InputError
 from ablate.signal.propagation import Signal
 
+WAY_OUT = "`ablate docs forecast` says what is forecast; a component of your own is, with propagate in its Config"
+
 
 def through_block(block: Block, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue) -> Signal:
     """Return the signal behind a block in the layer of `sizes`; `init` fills the weights that name none.
@@ -65,7 +67,7 @@ class _Signals:
 
     def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         def refuse(*_: Any) -> Any:
-            raise InputError(f"a value from elsewhere, {address.text}, is not followed by a forecast")
+            raise InputError(f"a forecast does not follow values from elsewhere, {address.text}\n  = {WAY_OUT}")
 
         return ValueMaker(1, refuse, address.text)
 
@@ -89,7 +91,7 @@ def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[...
 
     def propagate(*given: Any) -> Any:
         if not hasattr(config, "propagate"):
-            raise InputError(f"{spec.name} does not say what it does to a token kernel: its model cannot be forecast")
+            raise InputError(f"{spec.name} does not say what it does to a token kernel\n  = {WAY_OUT}")
         with reporting_errors(spec, "propagate"):
             if given and isinstance(given[0], Signal):
                 return config.propagate(given[0], sizes, *given[1:])

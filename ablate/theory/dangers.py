@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import sqrt
+from math import isfinite, sqrt
 
-from ablate.theory.starts import ModelAtStart
+from ablate.theory.initial_state import InitialModel
 
 COLLAPSED = 0.99
 """A mean cosine from which the tokens of a sequence are nearly one: attention has nothing left to tell apart."""
@@ -15,12 +15,12 @@ SIZES = 1000.0
 """How many times larger a stream may be at one end of the model than at the other, as a root mean square."""
 
 
-def dangers(forecast: ModelAtStart) -> tuple[str, ...]:
+def dangers(forecast: InitialModel) -> tuple[str, ...]:
     """Return a sentence for each danger, in the order in which a signal meets them; none if there is none."""
     return tuple(_dangers(forecast))
 
 
-def collapse_layer(forecast: ModelAtStart) -> int | None:
+def collapse_layer(forecast: InitialModel) -> int | None:
     """Return the first layer behind which tokens are nearly one, from which on they stay so; None if there is none."""
     collapsed = [stream.correlation > COLLAPSED for stream in forecast.streams]
     if not collapsed[-1]:
@@ -28,7 +28,11 @@ def collapse_layer(forecast: ModelAtStart) -> int | None:
     return len(collapsed) - next(n for n, each in enumerate([*reversed(collapsed), False]) if not each)
 
 
-def _dangers(forecast: ModelAtStart) -> Iterator[str]:
+def _dangers(forecast: InitialModel) -> Iterator[str]:
+    numbers = [(stream.layer, stream.mean_square, stream.gradient) for stream in forecast.streams]
+    if overflown := [layer for layer, *values in numbers if not all(map(isfinite, values))]:
+        yield f"numbers are no longer finite at layer {overflown[0]}: the stream or its gradient overflows"
+        return
     layer = collapse_layer(forecast)
     if layer is not None:
         where = f"from layer {layer} on" if layer else "from the embedding on"

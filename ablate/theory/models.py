@@ -1,10 +1,9 @@
-"""A whole model before a single step: how alike its tokens become, layer by layer, and what reaches back of a gradient.
+"""A whole model before a single step: how alike its tokens become, layer by layer, and how its gradient goes back.
 
     Σ_0 of embedding, positions and entry norm;  Σ_l of block l at Σ_{l-1};  Γ_L of the final norm at I,  Γ_{l-1} of Γ_l
 
-The gradient of the logits is taken as one of its own at each token, independent of the weights, and of mean square 1:
-only ratios of gradients say something. Numbers are means over random weights in the limit of width; one start of width
-d is about 1/√d away, more where depth multiplies it.
+Behind the final norm the gradient is taken as independent of the weights and from token to token, of mean square 1, so
+that only ratios of gradients say something. Numbers are means over random weights in the limit of width.
 """
 
 from __future__ import annotations
@@ -20,13 +19,13 @@ from ablate.errors import InputError
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_block, through_part
-from ablate.theory.starts import ModelAtStart, StreamAtStart, mean_cosine
+from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
 
 FORECAST = ("decoder", "encoder")
 """The kinds of model that are forecast."""
 
 
-def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | None = None) -> ModelAtStart:
+def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | None = None) -> InitialModel:
     """Forecast a model; `repetition` is the share of pairs of tokens that are the same, by Zipf's law unless given.
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form.
@@ -51,9 +50,9 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
     for stream in reversed(streams[1:]):
         gradients.append(stream.backward(gradients[-1]))
     reference = float(np.trace(gradients[0]))
-    return ModelAtStart(
+    return InitialModel(
         tuple(
-            StreamAtStart(
+            InitialStream(
                 layer=layer,
                 mean_square=stream.mean_square,
                 correlation=mean_cosine(stream.kernel),
@@ -73,14 +72,15 @@ def _embedded(architecture: Architecture, catalogue: Catalogue, repetition: floa
     sizes, numbers = architecture.sizes, architecture.numbers()
     same, alike = np.eye(sizes.seq_len), np.ones((sizes.seq_len, sizes.seq_len))
     table = numbers["embedding_std"] ** 2
-    kernel = numbers["embedding_scale"] ** 2 * table * ((1 - repetition) * same + repetition * alike)
-    if architecture.segments:  # sequences of one segment, or of two about as long
-        kernel = kernel + table * (alike if architecture.segments == 1 else (alike + _halves(sizes.seq_len)) / 2)
+    kernel: Array = numbers["embedding_scale"] ** 2 * table * ((1 - repetition) * same + repetition * alike)
+    if architecture.segments:
+        kernel = kernel + table * (pairs_of_segments(sizes.seq_len) if architecture.classes else alike)
     mean = np.zeros(sizes.seq_len)
     if architecture.positions == "learned":
         kernel = kernel + numbers["position_std"] ** 2 * same
     elif architecture.positions == "sinusoidal":
-        kernel, mean = kernel + _sinusoids(sizes.seq_len, sizes.d_model), _sinusoid_means(sizes.seq_len, sizes.d_model)
+        places = _sinusoids(sizes.seq_len, sizes.d_model)
+        kernel, mean = kernel + places @ places.T / sizes.d_model, places.mean(1)
     stream = Signal.root(kernel, mean)
     if architecture.embedding_dropout:
         stream = stream.dropped(architecture.embedding_dropout)
@@ -89,26 +89,20 @@ def _embedded(architecture: Architecture, catalogue: Catalogue, repetition: floa
     return stream
 
 
-def _halves(length: int) -> Array:
-    second = np.arange(length) >= length / 2
-    return np.asarray(second[:, None] == second, dtype=np.float64)
+def pairs_of_segments(length: int) -> Array:
+    """Return how likely two tokens are of one segment, where a sequence is split in two anywhere: 1 - |i - j| / T.
 
-
-def _angles(length: int, width: int) -> Array:
-    frequencies = 10_000 ** (-2 * np.arange(width // 2) / width)
-    return np.outer(np.arange(length), frequencies)
+    Its mean is Kedia et al.'s 2/3 (arXiv:2403.09635, App. A.1), but for one part in T.
+    """
+    places = np.arange(length)
+    return np.asarray(1 - np.abs(places[:, None] - places) / length)
 
 
 def _sinusoids(length: int, width: int) -> Array:
-    """Return the kernel of sinusoidal positions, mean_k cos((i - j) θ_k) / 2."""
-    angles = _angles(length, width)
-    waves = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
-    return np.asarray(waves @ waves.T / width)
-
-
-def _sinusoid_means(length: int, width: int) -> Array:
-    angles = _angles(length, width)
-    return np.asarray((np.sin(angles) + np.cos(angles)).sum(1) / width)
+    """Return sinusoidal positions, [T, d]: sin and cos of t / 10000^(2k/d)."""
+    angles = np.outer(np.arange(length), 10_000 ** (-np.arange(0, width, 2) / width))
+    waves: Array = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, -1)[:, :width]
+    return waves
 
 
 def _then(before: Array | None, after: Array | None) -> Array | None:

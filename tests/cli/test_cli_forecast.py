@@ -63,17 +63,41 @@ def test_a_name_that_is_nothing_is_a_mistake():
 
 
 @pytest.mark.full
-def test_starts_that_are_drawn_stand_beside_it(tmp_path):
-    done = run("forecast", "pre_ln", *SIZES, "--drawn", "2", heavy=set())
+def test_sampled_initialisations_stand_beside_it(tmp_path):
+    done = run("forecast", "pre_ln", *SIZES, "--samples", "2", heavy=set())
     assert done.returncode == 0, done.stderr
-    assert "n = 2 starts" in done.stdout and "±" in done.stdout
+    assert "n = 2" in done.stdout and "±" in done.stdout
     space = write_world(tmp_path)
-    options = ("--drawn", "2", "--json", "--results", str(tmp_path / "results"))
+    options = ("--samples", "2", "--json", "--results", str(tmp_path / "results"))
     document = json.loads(run("forecast", str(space), *options, heavy=set()).stdout)
-    assert {name: len(starts) for name, starts in document["drawn"].items()} == dict.fromkeys(document["forecasts"], 2)
-    for name, starts in document["drawn"].items():
+    assert {name: len(each) for name, each in document["sampled"].items()} == dict.fromkeys(document["forecasts"], 2)
+    for name, models in document["sampled"].items():
         forecast = document["forecasts"][name]["layers"]
-        for start in starts:
-            assert start["repetition"] == pytest.approx(document["forecasts"][name]["repetition"], rel=0.3)
-            assert [layer["layer"] for layer in start["layers"]] == [layer["layer"] for layer in forecast]
-            assert start["layers"][0]["mean_square"] == pytest.approx(forecast[0]["mean_square"], rel=0.3)
+        for model in models:
+            assert model["repetition"] == pytest.approx(document["forecasts"][name]["repetition"], rel=0.3)
+            assert [layer["layer"] for layer in model["layers"]] == [layer["layer"] for layer in forecast]
+            assert model["layers"][0]["mean_square"] == pytest.approx(forecast[0]["mean_square"], rel=0.3)
+
+
+def test_a_space_of_ones_own_is_meant_by_its_name_and_with_a_size_the_block_of_that_name(tmp_path):
+    write_world(tmp_path, name="pre_ln.yaml")
+    both = run("forecast", "pre_ln", "--json", heavy=set(), cwd=tmp_path)
+    assert "pre_ln+1" in json.loads(both.stdout)["forecasts"]
+    assert "for the block give a size" in both.stderr
+    block = run("forecast", "pre_ln", *SIZES, "--json", heavy=LIGHT, cwd=tmp_path)
+    assert list(json.loads(block.stdout)["forecasts"]) == ["pre_ln"]
+    assert block.stderr == ""
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("op_vs_preln", "--layers", "8"), "op_vs_preln is a space, with a grammar and sizes of its own"),
+        (("op", "--set", "model.layers=3"), "op is a block: --profile and --set are of spaces"),
+        (("op", "--profile", "smoke"), "op is a block: --profile and --set are of spaces"),
+    ],
+)
+def test_an_option_without_an_effect_is_a_mistake(words, told):
+    done = run("forecast", *words, heavy=LIGHT)
+    assert done.returncode == 2
+    assert told in done.stderr and "\n  = " in done.stderr

@@ -215,3 +215,17 @@ def test_attention_that_is_nearly_one_hot_is_refused():
     for scale, refused in ((3.9, False), (4.1, True)):
         with pytest.raises(InputError, match="nearly one-hot") if refused else nullcontext():
             x.attending(x.through_weights(1, 1), x.through_weights(1, 1), CAUSAL[None], scale, Mixing())
+
+
+def test_tokens_of_zeros_stay_what_the_activation_makes_of_0():
+    kernel = np.diag([0.0, 1.0, 0.0])
+    assert Signal.root(kernel).activated(ReLU()).kernel == pytest.approx(kernel / 2, abs=1e-12)
+
+
+def test_a_matrix_is_divided_by_its_largest_singular_value():
+    x = Signal.root(ALIKE)
+    assert x.through_weights(4.0, 4.0).by_spectral_norm().kernel == pytest.approx(ALIKE / 4)
+    assert x.through_weights(4.0, 4.0, largest=2.0).by_spectral_norm().kernel == pytest.approx(ALIKE)
+    for other in (x, x.through_weights(0.0, 0.0), x.through_weights(1.0, 1.0).times(2.0)):
+        with pytest.raises(InputError, match="is not divided by its norm"):
+            other.by_spectral_norm()

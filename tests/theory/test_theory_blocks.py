@@ -10,12 +10,13 @@ import torch
 from builders import node
 from reading import DEPTHS, decoders, transformer
 
+from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block
 from ablate.errors import InputError
 from ablate.signal.propagation import Signal
 from ablate.theory.blocks import through_block
-from ablate.theory.starts import mean_cosine
+from ablate.theory.initial_state import mean_cosine
 
 CATALOGUE = transformer().catalogue
 LENGTH, WIDTH, SEQUENCES, LAYERS, STARTS = 24, 256, 2, 4, 4
@@ -56,11 +57,16 @@ def sizes_of(name):
     return Sizes(n_layers=layers, d_model=WIDTH, n_heads=4, seq_len=LENGTH, vocab_size=256, repetition=0.02)
 
 
+def block_of(name):
+    named = transformer().blocks.get(name)
+    return load_block(name) if named is None else named.block
+
+
 def forecast_of(name, sizes):
     x, back = Signal.root(KERNEL), []
     for layer in range(1, sizes.n_layers + 1):
         start = Signal.root(x.kernel, x.mean)
-        x = through_block(transformer().blocks[name].block, start, sizes.at(layer), INIT, CATALOGUE)
+        x = through_block(block_of(name), start, sizes.at(layer), INIT, CATALOGUE)
         back.append(x.backward)
     gradient = GRADIENT
     for each in reversed(back):
@@ -69,7 +75,7 @@ def forecast_of(name, sizes):
 
 
 def drawn(name, sizes, seed=0):
-    block = transformer().blocks[name].block
+    block = block_of(name)
     random = np.random.default_rng(seed)
     torch.manual_seed(seed)
     shape = (SEQUENCES, LENGTH, WIDTH)
@@ -91,10 +97,38 @@ def agrees(forecast, found, within):
     return abs(forecast - np.mean(found)) < within * np.mean(found) + 3 * error
 
 
+PARTS = {
+    "alibi": "attention: {bias: alibi}",
+    "a window": "attention: {mask: {window: 6}}",
+    "two masks": "attention: {mask: [causal, {window: 9}]}",
+    "dropout": "attention: {dropout: 0.3}, dropout: 0.2",
+    "rotary positions of half the channels": "attention: {position: {rope: {share: 0.5}}}",
+    "one head of keys": "attention: {kv_heads: 1}",
+    "scores divided by the norms of their weights": "attention: {entropy: sigma_reparam}",
+    "orthogonal weights divided by theirs": """attention: {entropy: sigma_reparam,
+        query: &q {dense: {init: {orthogonal: 2}}}, key: *q}""",
+    "values divided by the norm of their weight": "attention: {value: spectral}",
+    "clipped queries and keys": "attention: {entropy: {qk_clip: 100}}",
+    "scores that are capped": "attention: {entropy: {softcap: 1}}",
+    "scores that are clamped": "attention: {entropy: {clamp: 1}}",
+    "norms within heads and behind them": "attention: {entropy: {qk_norm: rms_norm}, output_norm: rms_norm}",
+}
+"""Attention in ways that are in few of the named blocks, or in none."""
+
+
+@pytest.mark.parametrize("attention", list(PARTS))
+def test_a_part(attention):
+    check(f"[residual: [rms_norm, {PARTS[attention]}], residual: [rms_norm, mlp: {{activation: tanh, hidden: 2x}}]]")
+
+
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", FORECAST)
 def test_a_named_block(name):
     """Behind several layers: sizes within 10 %, gradients within 15 %, but for the spread of starts; cosines."""
+    check(name)
+
+
+def check(name):
     sizes = sizes_of(name)
     forecast, starts = forecast_of(name, sizes), [drawn(name, sizes, seed) for seed in range(STARTS)]
     assert agrees(np.trace(forecast.kernel), [np.trace(start.kernel) for start in starts], 0.1)

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from ablate.theory.dangers import collapse_layer, dangers
-from ablate.theory.starts import ModelAtStart, StreamAtStart
+from ablate.theory.initial_state import InitialModel, InitialStream
 
 
 def made(*, correlations=(0.1, 0.2, 0.3), sizes=(1.0, 1.0, 1.0), gradients=(1.0, 1.0, 1.0)):
     streams = tuple(
-        StreamAtStart(n, size, correlation, gradient, 0.0, np.eye(2))
+        InitialStream(n, size, correlation, gradient, 0.0, np.eye(2))
         for n, (correlation, size, gradient) in enumerate(zip(correlations, sizes, gradients, strict=True))
     )
-    return ModelAtStart(streams, logits=1.0, repetition=0.0)
+    return InitialModel(streams, logits=1.0, repetition=0.0)
 
 
 def test_a_model_without_a_danger_has_none():
@@ -53,3 +53,9 @@ def test_streams_are_warned_of_from_a_factor_of_a_thousand(last, word):
     (danger,) = dangers(made(sizes=(1.0, 1.0, last)))
     assert danger.startswith(f"the stream {word} by a factor of ")
     assert dangers(made(sizes=(1.0, 1.0, 0.9e6))) == ()
+
+
+@pytest.mark.parametrize("size", [float("inf"), float("nan")])
+def test_a_stream_that_overflows_is_told_by_its_layer(size):
+    (danger,) = dangers(made(sizes=(1.0, size, 1.0)))
+    assert danger.startswith("numbers are no longer finite at layer 1")

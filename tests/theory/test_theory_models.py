@@ -13,8 +13,8 @@ from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.errors import InputError
-from ablate.theory.models import forecast
-from ablate.theory.starts import mean_cosine
+from ablate.theory.initial_state import mean_cosine
+from ablate.theory.models import forecast, pairs_of_segments
 
 CATALOGUE = transformer().catalogue
 NORM = node("layer_norm", bias=True, scale=True)
@@ -114,3 +114,15 @@ def test_deep_scale_keeps_both_flat():
 def test_kinds_that_are_not_forecast_are_refused(kind):
     with pytest.raises(InputError, match="is not forecast"):
         forecast(model("pre_ln", 2, kind=kind), CATALOGUE)
+
+
+def test_segments_of_pairs_are_those_of_sequences_that_are_split_anywhere():
+    """The exact mean over splits, and Kedia et al.'s 2/3 (arXiv:2403.09635, App. A.1) for long sequences."""
+    length = 12
+    splits = [np.arange(length) >= split for split in range(length)]
+    assert pairs_of_segments(length) == pytest.approx(np.mean([a[:, None] == a for a in splits], axis=0))
+    assert mean_cosine(pairs_of_segments(900)) == pytest.approx(2 / 3, abs=1e-3)
+    around = {"kind": "encoder", "causal": False, "segments": 2}
+    pairs, plain = (forecast(model("pre_ln", 1, **around, classes=n), CATALOGUE, repetition=0.0) for n in (2, 0))
+    assert pairs.streams[0].correlation == pytest.approx(mean_cosine(pairs_of_segments(16)) / 2)
+    assert plain.streams[0].correlation == pytest.approx(1 / 2)

@@ -22,7 +22,9 @@ class Config:
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
         """Σ; InputError unless the matrix is square."""
         if d_in != d_out:
-            raise InputError(f"eye from a width of {d_in} to {d_out} has no token kernel of all channels alike")
+            raise InputError(
+                f"eye from {d_in} to {d_out} channels is not forecast\n  = `ablate docs forecast` says what is"
+            )
         return x
 
 

@@ -263,7 +263,7 @@ class Config:
         """
         for field in ("sink", "gate", "source"):
             if getattr(self, field) is not None:
-                raise InputError(f"attention with a {field} has no token kernel in closed form")
+                raise InputError(f"attention with a {field} is not forecast\n  = `ablate docs forecast` says what is")
         width, out, d_head = sizes.d_model, sizes.query_width, sizes.d_head
         mixing: Mixing = self.matrix(sizes)
         uniform = self.at_zero_scores(sizes, mixing)

@@ -1,4 +1,4 @@
-"""A start that is drawn: what a model measures of one forward and backward pass before a single step.
+"""A sampled initialisation: what a model measures in one forward and backward pass before a single step.
 
 It is the second opinion on a forecast (`ablate/theory/models.py`), with its numbers: the streams behind each layer,
 and the gradient of a loss whose gradient behind the final norm is independent from entry to entry. Weights, dropout
@@ -17,13 +17,13 @@ from torch import Tensor, nn
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
-from ablate.theory.starts import ModelAtStart, StreamAtStart, mean_cosine
+from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
 
 
-def drawn_start(
+def sampled_initialisation(
     architecture: Architecture, catalogue: Catalogue, tokens: Int[Tensor, "B T"], *, seed: int
-) -> ModelAtStart:
-    """Draw a model and pass tokens through it, in training, in float32.
+) -> InitialModel:
+    """Sample the weights of a model and pass tokens through it, in training, in float32.
 
     Raises InputError as `compile_model` does.
     """
@@ -33,7 +33,7 @@ def drawn_start(
         streams, behind, logits = _passed(model, tokens)
         gradients = torch.autograd.grad(behind, streams, torch.randn_like(behind))
     reference = float(gradients[-1].double().square().mean())
-    return ModelAtStart(
+    return InitialModel(
         tuple(
             _measured(layer, x.detach(), g, reference)
             for layer, (x, g) in enumerate(zip(streams, gradients, strict=True))
@@ -68,9 +68,9 @@ def _passed(model: nn.Module, tokens: Int[Tensor, "B T"]) -> tuple[list[Tensor],
     return [*streams, ends[0]], ends[-1], logits.detach()
 
 
-def _measured(layer: int, x: Float[Tensor, "B T D"], g: Float[Tensor, "B T D"], reference: float) -> StreamAtStart:
+def _measured(layer: int, x: Float[Tensor, "B T D"], g: Float[Tensor, "B T D"], reference: float) -> InitialStream:
     kernel, gradient = _kernel(x), _kernel(g)
-    return StreamAtStart(
+    return InitialStream(
         layer=layer,
         mean_square=float(kernel.diagonal().mean()),
         correlation=mean_cosine(kernel.numpy()),

@@ -1,4 +1,4 @@
-"""Starts: the numbers of a model before a single step, whether they are forecast or read off a model that was drawn."""
+"""The initial state of a model, before a single step: its numbers, whether forecast or measured on a sampled model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ablate.signal.propagation import Array
 
 
 @dataclass(frozen=True, slots=True)
-class StreamAtStart:
+class InitialStream:
     """The residual stream behind `layer` (0: in front of the first), and the gradient of the loss there.
 
     `mean_square` is E[x²] over channels and tokens, `correlation` the mean cosine of two tokens of a sequence,
@@ -28,13 +28,13 @@ class StreamAtStart:
 
 
 @dataclass(frozen=True, slots=True)
-class ModelAtStart:
+class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
     `repetition` is the share of pairs of tokens that are the same, with which the embedding begins.
     """
 
-    streams: tuple[StreamAtStart, ...]
+    streams: tuple[InitialStream, ...]
     logits: float
     repetition: float
 

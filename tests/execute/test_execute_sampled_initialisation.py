@@ -1,4 +1,4 @@
-"""A start that is drawn, beside its definition and beside the forecast."""
+"""A sampled initialisation, beside its definition and beside the forecast."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from reading import transformer
 
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
-from ablate.execute.drawn_start import drawn_start
+from ablate.execute.sampled_initialisation import sampled_initialisation
+from ablate.theory.initial_state import mean_cosine
 from ablate.theory.models import forecast
-from ablate.theory.starts import mean_cosine
 
 CATALOGUE = transformer().catalogue
 SIZES = Sizes(n_layers=3, d_model=64, n_heads=4, seq_len=10, vocab_size=40)
@@ -32,7 +32,7 @@ def tokens_of(sizes=SIZES, seed=0):
 
 def test_its_numbers_are_those_of_the_streams():
     tokens, whole = tokens_of(), model()
-    start = drawn_start(whole, CATALOGUE, tokens, seed=3)
+    start = sampled_initialisation(whole, CATALOGUE, tokens, seed=3)
     drawn = compile_model(whole, CATALOGUE, seed=3)
     streams = [drawn.embedding(tokens)]
     for layer in drawn.layers.values():
@@ -49,7 +49,7 @@ def test_its_numbers_are_those_of_the_streams():
 def test_its_gradient_is_that_of_a_loss_with_a_gradient_of_its_own_for_each_entry():
     """By finite differences: the mean square of the gradient is the mean, over entries, of how much the loss moves."""
     tokens, whole = tokens_of(), model()
-    start = drawn_start(whole, CATALOGUE, tokens, seed=1)
+    start = sampled_initialisation(whole, CATALOGUE, tokens, seed=1)
     drawn = compile_model(whole, CATALOGUE, seed=1, dtype=torch.float64)
     x = drawn.embedding(tokens).detach()
     random = torch.Generator().manual_seed(0)
@@ -80,7 +80,7 @@ def test_it_follows_from_its_seed_and_leaves_no_trace():
     torch.manual_seed(7)
     expected = torch.rand(3)
     torch.manual_seed(7)
-    first, again, other = (drawn_start(whole, CATALOGUE, tokens, seed=seed) for seed in (0, 0, 1))
+    first, again, other = (sampled_initialisation(whole, CATALOGUE, tokens, seed=seed) for seed in (0, 0, 1))
     assert torch.equal(torch.rand(3), expected)
     numbers = [[stream.mean_square for stream in start.streams] for start in (first, again, other)]
     assert numbers[0] == numbers[1] != numbers[2]
@@ -90,7 +90,7 @@ def test_it_follows_from_its_seed_and_leaves_no_trace():
 def test_the_forecast_is_near_it(kind):
     sizes = replace(SIZES, d_model=256, vocab_size=100, causal=kind == "decoder")
     whole = model(sizes=sizes, kind=kind)
-    starts = [drawn_start(whole, CATALOGUE, tokens_of(sizes, seed), seed=seed) for seed in range(4)]
+    starts = [sampled_initialisation(whole, CATALOGUE, tokens_of(sizes, seed), seed=seed) for seed in range(4)]
     expected = forecast(whole, CATALOGUE, repetition=float(np.mean([start.repetition for start in starts])))
     for layer, stream in enumerate(expected.streams):
         there = [start.streams[layer] for start in starts]

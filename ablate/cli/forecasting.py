@@ -1,0 +1,92 @@
+"""The verb that forecasts a model before a single step."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ablate.cli.console import note, show
+from ablate.cli.naming import complete_space, space_file
+from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set
+from ablate.errors import InputError
+from ablate.output.streams import write_text
+
+
+def _size(what: str, most: int = 1_000_000) -> Any:
+    return typer.Option(min=1, max=most, help=f"Of a block: its {what}.", show_default=False)
+
+
+def forecast(
+    named: Annotated[
+        str,
+        typer.Argument(
+            metavar="BLOCK|SPACE",
+            help="A block by its name, or a space: its file or its name.",
+            show_default=False,
+            autocompletion=complete_space,
+        ),
+    ],
+    grammar: GrammarFile = GRAMMAR,
+    layers: Annotated[int | None, _size("number of layers", 1_000)] = None,
+    width: Annotated[int | None, _size("width")] = None,
+    heads: Annotated[int | None, _size("number of heads")] = None,
+    context: Annotated[int | None, _size("number of tokens in a sequence", 4096)] = None,
+    samples: Annotated[
+        int, typer.Option(min=0, max=100, help="Also sample this many initialisations, and show what they measure.")
+    ] = 0,
+    profile: Profile = None,
+    settings: Set = None,
+    results: ResultsFolder = RESULTS,
+    plugin: Plugin = None,
+    json: Json = False,
+) -> None:
+    """Forecast a model before a single step: rank collapse, growth of the stream, and how its gradient goes back.
+
+    A block is shown layer by layer, at sizes for display unless others are given; a space variant by variant, at its
+    own sizes and on its own text. Nothing is trained.
+    """
+    from ablate import api
+    from ablate.grammar.named_files import means_space
+    from ablate.report.screens import block as blocks
+    from ablate.report.screens import forecast as screens
+    from ablate.report.terminal_renderer import Screen
+    from ablate.session import forecasting
+
+    sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context}
+    given = {name: size for name, size in sizes.items() if size is not None}
+    of_block = bool(given) or grammar != GRAMMAR
+    if means_space(named) and not (of_block and _is_block(named, grammar, plugin)):
+        if of_block:
+            raise InputError(
+                f"{named} is a space, with a grammar and sizes of its own: sizes and --grammar are given for blocks\n"
+                "  = change those of the space: --set model.layers=24"
+            )
+        if _is_block(named, grammar, plugin):
+            note(f"{named} is a space, which this is, and a block: for the block give a size, such as --layers 12")
+        space = api.load_space(space_file(Path(named)), profile=profile, settings=settings or (), plugins=plugin or ())
+        forecasts = forecasting.forecast_space(space, results=results, samples=samples)
+        screen = screens.space_screen(
+            space.name, space.question, forecasts.models, forecasts.refused, forecasts.sampled
+        )
+    else:
+        if profile is not None or settings:
+            raise InputError(
+                f"{named} is a block: --profile and --set are of spaces\n  = give its sizes: --layers, --width, --heads"
+            )
+        of = blocks.find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
+        forecasts = forecasting.forecast_block(named, of.block, of.sizes, of.catalogue, samples=samples)
+        beside = forecasts.sampled[named]
+        screen = screens.block_screen(named, forecasting.AROUND, of.sizes, forecasts.models[named], beside)
+    if json:
+        write_text(screens.as_json(forecasts.models, forecasts.refused, forecasts.sampled))
+    else:
+        show(Screen(screen))
+
+
+def _is_block(named: str, grammar: Path, plugin: list[Path] | None) -> bool:
+    """Return whether a grammar has a block of that name."""
+    from ablate import api
+
+    return named in api.load_grammar(grammar, plugins=plugin or ()).blocks
