@@ -16,8 +16,8 @@ from ablate.data.corpus import corpus_of
 from ablate.data.repetition import measure_repetition
 from ablate.errors import InputError
 from ablate.execute.task import cache_of
-from ablate.plan.trial import Trial
 from ablate.session.planning import PathLike, corpus_located, plan_space
+from ablate.space.documents import Data
 from ablate.space.space import Space
 from ablate.theory.initial_state import InitialModel
 from ablate.theory.models import forecast
@@ -64,34 +64,31 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
     RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
-    plan, catalogue = plan_space(space, results=results).plan, space.grammar.catalogue
-    one_of_each = {trial.variant: trial for trial in plan.trials}
+    planned, catalogue, cache = plan_space(space, results=results), space.grammar.catalogue, cache_of(Path(results))
     forecasts: dict[str, InitialModel] = {}
     refused: dict[str, str] = {}
     sampled: dict[str, tuple[InitialModel, ...]] = {}
-    for variant in plan.variants:
-        trial = one_of_each[variant.id]
-        repetition = _repetition(space, trial, Path(results))
+    for variant in planned.plan.variants:
+        model = planned.models.architecture(variant.block, variant.setting)
+        data = planned.models.at(variant.setting.changes).data
+        repetition = _repetition(space, data, model.sizes.seq_len, cache)
         try:
-            forecasts[variant.name] = forecast(trial.architecture, catalogue, repetition)
+            forecasts[variant.name] = forecast(model, catalogue, repetition)
         except InputError as error:
             refused[variant.name] = str(error).partition("\n")[0]
             continue
-        windows = (_windows(space, trial, Path(results), seed) for seed in range(samples))
-        sampled[variant.name] = tuple(
-            _sampled(trial.architecture, catalogue, tokens, seed) for seed, tokens in enumerate(windows)
-        )
+        windows = (_windows(space, data, model.sizes.seq_len, cache, seed) for seed in range(samples))
+        sampled[variant.name] = tuple(_sampled(model, catalogue, tokens, seed) for seed, tokens in enumerate(windows))
     return Forecasts(forecasts, refused, sampled)
 
 
-def _repetition(space: Space, trial: Trial, results: Path) -> float | None:
-    """Return how often two tokens of a sequence are the same in the text of a trial; None where there is no text."""
+def _repetition(space: Space, data: Data, length: int, cache: Path) -> float | None:
+    """Return how often two tokens of a sequence of a text are the same; None where there is no text."""
     catalogue = space.grammar.catalogue
-    if corpus_of(trial.data, catalogue).layout(trial.data.corpus.settings) is not None:
+    if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
         return None
     with corpus_located(space):
-        length = trial.architecture.sizes.seq_len
-        return measure_repetition(trial.data, space.folder, cache_of(results), length, catalogue).value
+        return measure_repetition(data, space.folder, cache, length, catalogue).value
 
 
 def _sampled(architecture: Architecture, catalogue: Catalogue, tokens: Tensor, seed: int) -> InitialModel:
@@ -101,15 +98,15 @@ def _sampled(architecture: Architecture, catalogue: Catalogue, tokens: Tensor, s
     return sampled_initialisation(architecture, catalogue, tokens, seed=seed)
 
 
-def _windows(space: Space, trial: Trial, results: Path, seed: int) -> Tensor:
-    """Return windows of the training text of a trial, [SEQUENCES, T]."""
+def _windows(space: Space, data: Data, length: int, cache: Path, seed: int) -> Tensor:
+    """Return windows of a training text, [SEQUENCES, T]."""
     from ablate.data.batch import first
     from ablate.data.batches import Batches
     from ablate.data.streams import prepare
 
     with corpus_located(space):
-        stream = prepare(trial.data, space.folder, cache_of(results), space.grammar.catalogue).train
-        return first(Batches(stream, trial.architecture.sizes.seq_len, SEQUENCES, seed).at(0).inputs)
+        stream = prepare(data, space.folder, cache, space.grammar.catalogue).train
+        return first(Batches(stream, length, SEQUENCES, seed).at(0).inputs)
 
 
 def _tokens(sizes: Sizes, seed: int) -> Tensor:
