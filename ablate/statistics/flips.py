@@ -9,6 +9,7 @@ The matching interval holds every shift for which the test of the shifted differ
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import reduce
 
 import numpy as np
@@ -30,10 +31,7 @@ TIE = 1e-9
 
 def sign_flip_p(differences: Floats) -> float:
     """Return the two-sided p of sign flips: exact up to `EXACT` pairs, then (1 + count)/(1 + draws)."""
-    reached = abs(float(differences.sum())) - TIE * float(np.abs(differences).sum())
-    if reached <= 0:
-        return 1.0
-    return _exact(differences, reached) if differences.size <= EXACT else _drawn(differences, reached)
+    return _p_of_shifted(differences)(0.0)
 
 
 def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
@@ -49,20 +47,19 @@ def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
     if least_p(differences.size) >= miss:
         return -math.inf, math.inf
     mean, low, high = float(differences.mean()), float(differences.min()), float(differences.max())
-    spread = high - low
-    ends = _end(differences, mean, low - spread, miss), _end(differences, mean, high + spread, miss)
-    if sign_flip_p(differences) < miss:
+    spread, p = high - low, _p_of_shifted(differences)
+    ends = _end(p, mean, low - spread, miss), _end(p, mean, high + spread, miss)
+    if p(0.0) < miss:
         return ends
-    return min(ends[0], 0.0), max(
-        ends[1], 0.0
-    )  # a shift of 0 is not rejected, so it is inside even if an end was rounded
+    # A shift of 0 is not rejected, so it is inside even if an end was rounded.
+    return min(ends[0], 0.0), max(ends[1], 0.0)
 
 
-def _end(differences: Floats, inside: float, outside: float, miss: float) -> float:
+def _end(p: Callable[[float], float], inside: float, outside: float, miss: float) -> float:
     """Find where p reaches `miss` between a shift that is not rejected and one that is."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
-        if sign_flip_p(differences - middle) < miss:
+        if p(middle) < miss:
             outside = middle
         else:
             inside = middle
@@ -74,24 +71,45 @@ def least_p(n: int) -> float:
     return max(2.0 ** (1 - n), 0.0 if n <= EXACT else 1 / (1 + DRAWS))
 
 
-def _exact(differences: Floats, reached: float) -> float:
+def _p_of_shifted(differences: Floats) -> Callable[[float], float]:
+    """Return p as a function of the shift δ that is taken off each difference."""
+    counted = _exact(differences) if differences.size <= EXACT else _drawn(differences)
+
+    def p(shift: float) -> float:
+        shifted = differences - shift
+        reached = abs(float(shifted.sum())) - TIE * float(np.abs(shifted).sum())
+        return 1.0 if reached <= 0 else counted(shift, reached)
+
+    return p
+
+
+def _exact(differences: Floats) -> Callable[[float, float], float]:
     """Count all signs of one half against the sorted ones of the other (Horowitz & Sahni 1974), doubled by symmetry."""
     half = differences.size // 2
-    some, others = _sums(differences[:half]), np.sort(_sums(differences[half:]))
-    count = others.size * some.size - int(np.searchsorted(others, reached - some).sum())
-    return 2 * count / 2.0**differences.size
+
+    def p(shift: float, reached: float) -> float:
+        some, others = _sums(differences[:half] - shift), np.sort(_sums(differences[half:] - shift))
+        count = others.size * some.size - int(np.searchsorted(others, reached - some).sum())
+        return 2 * count / 2.0**differences.size
+
+    return p
 
 
 def _sums(differences: Floats) -> Floats:
     return reduce(lambda sums, d: np.concatenate((sums + d, sums - d)), differences, np.zeros(1))
 
 
-def _drawn(differences: Floats, reached: float) -> float:
+def _drawn(differences: Floats) -> Callable[[float, float], float]:
+    """Count signs that are drawn once for all shifts, since Σ s_i·(d_i - δ) = Σ s_i·d_i - δ·Σ s_i."""
     random, n = np.random.default_rng(0), differences.size
-    count = 0
+    sums, signs = np.empty(DRAWS), np.empty(DRAWS)
     for start in range(0, DRAWS, 1000):
         draws = min(1000, DRAWS - start)
         kept = np.unpackbits(np.frombuffer(random.bytes((draws * n + 7) // 8), np.uint8), count=draws * n)
-        sums = 2 * (kept.reshape(draws, n) @ differences) - differences.sum()
-        count += int((np.abs(sums) >= reached).sum())
-    return (1 + count) / (1 + DRAWS)
+        sums[start : start + draws] = 2 * (kept.reshape(draws, n) @ differences) - differences.sum()
+        signs[start : start + draws] = 2 * kept.reshape(draws, n).sum(axis=1, dtype=np.int64) - n
+
+    def p(shift: float, reached: float) -> float:
+        return (1 + int((np.abs(sums - shift * signs) >= reached).sum())) / (1 + DRAWS)
+
+    return p

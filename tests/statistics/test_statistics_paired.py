@@ -10,7 +10,7 @@ import pytest
 from scipy import stats
 
 from ablate import statistics
-from ablate.statistics.flips import DRAWS, EXACT, least_p, sign_flip_p
+from ablate.statistics.flips import DRAWS, EXACT, least_p, sign_flip_interval, sign_flip_p
 
 PAIRS = [
     ([2.31, 2.29, 2.33], [2.30, 2.25, 2.34]),
@@ -166,6 +166,14 @@ def test_beyond_what_is_exact_flips_are_drawn_with_one_seed(monkeypatch):
     assert sign_flip_p(d) == sign_flip_p(d) != exact
     assert sign_flip_p(d) == pytest.approx(exact, abs=4 * math.sqrt(exact / DRAWS))
     assert sign_flip_p(drawn(EXACT, shift=50.0)) == least_p(EXACT) == 1 / (1 + DRAWS)
+
+
+@pytest.mark.parametrize("n", [12, EXACT + 1])
+def test_the_interval_of_sign_flips_ends_where_shifts_are_rejected(n):
+    d = drawn(n)
+    low, high = sign_flip_interval(d, 0.05)
+    for inside, outside in ((low, low - 1e-6), (high, high + 1e-6)):
+        assert sign_flip_p(d - outside) < 0.05 <= sign_flip_p(d - inside)
 
 
 def test_no_p_of_sign_flips_is_below_the_least():
