@@ -47,16 +47,21 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, str], None]:
 
 @pytest.hookimpl(tryfirst=True)  # before pytest leaves out what is marked full
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark full the cases that `sampled` leaves out; refuse a test that is both fast and full."""
+    """Mark full or slow the cases that `sampled` leaves out; refuse a test that is both fast and full."""
     for cases in _sampled(items).values():
-        share = cases[0].get_closest_marker("sampled").args[0]
-        kept = {round(k * (len(cases) - 1) / max(1, share - 1)) for k in range(share)}
+        sampled = cases[0].get_closest_marker("sampled")
+        plain, gate = sampled.args[0], sampled.kwargs.get("gate", len(cases))
         for place, case in enumerate(cases):
-            if place not in kept:
-                case.add_marker("full")
+            if place not in _spread(plain, len(cases)):
+                case.add_marker("full" if place in _spread(gate, len(cases)) else "slow")
     both = [item.nodeid for item in items if {"fast", "full"} <= {mark.name for mark in item.iter_markers()}]
     if both:
         raise pytest.UsageError(f"marked fast and full: {', '.join(both)}")
+
+
+def _spread(share: int, cases: int) -> set[int]:
+    """The places of a share of some cases, evenly spread from the first to the last."""
+    return {round(k * (cases - 1) / max(1, share - 1)) for k in range(share)}
 
 
 def _sampled(items: list[pytest.Item]) -> dict[str, list[pytest.Item]]:

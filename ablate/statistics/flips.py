@@ -85,10 +85,10 @@ def _p_of_shifted(differences: Floats) -> Callable[[float], float]:
 
 def _exact(differences: Floats) -> Callable[[float, float], float]:
     """Count all signs of one half against the sorted ones of the other (Horowitz & Sahni 1974), doubled by symmetry."""
-    half = differences.size // 2
+    half = differences.size // 2  # both halves are sorted: sorted values are looked up in half of the time
 
     def p(shift: float, reached: float) -> float:
-        some, others = _sums(differences[:half] - shift), np.sort(_sums(differences[half:] - shift))
+        some, others = np.sort(_sums(differences[:half] - shift)), np.sort(_sums(differences[half:] - shift))
         count = others.size * some.size - int(np.searchsorted(others, reached - some).sum())
         return 2 * count / 2.0**differences.size
 

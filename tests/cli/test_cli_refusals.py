@@ -78,10 +78,7 @@ def refuse(name: str, folder: Path) -> str:
     return done.stderr.replace(str(folder), "FOLDER")
 
 
-OFTEN = ("no_corpus", "unknown_profile", "norm_of_zeros")
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in CASES])
+@pytest.mark.sampled(1, gate=10)
+@pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_in_words(name, tmp_path, golden):
     golden(GOLDEN / f"{name}.txt", refuse(name, tmp_path))

@@ -47,7 +47,7 @@ def test_a_worker_may_die_in_every_phase(world):
     assert survived.resumed == 0, "two deaths are borne by a trial"
 
 
-@pytest.mark.full
+@pytest.mark.crash
 def test_a_trial_that_loses_worker_after_worker_is_lost_and_taken_up_again(world):
     folder, tables = world
     survived = disturbed(folder, folder / "lost", [("step", "exit")] * 3, "--workers", "1", most=3)

@@ -48,13 +48,13 @@ def check(world, executor, victim, delay):
     return measured
 
 
-@pytest.mark.full
+@pytest.mark.crash
 def test_killed_and_gone_on_with_in_a_short_run(short):
     check(short, "local", "driver", delay=0.3)
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(("executor", "victim"), [("local", "driver"), ("local", "group"), ("ray", "worker")])
+@pytest.mark.sampled(0, gate=1)
+@pytest.mark.parametrize(("executor", "victim"), [("local", "group"), ("local", "driver"), ("ray", "worker")])
 def test_killed_and_gone_on_with(world, executor, victim):
     check(world, executor, victim, delay=1.2)
 

@@ -71,7 +71,7 @@ def test_a_run_learns_digits(tmp_path, kind, objective):
     assert (loss < 0.25 * FREQUENCIES[objective]).all() and (accuracy > 0.9).all()
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=2)
 @pytest.mark.parametrize("executor", ["local", "ray"])
 @pytest.mark.parametrize(("kind", "objective"), [("vit", "classification"), ("mlp", "regression")])
 def test_the_bits_are_the_same_wherever_it_runs(tmp_path, kind, objective, executor):

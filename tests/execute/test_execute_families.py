@@ -63,7 +63,7 @@ def test_a_run_learns_more_than_how_frequent_tokens_are(tmp_path, objective):
     assert len(losses) == 2 and losses.min() < 0.75 * trivial, (losses.tolist(), trivial)
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=2)
 @pytest.mark.parametrize("executor", ["local", "ray"])
 @pytest.mark.parametrize("objective", ["masked_words", "sequence_to_sequence"])
 def test_the_bits_are_the_same_wherever_it_runs(tmp_path, objective, executor):

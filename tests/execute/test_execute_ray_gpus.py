@@ -110,7 +110,7 @@ def test_what_has_no_gpu_to_pack_is_said(cluster, tmp_path):
         RayTune(None, address=cluster.address, pack="auto").run(lambda: None, print, lambda: False)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_preempted_worker_saves_its_trial_and_another_goes_on(cluster, tmp_path):
     """SIGTERM to the worker: nothing is lost but the time to start another, and the rows are the same bits."""
     space = ablate.load_space(write_world(tmp_path, steps=400, seeds=1), settings=["measure.checkpoint_every=1000"])

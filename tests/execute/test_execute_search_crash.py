@@ -40,7 +40,7 @@ def check(world: tuple[Path, dict[str, list[tuple[object, ...]]]], executor: str
     return lived
 
 
-@pytest.mark.full
+@pytest.mark.crash
 def test_killed_and_gone_on_with(world) -> None:
     check(world, "local", "driver", delay=1.0)
 

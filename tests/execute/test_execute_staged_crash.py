@@ -51,7 +51,7 @@ def test_killed_after_the_last_look(world):
     assert all_of(results) == calm and ablate.resumable(results) == ((), ())
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=1)
 @pytest.mark.parametrize("learns", [True, False])
 def test_killed_before_the_verdicts_are_written(world, tmp_path, learns):
     """All has ended, and nothing is to be trained: to go on is to judge."""

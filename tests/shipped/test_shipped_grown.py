@@ -55,9 +55,8 @@ def check(grammar: Grammar, k: int) -> str:
     return "compiles"
 
 
-@pytest.mark.parametrize(
-    "first", [pytest.param(0, id="20"), *(pytest.param(k, marks=pytest.mark.full) for k in range(1, 25))]
-)
+@pytest.mark.sampled(1, gate=8)
+@pytest.mark.parametrize("first", range(25))
 def test_what_it_derives_compiles_or_is_refused_with_a_reason(grown: Grammar, first: int) -> None:
     chance = random.Random(first)
     met = [check(grown, chance.randrange(grown.count)) for _ in range(20)]

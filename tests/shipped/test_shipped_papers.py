@@ -165,14 +165,11 @@ def results(tmp_path_factory):
 
 
 TRAINED = [(name, dtype) for name in decoders() for dtype in ("float32", "bfloat16")]
-OFTEN = [("pre_ln", "float32"), ("op", "bfloat16"), ("sas_p", "float32")]
-"""Of the others, a step on made-up numbers is taken in test_shipped_files.py as often."""
+"""Each takes a step on made-up numbers in test_shipped_files.py."""
 
 
-@pytest.mark.full
-@pytest.mark.parametrize(
-    ("name", "dtype"), [pytest.param(*one, marks=() if one in OFTEN else pytest.mark.full) for one in TRAINED]
-)
+@pytest.mark.sampled(0, gate=48)
+@pytest.mark.parametrize(("name", "dtype"), TRAINED)
 def test_every_named_block_trains_on_real_text(name, dtype, tmp_path, results):
     written = TINY.format(layers=DEPTHS.get(name, 6), dtype=dtype)
     space = space_of(tmp_path, written, name, "op" if name != "op" else "pre_ln")

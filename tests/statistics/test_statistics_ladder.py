@@ -313,7 +313,7 @@ def test_some_intervals_hold_the_speed_up_and_few_call_a_trend(kind, noise, n):
     assert called < 0.084
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=4)
 @pytest.mark.parametrize("noise", ["falls", "same", "rises"])
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize("kind", KINDS)
@@ -370,7 +370,7 @@ def test_a_trend_that_exists_is_found():
     assert 0.1 < some < more
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=2)
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_next_size_is_as_predicted(kind, n):
@@ -392,7 +392,7 @@ def test_the_next_size_is_as_predicted(kind, n):
     assert np.concatenate(decided).mean() <= np.concatenate(seen).mean() + 0.05
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=2)
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_of_a_law_hold_its_parameters(kind, n):

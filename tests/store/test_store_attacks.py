@@ -76,11 +76,8 @@ def survives(worlds, name, damage, with_database):
     assert tables(copy) == worlds.tables
 
 
-OFTEN = ("sealed",)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in FILES])
+@pytest.mark.sampled(0, gate=3)
+@pytest.mark.parametrize("name", FILES)
 @QUICK
 @given(damage=HARM, with_database=st.booleans())
 def test_changed_bytes_are_noticed_and_never_become_numbers(worlds, name, damage, with_database):

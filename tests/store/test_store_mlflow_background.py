@@ -119,7 +119,7 @@ def test_what_is_waited_for_at_the_end_is_said_where_it_takes_a_while(tmp_path, 
     assert len(sent_of(tmp_path)) == 6
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=2)
 @pytest.mark.parametrize("wait", [-1, 0, 0.3, 0.8])
 def test_a_driver_killed_at_any_moment_takes_it_along_and_nothing_is_doubled_or_lost(tmp_path, wait):
     here = [str(Path(mlflow_fixtures.__file__).parent)]
@@ -238,7 +238,7 @@ def test_an_interrupt_while_all_is_brought_up_to_date_says_what_is_not(tmp_path,
     assert said == ["the page of small in MLflow is not up to date; to complete it: ablate run it"]
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=2)
 @pytest.mark.parametrize("when", ["between batches", "before the end", "before the first"])
 def test_a_store_that_is_deleted_while_it_is_written_to_is_filled_anew_and_that_is_said_once(tmp_path, when):
     said = []

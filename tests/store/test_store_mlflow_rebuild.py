@@ -52,7 +52,7 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=1)
 @pytest.mark.parametrize("call, last, half", [("log_batch", 2, 1), ("set_experiment_tag", 1, 0)])
 def test_a_kill_in_the_middle_doubles_nothing(folder, call, last, half):
     space = f"killed_at_{call}"

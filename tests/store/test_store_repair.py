@@ -192,11 +192,8 @@ ATTACKS = {
 }
 
 
-OFTEN = list(ATTACKS)[::4]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("attack", [pytest.param(a, marks=() if a in OFTEN else pytest.mark.full) for a in ATTACKS])
+@pytest.mark.sampled(0, gate=10)
+@pytest.mark.parametrize("attack", ATTACKS)
 def test_of_every_attack_what_is_said_is_done(folder, attack):
     ATTACKS[attack](folder)
     assert does_what_it_says(folder).findings
