@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -108,12 +109,28 @@ def connected(destination: Destination) -> Iterator[tuple[Any, Any]]:
     from sqlalchemy.exc import SQLAlchemyError
 
     try:
+        if destination.embedded:
+            _check_database(destination.folder / STORE)
         yield mlflow, mlflow.MlflowClient(tracking_uri=destination.tracking)
-    except (MlflowException, RequestException, SQLAlchemyError, OSError, ImportError) as error:
+    except (MlflowException, RequestException, SQLAlchemyError, sqlite3.Error, OSError, ImportError) as error:
         raise RefusedError(
             f"MLflow at {destination.shown} was not brought up to date: {_reason(error, destination)}\n"
             f"  = {_way_out(destination, error)}; the results are safe, and what is missing is sent the next time"
         ) from error
+
+
+def _check_database(path: Path) -> None:
+    """Raise sqlite3.DatabaseError for a file that is no database, which MLflow would try to open for 100 seconds.
+
+    A database that is locked may be free again when MLflow opens it, and is left to it.
+    """
+    if path.exists():
+        with closing(sqlite3.connect(path)) as connection:
+            try:
+                connection.execute("SELECT count(*) FROM sqlite_master")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error):
+                    raise
 
 
 def _way_out(destination: Destination, error: Exception) -> str:
