@@ -187,7 +187,7 @@ DIFFERENT = {"patterns", "first values", "streams"}
 """Layers of these differ, so they cannot share parameters."""
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, gate=28)
 @pytest.mark.parametrize("around", AROUND)
 @pytest.mark.parametrize("block", [*many_blocks(), *OPENED])
 def test_the_closed_form_equals_the_count(block, around):

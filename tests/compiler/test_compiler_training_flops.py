@@ -73,14 +73,11 @@ def test_three_times_the_forward_pass_less_what_fixed_weights_spare(weight):
     assert cost(model, CATALOGUE).spared == spared.get(weight, 0)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(12, gate=80)
 @pytest.mark.parametrize("bias", BIASES)
 @pytest.mark.parametrize("matrix", MATRICES)
-@pytest.mark.parametrize(
-    "weight",
-    ["dense", pytest.param("frozen", marks=pytest.mark.full), pytest.param("spectral", marks=pytest.mark.full)],
-)
-@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.full)])
+@pytest.mark.parametrize("weight", ["dense", "frozen", "spectral"])
+@pytest.mark.parametrize("causal", [True, False])
 def test_of_queries_and_keys_that_nothing_reads_no_gradient_comes_back(causal, weight, matrix, bias):
     regulations = (node("sigma_reparam"),) if weight == "dense" else (node("qk_norm", norm="rms_norm"),)
     attention = node(

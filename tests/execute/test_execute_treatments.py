@@ -36,7 +36,7 @@ def world(folder, change, design, *, against="pre_ln", seeds=1):
     return path
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, gate=8)
 @pytest.mark.parametrize("section", ADDRESSES)
 @pytest.mark.parametrize("design", DESIGNS)
 def test_a_treatment_is_trained_and_judged(tmp_path, design, section):

@@ -55,7 +55,7 @@ def test_a_case_is_a_function_of_its_number():
     assert targets == {"check", "set", "profile", "seconds", "show", "diff", "sql", "options"}
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=3)
 @pytest.mark.parametrize(
     ("breaking", "why"),
     [

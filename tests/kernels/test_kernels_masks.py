@@ -142,8 +142,7 @@ def test_gradients_are_those_of_the_sum_over_what_is_seen(name, bias, maps, padd
             close(actual, exactly, 1e-10)
 
 
-@pytest.mark.sampled(6)
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, gate=14)
 @pytest.mark.parametrize("padded", [False, True])
 @pytest.mark.parametrize(("bias", "maps"), [("none", "none"), ("head", "softcap"), ("batch", "both")])
 @NAMES

@@ -42,7 +42,7 @@ def disagreements(summary: Summary) -> list[str]:
     return found
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, gate=14)
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("seeds", [2, 3, 5, 8, 12, 16])
 def test_no_verdict_stands_beside_an_interval_that_says_otherwise(design, seeds):

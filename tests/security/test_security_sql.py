@@ -125,16 +125,16 @@ def refused(world, name, sql, *, writable):
     return str(refusal.value)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, gate=20)
 @pytest.mark.parametrize("sql", READS)
-@pytest.mark.parametrize("name", ["whole", pytest.param("live", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", ["whole", "live"])
 def test_sql_reads_no_other_file(world, name, sql):
     refused(world, name, sql, writable=False)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, gate=20)
 @pytest.mark.parametrize("sql", WRITES)
-@pytest.mark.parametrize("name", ["whole", pytest.param("live", marks=pytest.mark.full)])
+@pytest.mark.parametrize("name", ["whole", "live"])
 def test_sql_without_write_changes_nothing(world, name, sql):
     refused(world, name, sql, writable=False)
 

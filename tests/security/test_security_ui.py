@@ -92,7 +92,7 @@ def test_it_answers_to_its_own_names(served):
         assert asked(served, "/", Host=f"{name}:{served}")[0] == 200
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=2)
 @pytest.mark.parametrize(
     "name", ["evil.example", "evil.example:{port}", "192.168.1.7:{port}", "localhost.evil.example:{port}"]
 )

@@ -36,7 +36,7 @@ def folder(half, tmp_path):
 # The DuckDB file
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=7)
 @pytest.mark.parametrize(
     ("change", "what"),
     [

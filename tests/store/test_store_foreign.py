@@ -95,7 +95,7 @@ def test_a_folder_that_nobody_has_touched_is_refused_by_nobody(folder):  # the t
     assert answers(folder) == []
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=3)
 @pytest.mark.parametrize("name", FILES)
 def test_a_line_of_a_kind_that_a_newer_version_has_is_passed_over(folder, name):
     put(folder, name, ["measured", {"by": "a newer version"}], {"a": 1}, [], 3, None)
@@ -139,7 +139,7 @@ def test_a_truth_value_is_no_number(folder, record):
     assert [one for one in answers(folder) if compact(record) in one]
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, gate=5)
 @pytest.mark.parametrize(
     ("field", "other"),
     [
@@ -172,7 +172,7 @@ def test_what_a_newer_version_says_besides_is_of_no_harm(folder):
     assert answers(folder) == []
 
 
-@pytest.mark.full
+@pytest.mark.sampled(0, gate=4)
 @pytest.mark.parametrize("text", ["[]", "{}", "null", "3", '"me"', '{"pid": []}', "", "{", "[" * 100_000])
 def test_a_claim_that_says_nothing_is_nobodys(folder, text):
     (folder / claim.FOLDER).mkdir(exist_ok=True)

@@ -126,7 +126,7 @@ def test_a_half_written_line_is_not_seen_and_not_touched(running):
     assert path.read_bytes().startswith(whole) and path.stat().st_size > len(whole)
 
 
-@pytest.mark.sampled(1)
+@pytest.mark.sampled(1, gate=6)
 @pytest.mark.parametrize("live", [True, False])
 @pytest.mark.parametrize(
     "sql",

@@ -121,7 +121,7 @@ def test_a_part(attention):
     check(f"[residual: [rms_norm, {PARTS[attention]}], residual: [rms_norm, mlp: {{activation: tanh, hidden: 2x}}]]")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, gate=30)
 @pytest.mark.parametrize("name", FORECAST)
 def test_a_named_block(name):
     """Behind several layers: sizes within 10 %, gradients within 15 %, but for the spread of starts; cosines."""

@@ -91,7 +91,7 @@ def rows(events):
     return [event for event in events if isinstance(event, Row)]
 
 
-@pytest.mark.sampled(3)
+@pytest.mark.sampled(3, gate=20)
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
 @pytest.mark.parametrize("mechanism", [*EDITS, "concatenation"])
 def test_twenty_steps_are_finite(make_trial, data, mechanism, dtype):
