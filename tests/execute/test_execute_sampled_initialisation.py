@@ -86,6 +86,15 @@ def test_it_follows_from_its_seed_and_leaves_no_trace():
     assert numbers[0] == numbers[1] != numbers[2]
 
 
+def test_it_is_a_model_in_training():
+    """Dropout of a share p multiplies the mean square by 1 / (1 - p)."""
+    first, dropped = (
+        sampled_initialisation(model(embedding_dropout=p), CATALOGUE, tokens_of(), seed=0).streams[0].mean_square
+        for p in (0.0, 0.2)
+    )
+    assert dropped / first == pytest.approx(1.25, rel=0.05)
+
+
 @pytest.mark.parametrize("kind", ["decoder", "encoder"])
 def test_the_forecast_is_near_it(kind):
     sizes = replace(SIZES, d_model=256, vocab_size=100, causal=kind == "decoder")

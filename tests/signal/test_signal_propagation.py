@@ -210,6 +210,19 @@ def test_dropout_lowers_correlations():
     assert x.backward(GRADIENT)[0, 0] == pytest.approx(1.25)
 
 
+def test_dropped_weights_of_attention_add_their_variance_to_each_token():
+    """At scores of 0, E[M V Mᵀ] over 40,000 masks of M = C ⊙ mask / (1 - p); on the way back likewise."""
+    p, random = 0.3, np.random.default_rng(0)
+    masks = (random.random((40_000, LENGTH, LENGTH)) >= p) / (1 - p)
+    x = Signal.root(UNEQUAL)
+    y = x.attending(x.through_weights(1, 1), x.through_weights(1, 1), CAUSAL[None], 0.0, Mixing(), p)
+    m = CAUSAL * masks
+    assert y.kernel == pytest.approx(np.mean(m @ UNEQUAL @ m.transpose(0, 2, 1), axis=0), rel=0.02)
+    back = np.mean(m.transpose(0, 2, 1) @ GRADIENT @ m, axis=0)
+    assert y.backward(GRADIENT) == pytest.approx(back, rel=0.02)
+    assert y.kernel[0, 0] == pytest.approx(UNEQUAL[0, 0] / (1 - p))
+
+
 def test_attention_that_is_nearly_one_hot_is_refused():
     x = Signal.root(ALIKE)
     for scale, refused in ((3.9, False), (4.1, True)):
