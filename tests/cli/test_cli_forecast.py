@@ -19,6 +19,7 @@ def test_a_block_is_shown_by_layers_with_its_dangers():
     lines = [line.split() for line in done.stdout.splitlines() if line.split()[:1] in (["embedding"], ["24"])]
     lines = [line for line in lines if len(line) == 4]
     assert [line[0] for line in lines] == ["embedding", "24"]
+    assert "size² stays within a factor of 1.5, and gradient² " in " ".join(done.stdout.split())
     assert lines[1][3] == "1"  # the gradient behind the last layer is what the others are compared with
 
 
@@ -30,6 +31,10 @@ def test_json_has_every_layer():
         document["layers"][-1]["mean_square"] / document["layers"][0]["mean_square"]
     )
     assert document["dangers"] == [] and document["collapses_at"] is None
+    assert {name: law["kind"] for name, law in document["laws"].items()} == {
+        "mean_square": "power",
+        "gradient": "power",
+    }
 
 
 def test_a_space_is_shown_by_variants_at_the_repetition_of_its_text(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import isfinite, isnan, sqrt
 from statistics import fmean, median, stdev
 from typing import Any
@@ -12,6 +13,7 @@ from ablate.block.sizes import Sizes
 from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf, Words
 from ablate.report.screens.block import sizes_in_words
 from ablate.theory.dangers import collapse_layer, dangers
+from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
 from ablate.theory.initial_state import InitialModel, InitialStream
 
 ROWS = 16
@@ -60,7 +62,10 @@ def block_screen(
         parts=(
             TableOf(grid, titled=False),
             BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
-            BulletList((*DEFINED, *_logits(forecast), *_beside([(forecast, sampled)]), LIMIT), "remarks"),
+            BulletList(
+                (*DEFINED, *_laws_in_words(forecast), *_logits(forecast), *_beside([(forecast, sampled)]), LIMIT),
+                "remarks",
+            ),
         ),
     )
 
@@ -134,6 +139,7 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
         "gradient_ratio": _number(forecast.gradient_ratio),
         "collapses_at": collapse_layer(forecast),
         "dangers": list(dangers(forecast)),
+        "laws": {name: None if law is None else asdict(law) for name, law in _laws(forecast).items()},
         "layers": [
             {
                 "layer": stream.layer,
@@ -145,6 +151,29 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
             for stream in forecast.streams
         ],
     }
+
+
+def _laws(forecast: InitialModel) -> dict[str, DepthLaw | None]:
+    """Return how mean squares go with the layer: of the stream, and of its gradient."""
+    layers = [stream.layer for stream in forecast.streams]
+    return {
+        "mean_square": depth_law(layers, [stream.mean_square for stream in forecast.streams]),
+        "gradient": depth_law(layers, [stream.gradient for stream in forecast.streams]),
+    }
+
+
+def _laws_in_words(forecast: InitialModel) -> tuple[str, ...]:
+    """Return the laws that there are as one sentence."""
+    of = {"mean_square": "size²", "gradient": "gradient²"}
+    said = [f"{of[name]} {_law_in_words(law)}" for name, law in _laws(forecast).items() if law is not None]
+    fitted = f"the nearer of a power and an exponential, fitted to logarithms over {len(forecast.streams)} depths"
+    return (f"from layer to layer {', and '.join(said)}: {fitted}",) if said else ()
+
+
+def _law_in_words(law: DepthLaw) -> str:
+    if law.kind == "flat":
+        return f"stays within a factor of {FLAT:g}"
+    return f"follows neither curve (r² {law.r2:.3f})" if law.kind == "neither" else f"goes as {law} (r² {law.r2:.3f})"
 
 
 def _number(value: float) -> float | None:
