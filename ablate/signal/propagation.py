@@ -139,6 +139,10 @@ class Signal:
             lambda gradient: self.backward(gate.kernel * gradient) + gate.backward(self.kernel * gradient),
         )
 
+    def coming_back(self, times: float) -> Signal:
+        """Multiply what comes back by a number: the share of channels that is read, or how many each stands for."""
+        return replace(self, backward=lambda gradient: self.backward(times * gradient))
+
     def turned(self, angles: Sequence[float], still: float) -> Signal:
         """Turn pairs of channels by their angle times the token's place, but for the share `still`: Σ ⊙ R.
 

@@ -13,6 +13,7 @@ from scipy.integrate import quad
 from scipy.stats import norm
 
 from ablate.components.entropy import clamp, softcap
+from ablate.components.gates import sigmoid_gate
 from ablate.components.inits import deep_scale, fan_in, normal, orthogonal, xavier, zero
 from ablate.components.masks import causal, full, window
 from ablate.components.positions import rope
@@ -93,3 +94,34 @@ def test_an_init_scales_kernels_and_gradients_as_its_matrices_do(config, built, 
     assert x.backward(np.eye(3))[0, 0] == pytest.approx((w**2).sum() / d_in, rel=0.02)
     assert x.largest == pytest.approx(np.linalg.norm(w, 2), rel=0.03)
     assert x.transfer is None
+
+
+@pytest.mark.parametrize("inputs", [256, 64])
+@pytest.mark.parametrize("per", ["channel", "head"])
+def test_a_gate_multiplies_what_it_is_on_and_gives_a_gradient_to_what_it_reads(per, inputs):
+    """Kernels of y ⊙ 2 σ(x W), and of the gradient of x through the gate alone, over 200 matrices in NumPy."""
+    width, heads, length, random = 256, 4, 5, np.random.default_rng(0)
+    alike, other, back = (share * np.ones((length, length)) + (1 - share) * np.eye(length) for share in (0.6, 0.2, 0.4))
+    factors = width if per == "channel" else heads
+    kernels, gradients = [], []
+    for _ in range(200):
+        x, y, g = (np.linalg.cholesky(each) @ random.normal(size=(length, width)) for each in (alike, other, back))
+        w = random.normal(size=(inputs, factors)) / math.sqrt(inputs)
+        opened = np.repeat(2 / (1 + np.exp(-x[:, :inputs] @ w)), width // factors, axis=1)
+        into = (g * y * opened * (2 - opened) / 2).reshape(length, factors, -1).sum(2) @ w.T
+        kernels.append((y * opened) @ (y * opened).T / width)
+        gradients.append(into @ into.T / width)
+    weight = lambda x, d_in, d_out: x.through_weights(1.0, d_out / d_in)  # noqa: E731
+    gate = sigmoid_gate.Config(weight=weight, per=per, inputs=inputs, factor=2.0)
+    sizes = replace(SIZES, d_model=width, n_heads=heads)
+    still = replace(Signal.root(other), backward=lambda gradient: 0 * gradient)
+    z = gate.propagate(Signal.root(alike), sizes, still, width, heads)
+    for forecast, sampled in ((z.kernel, kernels), (z.backward(back), gradients)):
+        own, crossed = own_and_crossed(np.mean(sampled, axis=0))
+        assert own_and_crossed(forecast) == pytest.approx((own, crossed), abs=0.06 * own)
+
+
+def own_and_crossed(kernel):
+    """The mean of the diagonal and that beside it: tokens here are all alike."""
+    own = float(np.diag(kernel).mean())
+    return own, float((kernel.sum() - len(kernel) * own) / (len(kernel) * (len(kernel) - 1)))

@@ -31,7 +31,6 @@ NOT_FORECAST = {
     "admin": "admin",
     "catformer": "concatenation",
     "nanochat": "recall",
-    "gated_attention": "gate",
     "value_residual": "blend",
     "shared_first_values": "from",
     "denseformer": "depth_average",
@@ -111,6 +110,8 @@ PARTS = {
     "clipped queries and keys": "attention: {entropy: {qk_clip: 100}}",
     "scores that are capped": "attention: {entropy: {softcap: 1}}",
     "scores that are clamped": "attention: {entropy: {clamp: 1}}",
+    "a gate": "attention: {gate: sigmoid_gate}",
+    "a gate of heads that starts open": "attention: {gate: {sigmoid_gate: {per: head, factor: 2, inputs: 1/4x}}}",
     "norms within heads and behind them": "attention: {entropy: {qk_norm: rms_norm}, output_norm: rms_norm}",
 }
 """Attention in ways that are in few of the named blocks, or in none."""

@@ -11,7 +11,9 @@ factor / 2: at a factor of 2 the gate starts open.
 Dimension key: B batch, T time, D width of the model, I channels read, O width of the signal (d_out), H heads.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, number, part, width, word
+from typing import Any
+
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, number, part, width, word
 from ablate.errors import InputError
 
 
@@ -29,6 +31,25 @@ class Config:
         self.check_inputs(sizes)
         cost: Cost = self.weight(self.inputs, d_out if self.per == "channel" else heads)
         return cost
+
+    def propagate(self, x: Signal, sizes: Sizes, y: Signal, d_out: int, heads: int) -> Signal:
+        """Σ_y ⊙ factor² E[σ(u_i) σ(u_j)] with u = x W; back Γ ⊙ Σ_y E[σ'(u_i) σ'(u_j)] to u.
+
+        A factor of a head has the gradients of all its channels.
+        """
+        self.check_inputs(sizes)
+        factors = d_out if self.per == "channel" else heads
+        read = x.coming_back(self.inputs / sizes.d_model)
+        gate: Signal = self.weight(read, self.inputs, factors).activated(self).times(self.factor)
+        return y.gated(gate.coming_back(d_out / factors))
+
+    def curve(self, x: Any) -> tuple[Any, Any, Any]:
+        """Return (σ, σ', σ'') at the float64 array x."""
+        import numpy as np
+
+        s = np.exp(-np.logaddexp(0, -x))
+        ds = s * (1 - s)
+        return s, ds, ds * (1 - 2 * s)
 
     def check_inputs(self, sizes: Sizes) -> None:
         """Raise InputError for more inputs than the model has channels."""

@@ -257,11 +257,11 @@ class Config:
         return makers(self.mask)
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention; InputError for a sink or gate.
+        """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention; InputError for a sink.
 
         The kernel of concatenated heads is the mean of theirs.
         """
-        for field in ("sink", "gate", "source"):
+        for field in ("sink", "source"):
             if getattr(self, field) is not None:
                 raise InputError(f"attention with a {field} is not forecast\n  = `ablate docs forecast` says what is")
         width, out, d_head = sizes.d_model, sizes.query_width, sizes.d_head
@@ -283,6 +283,7 @@ class Config:
             values: Signal = self.value(to_carry, width, sizes.key_width)
             y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, out // sizes.key_width)
             y = self.output_norm(y, out) if self.output_norm else y
+            y = self.gate(x, y, out, sizes.n_heads) if self.gate else y
             projected: Signal = self.projection(y, out, width)
             return projected
 
