@@ -26,6 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import factorial
 from typing import TypeAlias
 
 import numpy as np
@@ -38,7 +39,7 @@ Array: TypeAlias = NDArray[np.float64]
 LARGEST = 16.0
 """The largest variance of scores: beyond, a softmax is nearly one-hot, and E[N/Z] far from E[N]/E[Z]."""
 SMALL = 1e-3
-"""Exponents that differ by less than this are taken as equal."""
+"""Exponents that differ by less than this are taken as equal, and e^{cK} is interpolated to this, relatively."""
 MOST_NODES = 8
 """The most values of c that are interpolated between."""
 
@@ -59,7 +60,7 @@ def at_zero_scores(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], 
 
 @dataclass(frozen=True)
 class RandomAttention:
-    """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k) and `keys` K, [T, T].
+    """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k), `keys` K and `values` V.
 
     Raises InputError for scores of a larger variance than `LARGEST`.
     """
@@ -67,6 +68,7 @@ class RandomAttention:
     uniform: Array
     queries: Array
     keys: Array
+    values: Array
 
     def __post_init__(self) -> None:
         variance = float(np.diag(self.queries).max() * np.diag(self.keys).max())
@@ -76,9 +78,10 @@ class RandomAttention:
                 f"{LARGEST**0.5:g} it is not forecast\n  = give queries or keys a smaller init, or a norm"
             )
 
-    def forward(self, values: Array) -> Array:
-        """E[A V Aᵀ] for the kernel V of the values."""
-        return self._interpolated([self._mixed(values * e) for e in self._exponentials]) / self._totals
+    @cached_property
+    def forward(self) -> Array:
+        """E[A V Aᵀ]."""
+        return self._mixed_kernel(self.values)
 
     def backward(self, gradient: Array) -> Array:
         """E[Aᵀ Γ A], the gradient of the values, for the kernel Γ of that of the outputs."""
@@ -107,7 +110,7 @@ class RandomAttention:
         """E[A], with W for it: its entries are equal where keys are of one length."""
         return self._weights
 
-    def queries_backward(self, gradient: Array, values: Array) -> Array:
+    def queries_backward(self, gradient: Array) -> Array:
         """Compute the kernel of the gradient of the queries, divided by scale² d_k.
 
         With u_ij = g_i · v_j and ū its mean over a row of A, the gradient of s_ij is A_ij (u_ij - ū_i):
@@ -116,31 +119,36 @@ class RandomAttention:
         """
         crossed = self._interpolated(
             [
-                (near * self._tilted_mean(self.keys, e) * self._tilted_mean(values, e)) @ self._weights.T
-                for near, e in zip(self._nearness, self._exponentials, strict=True)
+                (self._weights @ (self.keys * e) * near) @ self._weights.T
+                for near, e in zip(self._mean_values, self._exponentials, strict=True)
             ]
         )
         crossed = crossed / self._totals
-        means = self.forward(self.keys) * self.forward(values)
-        return _positive(gradient * (self.forward(self.keys * values) - crossed - crossed.T + means))
+        means = self._mixed_kernel(self.keys) * self.forward
+        return _positive(gradient * (self._mixed_kernel(self.keys * self.values) - crossed - crossed.T + means))
 
-    def keys_backward(self, gradient: Array, values: Array) -> Array:
+    def keys_backward(self, gradient: Array) -> Array:
         """Compute the kernel of the gradient of the keys, for C as it stands: with Γ' = Γ ⊙ C,
 
         Σ_ii' Γ'_ii' E[A_ij A_i'j'] V̂_jj'
         """
         weights = self._weights
         shared = gradient * self.queries
-        crossed = np.zeros_like(values)
-        for e, basis in zip(self._exponentials, self._basis, strict=True):
+        crossed = np.zeros_like(self.values)
+        for e, basis, near in zip(self._exponentials, self._basis, self._mean_values, strict=True):
             reached = (shared * basis / self._totals) @ weights
-            crossed += e * (weights.T @ (self._tilted_mean(values, e) * reached))
-        means = self.backward(shared * self.forward(values))
-        return _positive(self.backward(shared) * values - crossed - crossed.T + means)
+            crossed += e * (weights.T @ (near * reached))
+        means = self.backward(shared * self.forward)
+        return _positive(self.backward(shared) * self.values - crossed - crossed.T + means)
 
-    def _tilted_mean(self, matrix: Array, exponential: Array) -> Array:
-        """Return the mean of a row of a kernel over keys, weighed by W̃_ij e^{c K_jj'}, for query i and key j'."""
-        return np.asarray((self._weights @ (matrix * exponential)) / (self._weights @ exponential))
+    @cached_property
+    def _mean_values(self) -> list[Array]:
+        """The mean of V_jj' over keys j weighed by W̃_ij e^{c K_jj'}, at each node, for query i and key j'."""
+        return [(self._weights @ (self.values * e)) / (self._weights @ e) for e in self._exponentials]
+
+    def _mixed_kernel(self, kernel: Array) -> Array:
+        """E[A V Aᵀ] for any kernel V."""
+        return self._interpolated([self._mixed(kernel * e) for e in self._exponentials]) / self._totals
 
     def _mixed(self, matrix: Array) -> Array:
         return np.asarray(self._weights @ matrix @ self._weights.T)
@@ -159,8 +167,9 @@ class RandomAttention:
         spread = float(np.ptp(self.keys))
         if max(abs(low), abs(high)) * spread < SMALL or high - low == 0:
             return np.array([(low + high) / 2])
-        wanted = 3 + int(np.ceil((high - low) * spread))
-        places = np.polynomial.chebyshev.chebpts1(min(wanted, MOST_NODES))
+        half = (high - low) * spread / 4  # half of what is interpolated over, from the middle of the keys
+        wanted = next((n for n in range(2, MOST_NODES) if 2 * (half / 2) ** n / factorial(n) < SMALL), MOST_NODES)
+        places = np.polynomial.chebyshev.chebpts1(wanted)
         return np.asarray((low + high) / 2 + places * (high - low) / 2)
 
     @cached_property
@@ -183,11 +192,6 @@ class RandomAttention:
 
     def _interpolated(self, at_nodes: list[Array]) -> Array:
         return sum((b * m for b, m in zip(self._basis, at_nodes, strict=True)), np.zeros_like(self.queries))
-
-    @cached_property
-    def _nearness(self) -> list[Array]:
-        """Σ_j W̃_ij e^{c K_jj'} at each node, for query i and key j'."""
-        return [self._weights @ e for e in self._exponentials]
 
     @cached_property
     def _totals(self) -> Array:

@@ -218,7 +218,7 @@ class _Head:
         self.values, self.scale, self.p = values, scale, p
         self.rows = np.ones(len(values)) if mixing.rows is None else mixing.rows
         self.gain = mixing.gain
-        self.random = RandomAttention(uniform, scale**2 * queries, keys)
+        self.random = RandomAttention(uniform, scale**2 * queries, keys, values)
         self.attention = self.rows[:, None] * self.random.mean
         self.mean = mixing.skip * np.eye(len(values)) + self.gain * self.attention - mixing.centre * uniform
         self.both = self.gain**2 * np.outer(self.rows, self.rows)
@@ -227,7 +227,7 @@ class _Head:
     def forward(self) -> Array:
         kernel = self.mean @ self.values @ self.mean.T
         if self.random.varies:
-            apart = self.random.forward(self.values) - self.random.mean @ self.values @ self.random.mean.T
+            apart = self.random.forward - self.random.mean @ self.values @ self.random.mean.T
             kernel = kernel + self.both * apart
         if self.p:
             kernel = kernel + np.diag(self.dropped @ np.diag(self.values))
@@ -243,10 +243,10 @@ class _Head:
         return np.asarray(arrived)
 
     def into_queries(self, gradient: Array) -> Array:
-        return self.scale**2 * self.random.queries_backward(self.both * gradient, self.values)
+        return self.scale**2 * self.random.queries_backward(self.both * gradient)
 
     def into_keys(self, gradient: Array) -> Array:
-        return self.random.keys_backward(self.both * gradient, self.values)
+        return self.random.keys_backward(self.both * gradient)
 
     @property
     def dropped(self) -> Array:
