@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from ablate.cli.console import note, show
 from ablate.cli.naming import complete_space, space_file
 from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set
+from ablate.cli.reporting import figures_in_json, show_figures
 from ablate.errors import InputError
 from ablate.output.streams import write_text
+
+if TYPE_CHECKING:
+    from ablate.session.forecasting import Forecasts
+    from ablate.session.reporting import Figures
 
 
 def _size(what: str, most: int = 1_000_000) -> Any:
@@ -33,6 +38,15 @@ def forecast(
     width: Annotated[int | None, _size("width")] = None,
     heads: Annotated[int | None, _size("number of heads")] = None,
     context: Annotated[int | None, _size("number of tokens in a sequence", 4096)] = None,
+    figures: Annotated[
+        Path | None,
+        typer.Option(
+            "--figures",
+            metavar="DIR",
+            help="Write curves over the layers, and token kernels, to this folder, with their numbers.",
+            show_default=False,
+        ),
+    ] = None,
     samples: Annotated[
         int, typer.Option(min=0, max=100, help="Also sample this many initialisations, and show what they measure.")
     ] = 0,
@@ -67,6 +81,7 @@ def forecast(
             note(f"{named} is a space, which this is, and a block: for the block give a size, such as --layers 12")
         space = api.load_space(space_file(Path(named)), profile=profile, settings=settings or (), plugins=plugin or ())
         forecasts = forecasting.forecast_space(space, results=results, samples=samples)
+        title = space.question.strip() or space.name
         screen = screens.space_screen(
             space.name, space.question, forecasts.models, forecasts.refused, forecasts.sampled
         )
@@ -77,12 +92,23 @@ def forecast(
             )
         of = blocks.find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
         forecasts = forecasting.forecast_block(named, of.block, of.sizes, of.catalogue, samples=samples)
-        beside = forecasts.sampled[named]
+        title, beside = named, forecasts.sampled[named]
         screen = screens.block_screen(named, forecasting.AROUND, of.sizes, forecasts.models[named], beside)
+    written = None if figures is None else _written(title, forecasts, figures)
     if json:
-        write_text(screens.as_json(forecasts.models, forecasts.refused, forecasts.sampled))
+        there = None if written is None else figures_in_json(written)
+        write_text(screens.as_json(forecasts.models, forecasts.refused, forecasts.sampled, there))
     else:
         show(Screen(screen))
+        if written is not None:
+            show_figures(written)
+
+
+def _written(title: str, forecasts: Forecasts, folder: Path) -> Figures:
+    from ablate.report.figures.forecast_plots import of_forecasts
+    from ablate.session.reporting import write_export
+
+    return write_export(of_forecasts(title, forecasts.models, forecasts.sampled, tuple(forecasts.refused)), folder)
 
 
 def _is_block(named: str, grammar: Path, plugin: list[Path] | None) -> bool:

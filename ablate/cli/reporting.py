@@ -61,7 +61,7 @@ def report(
     else:
         _shown(reported)
         if exported is not None:
-            _show_figures(exported)
+            show_figures(exported)
 
 
 def _report(
@@ -104,13 +104,18 @@ def _as_json(reported: Reported, exported: Figures | None) -> None:
     answer["summary"] = summary or None
     answer["page"] = None if page is None else json_renderer.render(page)
     if exported is not None:
-        answer["figures"] = {
-            "folder": str(exported.folder),
-            "files": exported.files,
-            "left_out": exported.left_out,
-            "earlier": exported.earlier,
-        }
+        answer["figures"] = figures_in_json(exported)
     write_text(dump(answer))
+
+
+def figures_in_json(exported: Figures) -> dict[str, object]:
+    """Return which files were written, what was left out, and what is there from an earlier export."""
+    return {
+        "folder": str(exported.folder),
+        "files": exported.files,
+        "left_out": exported.left_out,
+        "earlier": exported.earlier,
+    }
 
 
 def _shown(reported: Reported) -> None:
@@ -128,7 +133,7 @@ def _shown(reported: Reported) -> None:
     )
 
 
-def _show_figures(exported: Figures) -> None:
+def show_figures(exported: Figures) -> None:
     """Print which files were written, what was left out and why, and what is there from an earlier export."""
     screen = console()
     lines = [

@@ -121,7 +121,7 @@ class _Layout:
                 if titled and not bare:
                     yield _heading(grid.title, grid.note)
                 if grid.rows:
-                    yield _grid(grid)
+                    yield self._fitting(_grid(grid), _grid(grid, folded=True))
                 remarks, caveats = ((), ()) if bare else (grid.remarks, grid.caveats)
                 yield from (*(Text(line, style="dim") for line in remarks), Text(), *_bullets(caveats, "beware"))
             case GroupedTable(title=title, note=note):
@@ -208,11 +208,14 @@ def _new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
 
 
-def _grid(grid: Grid) -> Table:
+def _grid(grid: Grid, *, folded: bool = False) -> Table:
+    """Return a table, of which numbers and names are whole, or `folded` over lines where they do not fit."""
     table = _new_table()
     for place, name in enumerate(grid.heading):
         side: Literal["left", "right"] = "right" if place in grid.numbers else "left"
-        table.add_column(name, justify=side, no_wrap=place in (*grid.numbers, *grid.whole), overflow="fold")
+        table.add_column(
+            name, justify=side, no_wrap=not folded and place in (*grid.numbers, *grid.whole), overflow="fold"
+        )
     for first, *others in grid.rows:
         table.add_row(text(first, "bold" if isinstance(first, str) else ""), *map(text, others))
     return table

@@ -112,11 +112,16 @@ def document_of(reported: Reported) -> ReportDocument | None:
 
 
 def export_figures(reported: Reported, folder: PathLike) -> Figures:
-    """Write the figures of a page into a folder, which is created if needed.
+    """Write the figures of a page into a folder, as `write_export` does."""
+    return write_export(_export(reported), folder)
+
+
+def write_export(export: Export, folder: PathLike) -> Figures:
+    """Write an export into a folder, which is created if needed.
 
     Files of an earlier export are overwritten if they have the same name, and otherwise left and listed.
     """
-    export, folder = _export(reported), Path(folder)
+    folder = Path(folder)
     with writing(folder, FIGURES):
         folder.mkdir(parents=True, exist_ok=True)
         there = sorted(path.name for path in folder.iterdir() if path.is_file())

@@ -69,13 +69,22 @@ def test_a_name_that_is_nothing_is_a_mistake():
 
 @pytest.mark.full
 def test_sampled_initialisations_stand_beside_it(tmp_path):
-    done = run("forecast", "pre_ln", *SIZES, "--samples", "2", heavy=set())
+    drawn = tmp_path / "drawn"
+    done = run("forecast", "pre_ln", *SIZES, "--samples", "2", "--figures", str(drawn), heavy=set())
     assert done.returncode == 0, done.stderr
     assert "n = 2" in done.stdout and "±" in done.stdout
+    assert "figures: 2 plots, 15 files in" in done.stdout
+    assert {path.name.partition(".")[0] for path in drawn.iterdir()} == {
+        "forecast",
+        "forecast-kernels-pre_ln",
+        "captions",
+    }
     space = write_world(tmp_path)
-    options = ("--samples", "2", "--json", "--results", str(tmp_path / "results"))
+    figures = tmp_path / "of_space"
+    options = ("--samples", "2", "--json", "--results", str(tmp_path / "results"), "--figures", str(figures))
     document = json.loads(run("forecast", str(space), *options, heavy=set()).stdout)
     assert {name: len(each) for name, each in document["sampled"].items()} == dict.fromkeys(document["forecasts"], 2)
+    assert sorted(document["figures"]["files"]) == sorted(path.name for path in figures.iterdir())
     for name, models in document["sampled"].items():
         forecast = document["forecasts"][name]["layers"]
         for model in models:

@@ -11,8 +11,9 @@ import numpy as np
 
 from ablate.output.numbers import significant
 from ablate.plan.plan import Variant
-from ablate.report.html.drawn import INK, SERIES
+from ablate.report.html.drawn import INK, SERIES, SHADES
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Draw
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -159,6 +160,41 @@ def named_points(axes: Axes, points: Sequence[tuple[str, float, float]], size: f
 
 def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
+
+
+def matrix(cells: Iterable[tuple[int, int, float]], title: str) -> Draw:
+    """Return the panel of a symmetric matrix from its cells on one side of the diagonal, in shades from 0 to 1."""
+    there = tuple(cells)
+
+    def draw(axes: Axes) -> None:
+        from matplotlib.patches import PathPatch
+        from matplotlib.path import Path
+
+        boxes: dict[int, list[tuple[int, int]]] = {}
+        size = 1 + max(max(i, j) for i, j, _ in there)
+        for i, j, value in there:
+            if math.isfinite(value):
+                shade = min(SHADES - 1, max(0, math.floor(value * SHADES)))
+                boxes.setdefault(shade, []).extend({(i, j), (j, i)})
+        for shade, places in sorted(boxes.items()):
+            corners = [c for y, x in sorted(places) for c in ((x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y))]
+            codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(places)
+            axes.add_patch(PathPatch(Path(corners, codes), fc=INK[f"shade{shade}"], lw=0, antialiased=False))
+        axes.set_xlim(0, size)
+        axes.set_ylim(size, 0)
+        axes.set_aspect("equal")
+        axes.set_xticks([])
+        axes.set_yticks([])
+        axes.set_title(title, fontsize=8, loc="left", color=INK["ink"])
+
+    return draw
+
+
+def shades() -> tuple[tuple[str, str], ...]:
+    """Return the key of the shades of a matrix."""
+    return tuple(
+        (f"shade{shade}", f"from {shade / SHADES:g}" if shade else f"below {1 / SHADES:g}") for shade in range(SHADES)
+    )
 
 
 def drawn_steps(measured: int, shown: int) -> str:

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from ablate.plan.plan import Variant
-from ablate.report.html.drawn import INK, SHADES, shown
+from ablate.report.html.drawn import shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
 from ablate.report.plot import Plot
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from ablate.store.pages import Kernel
 
 FIRST = 6
@@ -53,7 +50,7 @@ def kernel_plots(record: PageRecord) -> Iterator[Plot]:
         yield Plot(
             name=f"kernels-{variant.name}",
             id=f"kernel-{place}",
-            draw=tuple(lambda axes, k=kernel: _matrix(axes, k) for kernel in snapshots),  # type: ignore[misc]
+            draw=tuple(panels.matrix(k.cells, f"{k.address}, step {k.step:,}") for k in snapshots),
             about=f"Normalised kernel matrices of {variant.name}: rows and columns are positions. "
             "The view kernels has them.",
             caption=f"{variant.name}: cosine similarity of tokens within a sequence, by position, mean over sequences "
@@ -62,10 +59,7 @@ def kernel_plots(record: PageRecord) -> Iterator[Plot]:
             panels_across=len({kernel.step for kernel in snapshots}),
             legend=False,
             key_title=f"cosine similarity of tokens of {panels.short(variant.name, 24)}, by position",
-            key=tuple(
-                (f"shade{shade}", f"from {shade / SHADES:g}" if shade else f"below {1 / SHADES:g}")
-                for shade in range(SHADES)
-            ),
+            key=panels.shades(),
             columns=COLUMNS,
             rows=tuple(
                 (variant.name, kernel.address, kernel.step, kernel.n, *cell)
@@ -83,25 +77,3 @@ def _chosen(kernels: Sequence[Kernel]) -> list[Kernel]:
     by = {(kernel.address, kernel.step): kernel for kernel in kernels}
     rows = dict.fromkeys((places[len(places) // 2], places[-1]))
     return [by[place, step] for place in rows for step in some if (place, step) in by]
-
-
-def _matrix(axes: Axes, kernel: Kernel) -> None:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
-    boxes: dict[int, list[tuple[int, int]]] = {}
-    size = 1 + max(i for i, _, _ in kernel.cells)
-    for i, j, value in kernel.cells:
-        if math.isfinite(value):
-            shade = min(SHADES - 1, max(0, math.floor(value * SHADES)))
-            boxes.setdefault(shade, []).extend({(i, j), (j, i)})
-    for shade, cells in sorted(boxes.items()):
-        corners = [c for y, x in sorted(cells) for c in ((x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y))]
-        codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(cells)
-        axes.add_patch(PathPatch(Path(corners, codes), fc=INK[f"shade{shade}"], lw=0, antialiased=False))
-    axes.set_xlim(0, size)
-    axes.set_ylim(size, 0)
-    axes.set_aspect("equal")
-    axes.set_xticks([])
-    axes.set_yticks([])
-    axes.set_title(f"{kernel.address}, step {kernel.step:,}", fontsize=8, loc="left", color=INK["ink"])

@@ -86,7 +86,9 @@ def space_screen(
         rows.append(((StyledText(variant, "strong"),), *numbers, "-" if layer is None else str(layer)))
         if models := sampled.get(variant, ()):
             measured = zip(*map(_of_model, models), strict=True)
-            rows.append(((StyledText("  sampled", "faint"),), *map(_mean_and_sd, measured), ""))
+            rows.append(
+                ((StyledText("  sampled", "faint"),), *(_mean_and_sd(each, below=True) for each in measured), "")
+            )
     grid = Grid(
         title="Forecast",
         note="",
@@ -121,12 +123,17 @@ def as_json(
     forecasts: Mapping[str, InitialModel],
     refused: Mapping[str, str],
     sampled: Mapping[str, Sequence[InitialModel]] | None = None,
+    figures: Mapping[str, object] | None = None,
 ) -> str:
-    """Return everything as JSON: squares, not roots, as they are defined in `theory/models.py`."""
+    """Return everything as JSON: squares, not roots, as they are defined in `theory/models.py`.
+
+    `figures` are those that were written.
+    """
     document = {
         "forecasts": {name: _document(each) for name, each in forecasts.items()},
         "refused": dict(refused),
         "sampled": {name: [_document(each) for each in models] for name, models in (sampled or {}).items()},
+        **({} if figures is None else {"figures": dict(figures)}),
     }
     return json.dumps(document, indent=2)
 
@@ -190,9 +197,10 @@ def _of_model(model: InitialModel) -> tuple[float, float, float, float]:
     return sqrt(model.growth), model.streams[-1].correlation, sqrt(model.gradient_ratio), sqrt(model.logits)
 
 
-def _mean_and_sd(values: Sequence[float]) -> str:
+def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:
+    """Return mean ± sd, on one line or with the latter `below`; of one value no sd."""
     mean = fmean(values)
-    return _factor(mean) if len(values) < 2 else f"{mean:.3g} ± {stdev(values):.1g}"
+    return _factor(mean) if len(values) < 2 else f"{mean:.3g}{chr(10) if below else ' '}± {stdev(values):.1g}"
 
 
 def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tuple[str, ...]:
