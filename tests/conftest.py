@@ -24,6 +24,11 @@ settings.register_profile("full", max_examples=100)
 settings.load_profile("few")
 
 
+TIMES, LEAST = 3, 24
+"""How many cases of a sampled test the gate runs, unless the mark says: so many times those of a plain `pytest`, or
+this many if that is more. `gate="all"` is for what must not break anywhere, such as the named blocks."""
+
+
 def pytest_addoption(parser):
     parser.addoption(
         "--update-goldens",
@@ -50,7 +55,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark full or slow the cases that `sampled` leaves out; refuse a test that is both fast and full."""
     for cases in _sampled(items).values():
         sampled = cases[0].get_closest_marker("sampled")
-        plain, gate = sampled.args[0], sampled.kwargs.get("gate", len(cases))
+        plain = sampled.args[0]
+        gate = sampled.kwargs.get("gate", max(TIMES * plain, LEAST))
+        gate = len(cases) if gate == "all" else gate
         for place, case in enumerate(cases):
             if place not in _spread(plain, len(cases)):
                 case.add_marker("full" if place in _spread(gate, len(cases)) else "slow")

@@ -185,7 +185,7 @@ def test_ctrl_c_then_the_printed_line_ends_as_an_undisturbed_run(tmp_path):
         start_new_session=True,
     )
     journal = tmp_path / "rough" / "journal"
-    wait_for(lambda: journal.is_dir() and any(path.stat().st_size > 2000 for path in journal.iterdir()))
+    wait_for(lambda: any(path.stat().st_size > 2000 for path in journal.glob("*.jsonl")))
 
     # While it writes: SQL answers, a second run is refused clearly.
     asked = ablate("sql", "SELECT count(*) AS n FROM metrics", "--results", "rough", "--json", cwd=tmp_path)

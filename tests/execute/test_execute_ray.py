@@ -129,7 +129,7 @@ def test_a_killed_worker_costs_nothing_but_time(world, cluster, tmp_path):
     assert rows_of(tmp_path) == world.rows
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_lost_node_costs_nothing_but_time(world, cluster, tmp_path, capfd):
     """Two nodes have a trial each when one is gone: its trial goes on on the other, and nothing is said by Ray."""
     screen = Console(record=True, width=200, file=StringIO())

@@ -56,7 +56,7 @@ def at_once(spans):
     return max((sum(begin <= moment < end for begin, end, _ in spans) for moment, _, _ in spans), default=0)
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_three_trials_on_each_of_two_gpus(cluster, tmp_path):
     """All six places are used at once, none is used twice, and no trial is without a GPU."""
     path, plugin = write_metered(tmp_path, together=6, seconds=0.05, seeds=8, steps=6)

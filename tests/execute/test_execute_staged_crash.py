@@ -104,7 +104,7 @@ def check(world, executor, trials, delay):
     assert all_of(results) == calm and damage(results) == []
 
 
-@pytest.mark.full
+@pytest.mark.crash
 def test_killed_inside_a_look(world):
     check(world, "local", trials=9, delay=0.0)
 

@@ -48,7 +48,7 @@ def test_every_change_of_code_that_computes_is_declared_or_proved(request, tmp_p
     write()
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, gate="all")
 @pytest.mark.parametrize("name", names())
 def test_what_each_thing_computes_is_the_same_on_every_machine(name, request, tmp_path) -> None:
     """In float64, to 1e-9."""

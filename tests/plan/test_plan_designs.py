@@ -231,7 +231,7 @@ def test_variants_are_in_normal_form_and_sized(tmp_path: Path) -> None:
     assert last.parameters == matrices + layers * 2 * (width // 4)  # QK-norm: a gain for queries and one for keys
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(5, gate="all")
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_shipped_spaces_have_plans(path: Path) -> None:
     """Every variant at every seed, A/A arms at their own, but for what is to be measured or tuned first."""

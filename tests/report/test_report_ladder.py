@@ -184,7 +184,7 @@ def test_losses_that_bend_away_from_the_law_are_told():
     assert effect_of(judge(experiment(), RULES, finals())).note == ""
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_a_trend_that_is_not_there_is_seldom_called_and_its_twin_is():
     """Of 150 ladders with a slope of 0, less than 8 % are called at a level of 5 % split over four comparisons."""
     rng = np.random.default_rng(11)

@@ -51,7 +51,7 @@ def test_every_grammar_parses_and_derives(path):
     assert not any(grammar.refusals(named.block) for named in grammar.blocks.values())
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, gate="all")
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_space_and_each_of_its_profiles_resolves(path):
     profiles = yaml.safe_load(path.read_text()).get("profiles", {})
@@ -67,7 +67,7 @@ def test_every_space_and_each_of_its_profiles_resolves(path):
 OFTEN = decoders()[::4]
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, gate="all")
 @pytest.mark.parametrize("name", [pytest.param(n, marks=() if n in OFTEN else pytest.mark.full) for n in decoders()])
 def test_every_named_block_is_counted_right_and_takes_a_step(name):
     space = ablate.load_space(ROOT / "spaces" / "op_vs_preln.yaml", profile="smoke")
@@ -81,7 +81,7 @@ def test_every_named_block_that_reads_an_encoder_is_counted_right_and_takes_a_st
     count_and_step(space, GRAMMAR.block(name), DEPTHS.get(name, 4))
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(2, gate="all")
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_every_block_that_a_space_brings_is_counted_right_and_takes_a_step(path):
     """Those that no grammar names, half-way models among them, and what is only let through with a warning."""

@@ -168,7 +168,7 @@ TRAINED = [(name, dtype) for name in decoders() for dtype in ("float32", "bfloat
 """Each takes a step on made-up numbers in test_shipped_files.py."""
 
 
-@pytest.mark.sampled(0, gate=48)
+@pytest.mark.sampled(0, gate=30)
 @pytest.mark.parametrize(("name", "dtype"), TRAINED)
 def test_every_named_block_trains_on_real_text(name, dtype, tmp_path, results):
     written = TINY.format(layers=DEPTHS.get(name, 6), dtype=dtype)

@@ -23,7 +23,7 @@ def refused(folder: Path, *settings: str, **sections: str | None) -> str:
     return str(found.value)
 
 
-@pytest.mark.sampled(4)
+@pytest.mark.sampled(4, gate="all")
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_shipped_spaces_resolve_in_every_profile(path: Path) -> None:
     written = read_yaml(path)

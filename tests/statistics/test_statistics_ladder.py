@@ -392,7 +392,7 @@ def test_the_next_size_is_as_predicted(kind, n):
     assert np.concatenate(decided).mean() <= np.concatenate(seen).mean() + 0.05
 
 
-@pytest.mark.sampled(0, gate=2)
+@pytest.mark.sampled(0, gate=1)
 @pytest.mark.parametrize("n", [3, 5])
 @pytest.mark.parametrize("kind", KINDS)
 def test_intervals_of_a_law_hold_its_parameters(kind, n):
