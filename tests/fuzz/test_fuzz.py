@@ -17,7 +17,7 @@ from fuzz_seeds import SMALL, right, write_texts
 
 from ablate import api
 
-IN_CI = 1_000
+IN_CI = 500
 ALL, CHUNK = 100_000, 2_500
 FINDS = Path(__file__).parent / "finds"
 
