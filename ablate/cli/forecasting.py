@@ -15,6 +15,7 @@ from ablate.errors import InputError
 from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
+    from ablate.report.document import ReportDocument
     from ablate.session.forecasting import Forecasts
     from ablate.session.reporting import Figures
 
@@ -61,12 +62,9 @@ def forecast(
     A block is shown layer by layer, at sizes for display unless others are given; a space variant by variant, at its
     own sizes and on its own text. Nothing is trained.
     """
-    from ablate import api
     from ablate.grammar.named_files import means_space
-    from ablate.report.screens import block as blocks
-    from ablate.report.screens import forecast as screens
+    from ablate.report.screens.forecast import as_json
     from ablate.report.terminal_renderer import Screen
-    from ablate.session import forecasting
 
     sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context}
     given = {name: size for name, size in sizes.items() if size is not None}
@@ -79,32 +77,59 @@ def forecast(
             )
         if _is_block(named, grammar, plugin):
             note(f"{named} is a space, which this is, and a block: for the block give a size, such as --layers 12")
-        space = api.load_space(space_file(Path(named)), profile=profile, settings=settings or (), plugins=plugin or ())
-        forecasts = forecasting.forecast_space(space, results=results, samples=samples)
-        title = space.question.strip() or space.name
-        screen = screens.space_screen(
-            space.name, space.question, forecasts.models, forecasts.refused, forecasts.sampled
-        )
+        title, forecasts, screen = _of_space(named, profile, settings, plugin, results, samples)
     else:
         if profile is not None or settings:
             raise InputError(
                 f"{named} is a block: --profile and --set are of spaces\n  = give its sizes: --layers, --width, --heads"
             )
-        of = blocks.find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
-        forecasts = forecasting.forecast_block(named, of.block, of.sizes, of.catalogue, samples=samples)
-        title, beside = named, forecasts.sampled[named]
-        screen = screens.block_screen(named, forecasting.AROUND, of.sizes, forecasts.models[named], beside)
+        title, forecasts, screen = _of_block(named, grammar, plugin, given, samples)
     written = None if figures is None else _written(title, forecasts, figures)
     if json:
         there = None if written is None else figures_in_json(written)
-        write_text(screens.as_json(forecasts.models, forecasts.refused, forecasts.sampled, there))
+        write_text(as_json(forecasts.models, forecasts.refused, forecasts.sampled, there))
     else:
         show(Screen(screen))
         if written is not None:
             show_figures(written)
 
 
+def _of_space(
+    named: str,
+    profile: str | None,
+    settings: list[str] | None,
+    plugin: list[Path] | None,
+    results: Path,
+    samples: int,
+) -> tuple[str, Forecasts, ReportDocument]:
+    """Forecast the variants of a space; return its title, the forecasts and their screen."""
+    from ablate import api
+    from ablate.report.screens.forecast import space_screen
+    from ablate.session.forecasting import forecast_space
+
+    space = api.load_space(space_file(Path(named)), profile=profile, settings=settings or (), plugins=plugin or ())
+    forecasts = forecast_space(space, results=results, samples=samples)
+    screen = space_screen(space.name, space.question, forecasts.models, forecasts.refused, forecasts.sampled)
+    return screen.title, forecasts, screen
+
+
+def _of_block(
+    named: str, grammar: Path, plugin: list[Path] | None, given: dict[str, int], samples: int
+) -> tuple[str, Forecasts, ReportDocument]:
+    """Forecast a block at the sizes `given`, and others for display; return as `_of_space` does."""
+    from ablate import api
+    from ablate.report.screens.block import find
+    from ablate.report.screens.forecast import block_screen
+    from ablate.session.forecasting import AROUND, forecast_block
+
+    of = find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
+    forecasts = forecast_block(named, of.block, of.sizes, of.catalogue, samples=samples)
+    screen = block_screen(named, AROUND, of.sizes, forecasts.models[named], forecasts.sampled[named])
+    return named, forecasts, screen
+
+
 def _written(title: str, forecasts: Forecasts, folder: Path) -> Figures:
+    """Draw forecasts into a folder."""
     from ablate.report.figures.forecast_plots import of_forecasts
     from ablate.session.reporting import write_export
 

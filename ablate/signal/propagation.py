@@ -139,8 +139,8 @@ class Signal:
             lambda gradient: self.backward(gate.kernel * gradient) + gate.backward(self.kernel * gradient),
         )
 
-    def coming_back(self, times: float) -> Signal:
-        """Multiply what comes back by a number: the share of channels that is read, or how many each stands for."""
+    def with_gradient_times(self, times: float) -> Signal:
+        """Multiply Γ alone by a number: the share of channels that is read, or how many channels each stands for."""
         return replace(self, backward=lambda gradient: self.backward(times * gradient))
 
     def turned(self, angles: Sequence[float], still: float) -> Signal:

@@ -5,7 +5,8 @@
     exponential    v = a e^{c x}                c is the rate a layer
 
 The power and the exponential are fitted to log v by least squares. The nearer one is the law, or neither, if it leaves
-more than a tenth of the variance of log v. Depth x is the layer in a model, or the number of layers of several models.
+more than a tenth of the variance of log v. A power has a number more to fit, s, which favours it where depths are few.
+Depth x is the layer in a model, or the number of layers of several models.
 
     Kedia et al. 2024, arXiv:2403.09635, Table 3 and Fig. 1 to 4 (O(1), O(N), O(c^N)).
 """

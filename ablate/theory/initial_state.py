@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 
 from ablate.signal.propagation import Array
+
+QUANTITIES: Mapping[str, str] = {
+    "size": "root mean square of the stream over channels and tokens",
+    "cosine": "mean cosine of two tokens of one sequence",
+    "gradient": "root mean square of the gradient over that behind the last layer",
+}
+"""What is shown of a stream, with its definition."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,10 @@ class InitialStream:
     gradient: float
     gradient_correlation: float
     kernel: Array
+
+    def shown(self) -> tuple[float, float, float]:
+        """Return the `QUANTITIES`, in their order."""
+        return math.sqrt(self.mean_square), self.correlation, math.sqrt(self.gradient)
 
 
 @dataclass(frozen=True, slots=True)

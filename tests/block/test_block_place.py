@@ -20,7 +20,7 @@ def names_of(name):
     return {part for _, part in name_parts(normalise(GRAMMAR.block(name), CATALOGUE), CATALOGUE)}
 
 
-@pytest.mark.sampled(120)
+@pytest.mark.sampled(120, gate="all")
 @pytest.mark.parametrize(("before", "after"), PAIRS, ids=lambda name: name)
 def test_places_are_addresses_of_one_of_the_two_blocks(before, after):
     known = names_of(before) | names_of(after) | {"block"}

@@ -65,7 +65,7 @@ def test_a_mask_that_shows_later_tokens_is_refused_where_the_page_on_grammars_sa
         api.plan_space(space, results=tmp_path / "results")
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, gate="all")
 @pytest.mark.parametrize("topic", MANUAL)
 def test_in_a_pipe_it_is_the_file_itself(topic):
     assert docs(topic).stdout == (FOLDER / f"{topic}.md").read_text(encoding="utf-8")

@@ -78,7 +78,7 @@ def refuse(name: str, folder: Path) -> str:
     return done.stderr.replace(str(folder), "FOLDER")
 
 
-@pytest.mark.sampled(1, gate=10)
+@pytest.mark.sampled(1, gate="all")
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_in_words(name, tmp_path, golden):
     golden(GOLDEN / f"{name}.txt", refuse(name, tmp_path))

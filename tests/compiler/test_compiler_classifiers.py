@@ -343,7 +343,7 @@ def refusal(name, kind):
     return "has one token" if attends(transformer().blocks[name].block) else None
 
 
-@pytest.mark.sampled(0, gate=70)
+@pytest.mark.sampled(0, gate="all")
 @pytest.mark.parametrize("kind", ["vit", "mlp"])
 @pytest.mark.parametrize("name", sorted(transformer().blocks))
 def test_named_blocks_make_a_step_or_say_why_not(name, kind):

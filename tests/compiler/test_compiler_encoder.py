@@ -240,7 +240,7 @@ REFUSED = {
 }
 
 
-@pytest.mark.sampled(12, gate=40)
+@pytest.mark.sampled(12, gate="all")
 @pytest.mark.parametrize("name", sorted(transformer().blocks))
 def test_named_blocks_are_an_encoders_or_say_why_not(name):
     block = transformer().blocks[name].block

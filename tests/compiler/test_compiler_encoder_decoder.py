@@ -410,7 +410,7 @@ def test_a_length_of_the_source_is_needed():
         cost(whole(sizes=replace(whole().sizes, source_len=None)), CATALOGUE)
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(12, gate="all")
 @pytest.mark.parametrize("name", sorted(transformer().blocks))
 def test_every_named_block_is_built_or_refused(name):
     block = transformer().blocks[name]

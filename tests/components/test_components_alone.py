@@ -99,7 +99,7 @@ def modules_imported(source: str) -> set[str]:
     return {name for name in found if name in MODULES}
 
 
-@pytest.mark.sampled(200)
+@pytest.mark.sampled(200, gate="all")
 @pytest.mark.parametrize("path", list(rooms()), ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_no_room_names_or_imports_a_component(path):
     source = path.read_text(encoding="utf-8")

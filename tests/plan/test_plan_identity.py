@@ -102,7 +102,7 @@ CHANGED = [
 ]
 
 
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(6, gate="all")
 @pytest.mark.parametrize("setting", CHANGED)
 def test_what_computes_is_in_it(tmp_path: Path, setting: str) -> None:
     before, after = ids(space(tmp_path)), ids(space(tmp_path, setting))

@@ -21,7 +21,7 @@ OWN = code("probe", "python")[0]
 """The example of the manual."""
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, gate="all")
 @pytest.mark.parametrize("name", [*probe_names(), "gain"])
 def test_every_probe_holds_the_contract(name):
     class Contract(ProbeContract):

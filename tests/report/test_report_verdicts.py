@@ -246,7 +246,7 @@ def test_undecided_says_how_many_seeds_would_do():
     assert effect.seeds_needed > 3
     spread = np.std(np.subtract([2.34, 2.27, 2.345], [2.31, 2.29, 2.33]), ddof=1) / math.sqrt(2)
     margin = Judged(margin=0.0231, scale="linear", better="lower")
-    assert share(simulate([0.0], judged=margin, times=100, seeds=effect.seeds_needed, sd=spread), "equivalent") > 0.9
+    assert share(simulate([0.0], judged=margin, times=200, seeds=effect.seeds_needed, sd=spread), "equivalent") > 0.9
     assert share(simulate([0.0], judged=margin, times=200, seeds=3, sd=spread), "equivalent") < 0.2
 
 
@@ -296,7 +296,7 @@ def test_a_difference_beyond_the_margin_asks_for_the_seeds_that_find_it():
     assert effect.verdict == "undecided" and effect.estimate == pytest.approx(0.075)
     narrow = 2 * (1.645 * sd / 0.0125) ** 2 / 2  # about what half the margin of 0.025 on each side would take
     assert effect.seeds_needed < narrow / 2
-    found = simulate([0.075], judged=Judged(margin="1%", scale="linear", better="lower"), times=100,
+    found = simulate([0.075], judged=Judged(margin="1%", scale="linear", better="lower"), times=200,
                      seeds=effect.seeds_needed, sd=sd / math.sqrt(2))  # fmt: skip
     assert share(found, "worse") > 0.75
 

@@ -125,21 +125,21 @@ def refused(world, name, sql, *, writable):
     return str(refusal.value)
 
 
-@pytest.mark.sampled(4, gate=20)
+@pytest.mark.sampled(4, gate="all")
 @pytest.mark.parametrize("sql", READS)
 @pytest.mark.parametrize("name", ["whole", "live"])
 def test_sql_reads_no_other_file(world, name, sql):
     refused(world, name, sql, writable=False)
 
 
-@pytest.mark.sampled(4, gate=20)
+@pytest.mark.sampled(4, gate="all")
 @pytest.mark.parametrize("sql", WRITES)
 @pytest.mark.parametrize("name", ["whole", "live"])
 def test_sql_without_write_changes_nothing(world, name, sql):
     refused(world, name, sql, writable=False)
 
 
-@pytest.mark.sampled(5)
+@pytest.mark.sampled(5, gate="all")
 @pytest.mark.parametrize("sql", [*READS, *WRITES])
 def test_sql_with_write_reaches_no_other_file(world, sql):
     refused(world, "whole", sql, writable=True)

@@ -45,7 +45,7 @@ def test_every_named_block_has_an_equation():
     assert without_equation((*GRAMMAR.blocks, "a_new_block")) == {"a_new_block"}
 
 
-@pytest.mark.sampled(8)
+@pytest.mark.sampled(8, gate="all")
 @pytest.mark.parametrize("name", BLOCKS)
 def test_no_block_is_what_is_written_of_another(name):
     """So each comparison can fail: of all that is written, a block is one."""

@@ -89,7 +89,7 @@ def parse(words: list[str]) -> None:
         command.make_context(name, list(words))
 
 
-@pytest.mark.sampled(20)
+@pytest.mark.sampled(20, gate="all")
 @pytest.mark.parametrize("words", COMMANDS, ids=" ".join)
 def test_every_command_has_verbs_and_options_that_there_are(words, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

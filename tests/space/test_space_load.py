@@ -158,7 +158,7 @@ def test_a_mistake_in_what_the_grammar_says_is_shown_there(tmp_path: Path) -> No
     assert text.count(f"--> {tmp_path / 'broken.yaml'}:") == 2
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(12, gate="all")
 @pytest.mark.parametrize(
     ("section", "body", "said"),
     [

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 import pytest
 from mlflow_fixtures import REPORT, client_of, runs_of, told, verdicts_of
@@ -119,14 +120,19 @@ def test_a_folder_that_was_moved_is_mirrored_anew_where_it_is_now(folder, tmp_pa
     assert str(tmp_path) in verdicts_of(client).info.artifact_uri and told(moved) == []
 
 
+def waited(seconds):
+    raise AssertionError(f"nobody waits {seconds} s for a file that is no database")
+
+
 @pytest.mark.full
-def test_a_damaged_store_is_one_line_with_a_way_out_and_rebuilt(folder, tmp_path):
+def test_a_damaged_store_is_one_line_with_a_way_out_and_rebuilt(folder, tmp_path, monkeypatch):
     damaged = tmp_path / "damaged"
     damaged.mkdir()
     for name in ("ablate.duckdb", "outcomes.jsonl"):
         shutil.copy(folder / name, damaged)
     (damaged / "mlflow.db").write_bytes(b"no database at all" * 100)
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RefusedError) as refused, monkeypatch.context() as patched:
+        patched.setattr(time, "sleep", waited)
         mirror(damaged)
     text = str(refused.value)
     assert "not a database" in text and f"delete {damaged / 'mlflow.db'}" in text and len(text.splitlines()) == 2

@@ -39,9 +39,9 @@ class Config:
         """
         self.check_inputs(sizes)
         factors = d_out if self.per == "channel" else heads
-        read = x.coming_back(self.inputs / sizes.d_model)
+        read = x.with_gradient_times(self.inputs / sizes.d_model)
         gate: Signal = self.weight(read, self.inputs, factors).activated(self).times(self.factor)
-        return y.gated(gate.coming_back(d_out / factors))
+        return y.gated(gate.with_gradient_times(d_out / factors))
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
         """Return (σ, σ', σ'') at the float64 array x."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from math import sqrt
 from statistics import fmean, stdev
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,7 +16,7 @@ from ablate.report.figures.files import file_names
 from ablate.report.html.drawn import INK, SERIES
 from ablate.report.page import panels
 from ablate.report.plot import Cell, Draw, Plot
-from ablate.theory.initial_state import InitialModel, InitialStream
+from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
 Models: TypeAlias = Mapping[str, InitialModel]
 Sampled: TypeAlias = Mapping[str, Sequence[InitialModel]]
 
-QUANTITIES = {
-    "size": "root mean square of the stream over channels and tokens",
-    "cosine": "mean cosine of two tokens of one sequence",
-    "gradient": "root mean square of the gradient over that behind the last layer",
-}
 METHOD = (
     "Forecasts are means over random weights in the limit of width, from the token kernels of the components; the "
     "gradient is that of a loss whose gradient is independent from token to token."
@@ -80,17 +74,19 @@ def _curves(models: Models, sampled: Sampled) -> Iterator[Plot]:
 
 
 def _panel(models: Models, sampled: Sampled, quantity: str) -> Draw:
+    which = list(QUANTITIES).index(quantity)
+
     def draw(axes: Axes) -> None:
         from matplotlib.ticker import MaxNLocator
 
         values: list[float] = []
         for place, (name, model) in enumerate(models.items()):
-            layers, line = [stream.layer for stream in model.streams], [_of(s)[quantity] for s in model.streams]
+            layers, line = [stream.layer for stream in model.streams], [each.shown()[which] for each in model.streams]
             ink, style = INK[f"line{place}"], panels.STYLES[place % len(panels.STYLES)]
             axes.plot(layers, line, ls=style, color=ink, lw=1.5, label=panels.short(name))
             values += line
             if name in sampled:
-                means, spreads = zip(*(_mean_and_sd(at)[quantity] for at in _by_layer(sampled[name])), strict=True)
+                means, spreads = zip(*(_mean_and_sd(at)[which] for at in _by_layer(sampled[name])), strict=True)
                 axes.errorbar(layers, means, yerr=[s or 0.0 for s in spreads], fmt="o", ms=2.5, lw=0.7, color=ink)
                 values += means
         known = [value for value in values if math.isfinite(value)]
@@ -106,15 +102,10 @@ def _panel(models: Models, sampled: Sampled, quantity: str) -> Draw:
 def _numbers(name: str, model: InitialModel, sampled: Sequence[InitialModel]) -> Iterator[tuple[Cell, ...]]:
     nothing = (None,) * len(QUANTITIES)
     for stream in model.streams:
-        yield (name, "forecast", stream.layer, 0, *map(panels.finite, _of(stream).values()), *nothing)
+        yield (name, "forecast", stream.layer, 0, *map(panels.finite, stream.shown()), *nothing)
     for layer, at in enumerate(_by_layer(sampled)):
-        means, spreads = zip(*_mean_and_sd(at).values(), strict=True)
+        means, spreads = zip(*_mean_and_sd(at), strict=True)
         yield (name, "sampled", layer, len(at), *map(panels.finite, means), *spreads)
-
-
-def _of(stream: InitialStream) -> dict[str, float]:
-    values = (sqrt(stream.mean_square), stream.correlation, sqrt(stream.gradient))
-    return dict(zip(QUANTITIES, values, strict=True))
 
 
 def _by_layer(models: Sequence[InitialModel]) -> list[tuple[InitialStream, ...]]:
@@ -122,11 +113,10 @@ def _by_layer(models: Sequence[InitialModel]) -> list[tuple[InitialStream, ...]]
     return list(zip(*(model.streams for model in models), strict=True))
 
 
-def _mean_and_sd(streams: Sequence[InitialStream]) -> dict[str, tuple[float, float | None]]:
+def _mean_and_sd(streams: Sequence[InitialStream]) -> list[tuple[float, float | None]]:
     """Return mean and standard deviation of each quantity; of one stream there is no deviation."""
-    values = [_of(stream) for stream in streams]
-    columns = {quantity: [each[quantity] for each in values] for quantity in QUANTITIES}
-    return {name: (fmean(each), stdev(each) if len(each) > 1 else None) for name, each in columns.items()}
+    columns = zip(*(stream.shown() for stream in streams), strict=True)
+    return [(fmean(each), stdev(each) if len(each) > 1 else None) for each in columns]
 
 
 def _kernels(models: Models) -> Iterator[Plot]:

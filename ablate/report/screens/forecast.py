@@ -14,16 +14,13 @@ from ablate.report.document import BulletList, Grid, ReportDocument, StyledText,
 from ablate.report.screens.block import sizes_in_words
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
-from ablate.theory.initial_state import InitialModel, InitialStream
+from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
 
 ROWS = 16
 """Layers that are shown of a deep model: about evenly spread, and the first and last."""
-DEFINED = (
-    "size: root mean square of the stream over channels and tokens",
-    "cosine: mean cosine of two tokens of one sequence; at 1 all tokens are the same",
-    "gradient: root mean square of the gradient over that behind the last layer, from a loss whose gradient is "
-    "independent from token to token",
-)
+COSINE = f"cosine: {QUANTITIES['cosine']}; at 1 all tokens are the same"
+LOSS = "from a loss whose gradient is independent from token to token"
+DEFINED = (f"size: {QUANTITIES['size']}", COSINE, f"gradient: {QUANTITIES['gradient']}, {LOSS}")
 LIMIT = (
     "forecasts are means over random weights in the limit of width, without an interval: --samples 5 shows what "
     "sampled initialisations of this width measure"
@@ -38,13 +35,12 @@ def block_screen(
     streams = _some(forecast.streams)
     left = len(forecast.streams) - len(streams)
     note = f"; {left} layers between these are left out, --json has all" if left else ""
-    quantities = ("size", "cosine", "gradient")
-    heading = [column for quantity in quantities for column in ((quantity, "sampled") if sampled else (quantity,))]
+    heading = [column for quantity in QUANTITIES for column in ((quantity, "sampled") if sampled else (quantity,))]
     rows = []
     for stream in streams:
         row = [str(stream.layer) if stream.layer else "embedding"]
-        measured = [_of_stream(model.streams[stream.layer]) for model in sampled]
-        for place, value in enumerate(_of_stream(stream)):
+        measured = [model.streams[stream.layer].shown() for model in sampled]
+        for place, value in enumerate(stream.shown()):
             row += [_factor(value)] + ([_mean_and_sd([each[place] for each in measured])] if sampled else [])
         rows.append(tuple(row))
     grid = Grid(
@@ -101,9 +97,8 @@ def space_screen(
     without = [f"{variant} is not forecast: {reason}" for variant, reason in refused.items()]
     defined = (
         "growth: root mean square of the stream behind the last layer over that in front of the first",
-        DEFINED[1],
-        "gradient: root mean square in front of the first layer over that behind the last, from a loss whose gradient "
-        "is independent from token to token",
+        COSINE,
+        f"gradient: root mean square in front of the first layer over that behind the last, {LOSS}",
         "logits: their root mean square",
         *_beside([(each, sampled.get(variant, ())) for variant, each in forecasts.items()]),
         LIMIT,
@@ -171,10 +166,15 @@ def _laws(forecast: InitialModel) -> dict[str, DepthLaw | None]:
 
 def _laws_in_words(forecast: InitialModel) -> tuple[str, ...]:
     """Return the laws that there are as one sentence."""
-    of = {"mean_square": "size²", "gradient": "gradient²"}
-    said = [f"{of[name]} {_law_in_words(law)}" for name, law in _laws(forecast).items() if law is not None]
-    fitted = f"the nearer of a power and an exponential, fitted to logarithms over {len(forecast.streams)} depths"
-    return (f"from layer to layer {', and '.join(said)}: {fitted}",) if said else ()
+    names = {"mean_square": "size²", "gradient": "gradient²"}
+    laws = {names[of]: law for of, law in _laws(forecast).items() if law is not None}
+    if not laws:
+        return ()
+    sentence = ", and ".join(f"{name} {_law_in_words(law)}" for name, law in laws.items())
+    fitted = f": the nearer of a power and an exponential, fitted to logarithms over {len(forecast.streams)} depths"
+    if all(law.kind == "flat" for law in laws.values()):
+        fitted = ""
+    return (f"from layer to layer {sentence}{fitted}",)
 
 
 def _law_in_words(law: DepthLaw) -> str:
@@ -187,11 +187,6 @@ def _number(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def _of_stream(stream: InitialStream) -> tuple[float, float, float]:
-    """Return its size, cosine and gradient, as they are shown."""
-    return sqrt(stream.mean_square), stream.correlation, sqrt(stream.gradient)
-
-
 def _of_model(model: InitialModel) -> tuple[float, float, float, float]:
     """Return its growth, its cosine at the end, its ratio of gradients and its logits, as they are shown."""
     return sqrt(model.growth), model.streams[-1].correlation, sqrt(model.gradient_ratio), sqrt(model.logits)
@@ -199,8 +194,8 @@ def _of_model(model: InitialModel) -> tuple[float, float, float, float]:
 
 def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:
     """Return mean ± sd, on one line or with the latter `below`; of one value no sd."""
-    mean = fmean(values)
-    return _factor(mean) if len(values) < 2 else f"{mean:.3g}{chr(10) if below else ' '}± {stdev(values):.1g}"
+    mean, between = fmean(values), "\n" if below else " "
+    return _factor(mean) if len(values) < 2 else f"{mean:.3g}{between}± {stdev(values):.1g}"
 
 
 def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tuple[str, ...]:
@@ -209,8 +204,8 @@ def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tup
     away: list[tuple[float, ...]] = []
     for forecast, sampled in pairs:
         for place, stream in enumerate(forecast.streams):
-            means = map(fmean, zip(*(_of_stream(model.streams[place]) for model in sampled), strict=True))
-            (size, cosine, gradient), (mean_size, mean_cosine, mean_gradient) = _of_stream(stream), means
+            means = map(fmean, zip(*(model.streams[place].shown() for model in sampled), strict=True))
+            (size, cosine, gradient), (mean_size, mean_cosine, mean_gradient) = stream.shown(), means
             if mean_size and mean_gradient:
                 away.append((abs(size / mean_size - 1), abs(cosine - mean_cosine), abs(gradient / mean_gradient - 1)))
     if not away:
