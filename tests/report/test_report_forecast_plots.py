@@ -27,7 +27,8 @@ def model(layers=4, share=0.3, scale=1.0):
     for layer in range(layers + 1):
         alike = 1 - (1 - share) ** (layer + 1)
         sizes = scale * np.sqrt(np.linspace(1, 2 + layer, LENGTH))
-        kernel = (alike + (1 - alike) * np.eye(LENGTH)) * np.outer(sizes, sizes)
+        near = np.exp(-(np.abs(np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH))) ** 0.5))
+        kernel = (alike + (1 - alike) * near) * np.outer(sizes, sizes)
         square = float(np.diag(kernel).mean())
         streams.append(InitialStream(layer, square, mean_cosine(kernel), 1.5 ** (layers - layer), 0.1, kernel))
     return InitialModel(tuple(streams), logits=1.0, repetition=0.05)

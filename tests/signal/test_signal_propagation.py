@@ -12,6 +12,7 @@ from ablate.components.activations.gelu import Config as GELU
 from ablate.components.activations.relu import Config as ReLU
 from ablate.components.activations.tanh import Config as Tanh
 from ablate.errors import InputError
+from ablate.signal.attention_kernel import RandomAttention
 from ablate.signal.mixing import Mixing
 from ablate.signal.propagation import Signal
 
@@ -221,6 +222,19 @@ def test_dropped_weights_of_attention_add_their_variance_to_each_token():
     back = np.mean(m.transpose(0, 2, 1) @ GRADIENT @ m, axis=0)
     assert y.backward(GRADIENT) == pytest.approx(back, rel=0.02)
     assert y.kernel[0, 0] == pytest.approx(UNEQUAL[0, 0] / (1 - p))
+
+
+@pytest.mark.parametrize("scale", [0.3, 1.0, 1.8])
+def test_exponentials_are_interpolated_as_finely_as_they_need(scale):
+    """E[A V Aᵀ] and E[Aᵀ Γ A] as sums over all pairs of keys or queries, without interpolation."""
+    queries, keys, values = scale * UNEQUAL, ALIKE**2 * np.outer(SCALES, SCALES)[::-1, ::-1], UNEQUAL
+    weights = CAUSAL * np.exp(np.diag(queries).mean() * np.diag(keys) / 2)
+    weights = weights / weights.sum(1, keepdims=True)
+    pairs = np.einsum("ij,kl,ikjl->ikjl", weights, weights, np.exp(queries[:, :, None, None] * keys))
+    pairs = pairs / pairs.sum((2, 3), keepdims=True)
+    attention = RandomAttention(CAUSAL, queries, keys, values)
+    assert attention.forward == pytest.approx(np.einsum("ikjl,jl->ik", pairs, values), rel=2e-3, abs=2e-4)
+    assert attention.backward(GRADIENT) == pytest.approx(np.einsum("ikjl,ik->jl", pairs, GRADIENT), rel=4e-3, abs=2e-4)
 
 
 def test_attention_that_is_nearly_one_hot_is_refused():
