@@ -31,8 +31,11 @@ TERMS = 48
 """The most terms of a series; what later ones would add at c = 1 is given to the last."""
 DIGITS = 12
 """Variances that agree to as many digits are one."""
-NOTHING = 1e-9
-"""Coefficients below this, relative to the root of the sum of squares, end a series."""
+NOTHING = 1e-13
+"""What products of coefficients are below relative to their sum ends a series."""
+NODES = 12
+"""More variances than this that differ by less than `RANGE` are interpolated between so many, within 1e-9."""
+RANGE = 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,8 @@ def _series(activation: Curved, variances: Array) -> _Series:
     """Integrate an activation against Hermite polynomials, at all variances at once unless jumps part their nodes."""
     jump = _jump(activation)
     if set(jumps(activation)) <= {0.0}:
+        if len(variances) > NODES and variances[-1] < RANGE * variances[0]:
+            return _interpolated(activation, variances, jump)
         return _integrated(activation, variances, jump, (0.0,))
     rows = [
         _integrated(activation, each, jump, tuple(cut / (sqrt(each[0]) or 1.0) for cut in (0.0, *jumps(activation))))
@@ -96,17 +101,39 @@ def _series(activation: Curved, variances: Array) -> _Series:
 
 
 def _integrated(activation: Curved, variances: Array, jump: float, cuts: tuple[float, ...]) -> _Series:
+    return _series_of(_integrals(activation, variances, jump, cuts), jump)
+
+
+def _integrals(activation: Curved, variances: Array, jump: float, cuts: tuple[float, ...]) -> Array:
+    """Return, for each variance, the coefficients of ψ, their mean square, the same of ψ', E[φ] and E[φ']."""
     z, weight, basis = _nodes(cuts)
     root = np.sqrt(variances)[:, None]
     f, df, _ = activation.curve(root * z)
     smooth, smooth_slope = f - jump * root * np.maximum(z, 0.0), df - jump * (z > 0)
-    return _Series(
-        _with_rest((weight * smooth) @ basis.T, smooth**2 @ weight),
-        _with_rest((weight * smooth_slope) @ basis.T, smooth_slope**2 @ weight),
-        f @ weight,
-        df @ weight,
-        jump,
+    columns = [(weight * smooth) @ basis.T, smooth**2 @ weight[:, None]]
+    columns += [(weight * smooth_slope) @ basis.T, smooth_slope**2 @ weight[:, None]]
+    return np.concatenate([*columns, f @ weight[:, None], df @ weight[:, None]], axis=1)
+
+
+def _series_of(integrals: Array, jump: float) -> _Series:
+    values, square, slopes, slope_square, mean, slope = np.split(integrals, np.cumsum([TERMS, 1, TERMS, 1, 1]), axis=1)
+    return _Series(_with_rest(values, square), _with_rest(slopes, slope_square), mean[:, 0], slope[:, 0], jump)
+
+
+def _interpolated(activation: Curved, variances: Array, jump: float) -> _Series:
+    """Interpolate the integrals in √q, of which they are smooth functions, between Chebyshev points."""
+    low, high = sqrt(variances[0]), sqrt(variances[-1])
+    points = (low + high) / 2 + (high - low) / 2 * np.polynomial.chebyshev.chebpts1(NODES)
+    at = _integrals(activation, points**2, jump, (0.0,))
+    apart = np.sqrt(variances)[:, None] - points
+    basis = np.stack(
+        [
+            np.prod(np.delete(apart, k, axis=1), axis=1) / np.prod(point - np.delete(points, k))
+            for k, point in enumerate(points)
+        ],
+        axis=1,
     )
+    return _series_of(basis @ at, jump)
 
 
 @functools.lru_cache(maxsize=16)
@@ -117,9 +144,12 @@ def _nodes(cuts: tuple[float, ...]) -> tuple[Floats, Floats, Array]:
 
 
 def _with_rest(coefficients: Array, squares: Array) -> Array:
-    """Give the last coefficient of each row what those that follow would add to its mean square."""
-    rest = np.maximum(squares - (coefficients**2).sum(1), 0.0)
-    last = np.copysign(np.sqrt(coefficients[:, -1] ** 2 + rest), coefficients[:, -1])
+    """Give the last coefficient of each row what those that follow would add to its mean square.
+
+    Its sign is + in every row, since later coefficients have the same at all variances, and come in pairs.
+    """
+    rest = np.maximum(squares[:, 0] - (coefficients**2).sum(1), 0.0)
+    last = np.sqrt(coefficients[:, -1] ** 2 + rest)
     return np.concatenate([coefficients[:, :-1], last[:, None]], axis=1)
 
 
@@ -156,9 +186,12 @@ def _ramps(c: Array) -> tuple[Array, Array]:
 def _product(a: Array, b: Array, tokens: NDArray[np.intp], c: Array) -> Array:
     """Σ_n a_n(i) b_n(j) c_ijⁿ, with the coefficients of each variance, and the variance of each token."""
     sizes = np.abs(a).max(0) * np.abs(b).max(0)
-    terms = 1 + int(np.flatnonzero(sizes > NOTHING**2 * sizes.sum()).max(initial=0))
-    total = np.zeros_like(c)
+    terms = 1 + int(np.flatnonzero(sizes > NOTHING * sizes.sum()).max(initial=0))
+    total, term = np.zeros_like(c), np.empty_like(c)
     for n in reversed(range(terms)):
         total *= c
-        total += a[0, n] * b[0, n] if len(a) == 1 else np.outer(a[tokens, n], b[tokens, n])
+        if len(a) == 1:
+            total += a[0, n] * b[0, n]
+        else:
+            total += np.multiply.outer(a[tokens, n], b[tokens, n], out=term)
     return total
