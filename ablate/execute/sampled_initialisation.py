@@ -40,6 +40,7 @@ def sampled_initialisation(
         ),
         logits=float(logits.double().square().mean()),
         repetition=_repetition(tokens),
+        computed=frozenset(range(len(streams))),
     )
 
 

@@ -43,12 +43,14 @@ class InitialStream:
 class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
-    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins.
+    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. Streams behind
+    layers that are not `computed` lie between those that are (`theory/strides.py`).
     """
 
     streams: tuple[InitialStream, ...]
     logits: float
     repetition: float
+    computed: frozenset[int]
 
     @property
     def gradient_ratio(self) -> float:

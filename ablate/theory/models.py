@@ -9,7 +9,6 @@ that only ratios of gradients say something. Numbers are means over random weigh
 from __future__ import annotations
 
 import math
-from functools import reduce
 
 import numpy as np
 
@@ -18,8 +17,9 @@ from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
-from ablate.theory.blocks import through_block, through_part
+from ablate.theory.blocks import through_part
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
+from ablate.theory.through_layers import through_layers
 
 FORECAST = ("decoder", "encoder")
 """The kinds of model that are forecast."""
@@ -36,34 +36,30 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
         )
     sizes, init = architecture.sizes, architecture.init
     share = min(zipf_correlation(sizes.vocab_size), 1.0) if repetition is None else repetition
-    stream = _embedded(architecture, catalogue, share)
-    streams = [stream]
-    for layer in range(1, sizes.n_layers + 1):
-        start = Signal.root(stream.kernel, stream.mean)
-        stream = through_block(architecture.block, start, sizes.at(layer), init, catalogue)
-        streams.append(stream)
-    last = Signal.root(stream.kernel, stream.mean)
+    through = through_layers(architecture.block, _embedded(architecture, catalogue, share), sizes, init, catalogue)
+    last = Signal.root(through.kernels[-1], through.mean)
     if architecture.final_norm is not None:
         last = through_part(architecture.final_norm, last, sizes, init, catalogue, sizes.d_model)
-    kept = reduce(_then, (each.transfer for each in (*streams, last)))
-    gradients = [last.backward(np.eye(sizes.seq_len))]
-    for stream in reversed(streams[1:]):
-        gradients.append(stream.backward(gradients[-1]))
-    reference = float(np.trace(gradients[0]))
+    kept = None if through.kept is None else transferred(last.transfer, through.kept)
+    gradients = through.backward(last.backward(np.eye(sizes.seq_len)))
+    reference, _ = gradients[-1]
     return InitialModel(
         tuple(
             InitialStream(
                 layer=layer,
-                mean_square=stream.mean_square,
-                correlation=mean_cosine(stream.kernel),
-                gradient=float(np.trace(gradient)) / reference if reference else math.nan,
-                gradient_correlation=mean_cosine(gradient),
-                kernel=stream.kernel,
+                mean_square=float(np.diag(kernel).mean()),
+                correlation=mean_cosine(kernel),
+                gradient=gradient / reference if reference else math.nan,
+                gradient_correlation=gradient_correlation,
+                kernel=kernel,
             )
-            for layer, (stream, gradient) in enumerate(zip(streams, reversed(gradients), strict=True))
+            for layer, (kernel, (gradient, gradient_correlation)) in enumerate(
+                zip(through.kernels, gradients, strict=True)
+            )
         ),
         logits=_logits(architecture, catalogue, last, kept),
         repetition=share,
+        computed=through.computed,
     )
 
 
@@ -103,11 +99,6 @@ def _sinusoids(length: int, width: int) -> Array:
     angles = np.outer(np.arange(length), 10_000 ** (-np.arange(0, width, 2) / width))
     waves: Array = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, -1)[:, :width]
     return waves
-
-
-def _then(before: Array | None, after: Array | None) -> Array | None:
-    """Return the transfer of two maps, one after the other."""
-    return None if before is None else transferred(after, before)
 
 
 def _logits(architecture: Architecture, catalogue: Catalogue, last: Signal, kept: Array | None) -> float:

@@ -31,7 +31,7 @@ def model(layers=4, share=0.3, scale=1.0):
         kernel = (alike + (1 - alike) * near) * np.outer(sizes, sizes)
         square = float(np.diag(kernel).mean())
         streams.append(InitialStream(layer, square, mean_cosine(kernel), 1.5 ** (layers - layer), 0.1, kernel))
-    return InitialModel(tuple(streams), logits=1.0, repetition=0.05)
+    return InitialModel(tuple(streams), logits=1.0, repetition=0.05, computed=frozenset(range(layers + 1)))
 
 
 def rows_of(plot):

@@ -14,7 +14,7 @@ def made(*, correlations=(0.1, 0.2, 0.3), sizes=(1.0, 1.0, 1.0), gradients=(1.0,
         InitialStream(n, size, correlation, gradient, 0.0, np.eye(2))
         for n, (correlation, size, gradient) in enumerate(zip(correlations, sizes, gradients, strict=True))
     )
-    return InitialModel(streams, logits=1.0, repetition=0.0)
+    return InitialModel(streams, logits=1.0, repetition=0.0, computed=frozenset(range(len(streams))))
 
 
 def test_a_model_without_a_danger_has_none():

@@ -35,6 +35,8 @@ def block_screen(
     streams = _some(forecast.streams)
     left = len(forecast.streams) - len(streams)
     note = f"; {left} layers between these are left out, --json has all" if left else ""
+    if between := len(forecast.streams) - len(forecast.computed):
+        note += f"; {between} of the layers lie between those that are computed, within about 0.5 %"
     heading = [column for quantity in QUANTITIES for column in ((quantity, "sampled") if sampled else (quantity,))]
     rows = []
     for stream in streams:
@@ -149,6 +151,7 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
                 "correlation": _number(stream.correlation),
                 "gradient": _number(stream.gradient),
                 "gradient_correlation": _number(stream.gradient_correlation),
+                "computed": stream.layer in forecast.computed,
             }
             for stream in forecast.streams
         ],

@@ -1,0 +1,182 @@
+"""Through the layers of a model: the token kernel behind each, and the gradient in front of each on the way back.
+
+Layer by layer, or, in a deep model whose layers differ smoothly, by strides (`theory/strides.py`). What is carried is
+the logarithm of each token's mean square, that of 1 - cosine of each pair of tokens, and each token's mean over its
+channels in units of its size: exponential growth, decay and collapse are straight lines of these.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ablate.block.catalogue import Catalogue
+from ablate.block.expression import Block, Node
+from ablate.block.layers import has_patterns
+from ablate.block.sizes import Sizes
+from ablate.signal.propagation import Array, Signal, transferred
+from ablate.theory.blocks import through_block
+from ablate.theory.initial_state import mean_cosine
+from ablate.theory.strides import strides
+
+FEWEST = 128
+"""The fewest layers that are gone through by strides."""
+ALIKE = 1e-9
+"""The least 1 - cosine that is told from 0."""
+NOTHING = 1e-200
+"""The least mean square of a token, over the largest of all, that is told from 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layers:
+    """The `kernels` Σ_l [T, T] behind the embedding (l = 0) and each layer, and the way back.
+
+    `kept` is the transfer from the embedding to the end. Layers that are not among the `computed` are between those
+    that are, and within a few parts in a thousand. From the kernel of a gradient behind the last layer, `backward`
+    gives the mean square and the mean cosine of the gradient behind each layer, from l = 0 on.
+    """
+
+    kernels: tuple[Array, ...]
+    kept: Array | None
+    mean: Array
+    computed: frozenset[int]
+    backward: Callable[[Array], tuple[tuple[float, float], ...]]
+
+
+@dataclass(frozen=True)
+class _Model:
+    block: Block
+    sizes: Sizes
+    init: Node
+    catalogue: Catalogue
+
+    def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
+        """Return the signal behind a layer (from 1), from its root in front of it."""
+        return through_block(self.block, Signal.root(kernel, mean), self.sizes.at(layer), self.init, self.catalogue)
+
+
+def through_layers(block: Block, start: Signal, sizes: Sizes, init: Node, catalogue: Catalogue) -> Layers:
+    """Go through all layers of a block from a stream in front of the first.
+
+    Raises InputError for a component that does not say what it does to a token kernel.
+    """
+    model = _Model(block, sizes, init, catalogue)
+    if sizes.n_layers >= FEWEST and not has_patterns(block, catalogue):
+        through = _by_strides(model, start)
+        if through is not None:
+            return through
+    return _one_by_one(model, start)
+
+
+def _one_by_one(model: _Model, start: Signal) -> Layers:
+    streams = [start]
+    for layer in range(1, model.sizes.n_layers + 1):
+        streams.append(model.layer(layer, streams[-1].kernel, streams[-1].mean))
+
+    def backward(gradient: Array) -> tuple[tuple[float, float], ...]:
+        gradients = [gradient]
+        for stream in reversed(streams[1:]):
+            gradients.append(stream.backward(gradients[-1]))
+        return tuple((float(np.diag(each).mean()), mean_cosine(each)) for each in reversed(gradients))
+
+    return Layers(
+        tuple(stream.kernel for stream in streams),
+        reduce(_then, (stream.transfer for stream in streams)),
+        streams[-1].mean,
+        frozenset(range(len(streams))),
+        backward,
+    )
+
+
+def _by_strides(model: _Model, start: Signal) -> Layers | None:
+    """Return None where a token has no size, or one that is not finite."""
+    layers, signals = model.sizes.n_layers, dict[int, Signal]()
+
+    def forth(layer: int, state: Array) -> Array:
+        signals[layer + 1] = model.layer(layer + 1, *_kernel_and_mean(state))
+        return _state(signals[layer + 1].kernel, signals[layer + 1].mean)
+
+    with np.errstate(all="ignore"):
+        through = strides(forth, _state(start.kernel, start.mean), layers)
+    if not np.isfinite(through.states).all():
+        return None
+    for layer in set(signals) - through.computed:
+        del signals[layer]
+
+    def signal_of(layer: int) -> Signal:
+        if layer not in signals:
+            signals[layer] = model.layer(layer, *_kernel_and_mean(through.states[layer - 1]))
+        return signals[layer]
+
+    def backward(gradient: Array) -> tuple[tuple[float, float], ...]:
+        length = len(gradient)
+
+        def back(behind: int, state: Array) -> Array:
+            """Go from the gradient behind a layer to that in front of it, at a size of 1: it is linear."""
+            size = state[:length].max()
+            kernel, mean = _kernel_and_mean(np.concatenate([state[:length] - size, state[length:]]))
+            arrived = _state(signal_of(layers - behind).backward(kernel), mean)
+            arrived[:length] += size
+            return arrived
+
+        with np.errstate(all="ignore"):
+            states = strides(back, _state(gradient, np.zeros(length)), layers).states[::-1]
+            if not np.isfinite(states).all():
+                return _one_by_one(model, start).backward(gradient)
+            squares = np.exp(states[:, :length]).mean(1)
+        cosines = 1 - np.exp(states[:, length:-length]).mean(1) if length > 1 else np.full(layers + 1, np.nan)
+        return tuple(zip(squares.tolist(), cosines.tolist(), strict=True))
+
+    kernels = (start.kernel, *(_kernel_and_mean(state)[0] for state in through.states[1:]))
+    return Layers(kernels, _kept(start, signals, layers), signals[layers].mean, through.computed, backward)
+
+
+def _state(kernel: Array, mean: Array) -> Array:
+    """Return what is carried from layer to layer: T + T (T - 1) / 2 + T numbers."""
+    squares = np.maximum(np.diag(kernel), NOTHING * np.diag(kernel).max())
+    with np.errstate(all="ignore"):
+        size, (first, second) = np.sqrt(squares), _pairs(len(kernel))
+        apart = 1 - kernel[first, second] / (size[first] * size[second])
+        return np.concatenate([np.log(squares), np.log(np.maximum(apart, ALIKE)), mean / size])
+
+
+def _kernel_and_mean(state: Array) -> tuple[Array, Array]:
+    length = round((np.sqrt(9 + 8 * len(state)) - 3) / 2)
+    size = np.exp(state[:length] / 2)
+    cosines = np.append(1 - np.exp(state[length:-length]), 1.0)
+    return cosines[_place(length)] * np.outer(size, size), state[-length:] * size
+
+
+@functools.lru_cache(maxsize=4)
+def _pairs(length: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    return np.triu_indices(length, 1)
+
+
+@functools.lru_cache(maxsize=4)
+def _place(length: int) -> NDArray[np.intp]:
+    """Return the place of each pair of tokens among `_pairs`, [T, T]; that behind the last for a token and itself."""
+    first, second = _pairs(length)
+    place = np.full((length, length), len(first), dtype=np.intp)
+    place[first, second] = place[second, first] = np.arange(len(first))
+    return place
+
+
+def _kept(start: Signal, signals: Mapping[int, Signal], layers: int) -> Array | None:
+    """Return the transfer through all layers; one between those computed has that of the next computed one."""
+    kept, before = start.transfer, 0
+    for layer in sorted(signals):
+        transfer = signals[layer].transfer
+        for _ in range(layer - before):
+            kept = _then(kept, transfer)
+        before = layer
+    return kept
+
+
+def _then(before: Array | None, after: Array | None) -> Array | None:
+    """Return the transfer of two maps, one after the other."""
+    return None if before is None else transferred(after, before)
