@@ -6,6 +6,7 @@
     deep_scale.py            DeepScaleLM: the correlation, layer by layer, that weights are scaled by
     kernel_maps.py           the effect of an activation on size and correlation of wide layers' signals
     propagation.py           token kernels through any network of random weights, and those of gradients back
+    finite_width.py          how far the mean square of one network is from its mean over random weights
     attention_kernel.py      random softmax attention: its effect on token kernels, and on those of gradients
     mixing.py                how attention mixes values, as gains of the matrices that it is made of
     gaussian_activations.py  the token kernel of an activation's outputs, for inputs of any variances

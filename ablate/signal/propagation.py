@@ -20,7 +20,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from math import sqrt
+from functools import cached_property
+from math import inf, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
+from ablate.signal.finite_width import FORGOTTEN, HERE, Scatter, added
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
 from ablate.signal.mixing import Mixing
@@ -42,7 +44,8 @@ class Signal:
     """`kernel` Σ [T, T], the `mean` of its channels [T], and, from its root: `transfer` J and `backward`.
 
     J is [T, T], [T] for a diagonal one, or None for zero. `largest` is the largest singular value of the matrix that
-    the signal is just behind, None elsewhere.
+    the signal is just behind, None elsewhere. `width` is the number of its channels, and `scatter` how far its mean
+    square is from its mean in one network of that width.
     """
 
     kernel: Array
@@ -50,12 +53,15 @@ class Signal:
     transfer: Array | None
     backward: Backward = field(repr=False)
     largest: float | None = None
+    width: float = inf
+    scatter: Scatter = HERE
 
     @staticmethod
-    def root(kernel: Array, mean: Array | None = None) -> Signal:
+    def root(kernel: Array, mean: Array | None = None, width: float = inf) -> Signal:
         """Make a signal that begins here."""
         length = len(kernel)
-        return Signal(kernel, np.zeros(length) if mean is None else mean, np.ones(length), lambda gradient: gradient)
+        zero = np.zeros(length) if mean is None else mean
+        return Signal(kernel, zero, np.ones(length), lambda gradient: gradient, width=width)
 
     @property
     def mean_square(self) -> float:
@@ -65,7 +71,7 @@ class Signal:
     def times(self, gain: float) -> Signal:
         """Multiply by a number."""
         transfer = None if self.transfer is None else gain * self.transfer
-        return Signal(
+        return self._with(
             gain**2 * self.kernel, gain * self.mean, transfer, lambda gradient: self.backward(gain**2 * gradient)
         )
 
@@ -75,12 +81,15 @@ class Signal:
         `forward` is d_in w and `backward` d_out w. The `largest` singular value is that of independent entries unless
         given, √w (√d_in + √d_out) (Bai & Yin 1993, for wide matrices).
         """
+        outputs = self.width * backward / forward if forward else self.width
         return Signal(
             forward * self.kernel,
             np.zeros_like(self.mean),
             None,
             lambda gradient: self.backward(backward * gradient),
             sqrt(forward) + sqrt(backward) if largest is None else largest,
+            outputs,
+            self.scatter.through_weights(outputs),
         )
 
     def by_spectral_norm(self) -> Signal:
@@ -101,18 +110,23 @@ class Signal:
         scale = 1 / (np.sqrt(squares) + eps if outside else np.sqrt(squares + eps))
         both = np.outer(scale, scale)
         mean = np.zeros_like(self.mean) if centred else scale * self.mean
-        return Signal(
-            kernel * both, mean, transferred(scale, self.transfer), lambda gradient: self.backward(both * gradient)
+        return self._with(
+            kernel * both,
+            mean,
+            transferred(scale, self.transfer),
+            lambda gradient: self.backward(both * gradient),
+            FORGOTTEN,
         )
 
     def activated(self, activation: Curved) -> Signal:
         """Apply an activation, entry by entry: E[φ(u_i) φ(u_j)], and Γ ⊙ E[φ'(u_i) φ'(u_j)]; J is E[φ'] J."""
         moments = activation_kernel(activation, self.kernel)
-        return Signal(
+        return self._with(
             moments.values,
             moments.mean,
             transferred(moments.slope, self.transfer),
             lambda gradient: self.backward(moments.slopes * gradient),
+            self.scatter.activated(self.kernel, self.width),
         )
 
     def dropped(self, p: float) -> Signal:
@@ -122,7 +136,7 @@ class Signal:
 
     def mixed(self, matrix: Array) -> Signal:
         """Mix tokens by a fixed matrix M [T, T]: M Σ Mᵀ, and Mᵀ Γ M."""
-        return Signal(
+        return self._with(
             matrix @ self.kernel @ matrix.T,
             matrix @ self.mean,
             transferred(matrix, self.transfer),
@@ -132,11 +146,12 @@ class Signal:
     def gated(self, gate: Signal) -> Signal:
         """Multiply by another signal of the same root, entry by entry: Σ ⊙ Σ_gate, of independent weights."""
         transfers = [transferred(gate.mean, self.transfer), transferred(self.mean, gate.transfer)]
-        return Signal(
+        return self._with(
             self.kernel * gate.kernel,
             self.mean * gate.mean,
             _added(transfers),
             lambda gradient: self.backward(gate.kernel * gradient) + gate.backward(self.kernel * gradient),
+            self.scatter.gated(self.kernel, gate.scatter, gate.kernel),
         )
 
     def with_gradient_times(self, times: float) -> Signal:
@@ -152,7 +167,7 @@ class Signal:
         apart = np.abs(places[:, None] - places)
         means = still + (1 - still) * np.cos(np.outer(places, angles)).mean(1)
         turned = means[apart]
-        return Signal(self.kernel * turned, 0 * self.mean, None, lambda gradient: self.backward(gradient * turned))
+        return self._with(self.kernel * turned, 0 * self.mean, None, lambda gradient: self.backward(gradient * turned))
 
     def attending(
         self,
@@ -163,36 +178,42 @@ class Signal:
         mixing: Mixing,
         p: float = 0.0,
         groups: int = 1,
+        heads: int = 1,
     ) -> Signal:
         """Mix these values by M = α I + β A - γ C, with A random attention and C = `uniform` the same at zero scores.
 
         `uniform` is [H, T, T], for each head whose masks or biases are others; `scale` is that of the scores times
-        √d_k, p the share of A that is dropped, and `groups` how many heads read each head of keys and values. Values,
-        queries and keys have one root, and weights of their own. With M̄ = E[M] the output has the mean over heads of
-        M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise through the values, and through the
-        scores to queries and keys.
+        √d_k, p the share of A that is dropped, `groups` how many heads read each head of keys and values, and `heads`
+        how many heads there are. Values, queries and keys have one root, and weights of their own. With M̄ = E[M] the
+        output has the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise
+        through the values, and through the scores to queries and keys.
         """
-        heads = [_Head(self.kernel, queries.kernel, keys.kernel, each, scale, mixing, p) for each in uniform]
-        kernels = [head.forward() for head in heads]
+        each = [_Head(self.kernel, queries.kernel, keys.kernel, weights, scale, mixing, p) for weights in uniform]
+        kernel = _mean([head.forward() for head in each])
 
         def backward(gradient: Array) -> Array:
-            arrived = self.backward(groups * _mean([head.into_values(gradient) for head in heads]))
-            if not heads[0].scored:
+            arrived = self.backward(groups * _mean([head.into_values(gradient) for head in each]))
+            if not each[0].scored:
                 return arrived
-            into_queries = _mean([head.into_queries(gradient) for head in heads])
-            into_keys = groups * _mean([head.into_keys(gradient) for head in heads])
+            into_queries = _mean([head.into_queries(gradient) for head in each])
+            into_keys = groups * _mean([head.into_keys(gradient) for head in each])
             return np.asarray(arrived + queries.backward(into_queries) + keys.backward(into_keys))
 
-        mixed = _mean([head.mean for head in heads])
-        return Signal(_mean(kernels), mixed @ self.mean, transferred(mixed, self.transfer), backward)
+        mixed = _mean([head.mean for head in each])
+        varied = _mean([head.varied for head in each])
+        scatter = self.scatter.attending(kernel, varied, heads)
+        return self._with(kernel, mixed @ self.mean, transferred(mixed, self.transfer), backward, scatter)
 
     def forked(self, paths: Callable[[Signal], Iterable[Signal]]) -> Signal:
         """Add up what several paths from here give, such as a skip and a branch."""
-        terms = list(paths(Signal.root(self.kernel, self.mean)))
+        terms = list(paths(Signal.root(self.kernel, self.mean, self.width)))
         crossing = [term.transfer for term in terms if term.transfer is not None]
         kernel = sum((term.kernel for term in terms), np.zeros_like(self.kernel))
+        shared = dict.fromkeys(map(id, crossing), 0.0)
         for first, second in _pairs(crossing):
-            kernel = kernel + _between(first, self.kernel, second)
+            both = _between(first, self.kernel, second)
+            kernel = kernel + both
+            shared[id(first)] += float(np.trace(both))
 
         def backward(gradient: Array) -> Array:
             arrived = sum((term.backward(gradient) for term in terms), np.zeros_like(gradient))
@@ -201,12 +222,23 @@ class Signal:
             return self.backward(arrived)
 
         transfer = _added(crossing)
+        crossed = [shared.get(id(term.transfer), 0.0) for term in terms]
+        inside = added([(term.scatter, term.kernel) for term in terms], crossed, kernel, self.width)
         return Signal(
             kernel,
             sum((term.mean for term in terms), np.zeros_like(self.mean)),
             transferred(transfer, self.transfer),
             backward,
+            width=terms[0].width if terms else self.width,
+            scatter=inside.of(self.scatter.follows, self.scatter.total(self.kernel)),
         )
+
+    def _with(
+        self, kernel: Array, mean: Array, transfer: Array | None, backward: Backward, scatter: Scatter | None = None
+    ) -> Signal:
+        """Return a signal of as many channels, whose size varies as this one's does unless `scatter` says otherwise."""
+        scatter = self.scatter if scatter is None else scatter
+        return Signal(kernel, mean, transfer, backward, width=self.width, scatter=scatter)
 
 
 class _Head:
@@ -225,13 +257,17 @@ class _Head:
         self.scored = bool(self.gain) and scale != 0
 
     def forward(self) -> Array:
-        kernel = self.mean @ self.values @ self.mean.T
-        if self.random.varies:
-            apart = self.random.forward - self.random.mean @ self.values @ self.random.mean.T
-            kernel = kernel + self.both * apart
+        kernel = self.mean @ self.values @ self.mean.T + self.varied
         if self.p:
             kernel = kernel + np.diag(self.dropped @ np.diag(self.values))
         return np.asarray(kernel)
+
+    @cached_property
+    def varied(self) -> Array:
+        """β² (E[A V Aᵀ] - E[A] V E[A]ᵀ): what comes of A's differing from head to head."""
+        if not self.random.varies:
+            return np.zeros_like(self.values)
+        return self.both * (self.random.forward - self.random.mean @ self.values @ self.random.mean.T)
 
     def into_values(self, gradient: Array) -> Array:
         arrived = self.mean.T @ gradient @ self.mean

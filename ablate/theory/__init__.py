@@ -3,6 +3,7 @@
     blocks.py         a block as a map of signals, in one layer
     models.py         a whole model: its token kernel layer by layer, and the gradient on the way back
     through_layers.py the kernels behind each layer, and the gradient in front of each
+    intervals.py      how far one network of a width may be from a forecast
     strides.py        the states of a deep model from a few of its layers
     initial_state.py  the numbers of a model before a step, forecast or measured
     depth_laws.py     how its numbers go with depth: as a power, as an exponential, or not at all

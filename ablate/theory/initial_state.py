@@ -19,12 +19,25 @@ QUANTITIES: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
+class Spread:
+    """Standard deviations of one network about a forecast, at one layer.
+
+    `mean_square` and `gradient` are of the logs of mean squares, `correlation` is of a mean cosine.
+    """
+
+    mean_square: float
+    correlation: float
+    gradient: float
+
+
+@dataclass(frozen=True, slots=True)
 class InitialStream:
     """The residual stream behind `layer` (0: in front of the first), and the gradient of the loss there.
 
     `mean_square` is E[x²] over channels and tokens, `correlation` the mean cosine of two tokens of a sequence,
     `gradient` the mean square of the gradient over that behind the last layer, and `gradient_correlation` the mean
-    cosine of the gradients at two tokens. `kernel` is Σ [T, T].
+    cosine of the gradients at two tokens. `kernel` is Σ [T, T], and `spread` how far one network may be from these
+    numbers, None where they were measured.
     """
 
     layer: int
@@ -33,6 +46,7 @@ class InitialStream:
     gradient: float
     gradient_correlation: float
     kernel: Array
+    spread: Spread | None = None
 
     def shown(self) -> tuple[float, float, float]:
         """Return the `QUANTITIES`, in their order."""

@@ -19,14 +19,17 @@ from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_part
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
+from ablate.theory.intervals import spreads
 from ablate.theory.through_layers import through_layers
 
 FORECAST = ("decoder", "encoder")
 """The kinds of model that are forecast."""
 
 
-def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | None = None) -> InitialModel:
-    """Forecast a model; `repetition` is the share of pairs of tokens that are the same, by Zipf's law unless given.
+def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | Array | None = None) -> InitialModel:
+    """Forecast a model; `repetition` is how likely two tokens are the same, by Zipf's law unless given.
+
+    One number stands for all pairs of places of a sequence; a matrix [T, T] gives each its own, off its diagonal.
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form.
     """
@@ -35,27 +38,30 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
             f"a model of kind {architecture.kind} is not forecast\n  = choose one of kind {' or '.join(FORECAST)}"
         )
     sizes, init = architecture.sizes, architecture.init
-    share = min(zipf_correlation(sizes.vocab_size), 1.0) if repetition is None else repetition
-    through = through_layers(architecture.block, _embedded(architecture, catalogue, share), sizes, init, catalogue)
+    given = min(zipf_correlation(sizes.vocab_size), 1.0) if repetition is None else repetition
+    alike = np.where(np.eye(sizes.seq_len, dtype=bool), 1.0, given)
+    share = mean_cosine(alike) if sizes.seq_len > 1 else float(np.mean(given))
+    through = through_layers(architecture.block, _embedded(architecture, catalogue, alike), sizes, init, catalogue)
     last = Signal.root(through.kernels[-1], through.mean)
     if architecture.final_norm is not None:
         last = through_part(architecture.final_norm, last, sizes, init, catalogue, sizes.d_model)
     kept = None if through.kept is None else transferred(last.transfer, through.kept)
     gradients = through.backward(last.backward(np.eye(sizes.seq_len)))
-    reference, _ = gradients[-1]
+    reference = gradients.mean_squares[-1]
+    cosines = [mean_cosine(kernel) for kernel in through.kernels]
+    spread = spreads(through.scatter, gradients.variances, cosines, sizes.seq_len, sizes.d_model, share)
     return InitialModel(
         tuple(
             InitialStream(
                 layer=layer,
                 mean_square=float(np.diag(kernel).mean()),
-                correlation=mean_cosine(kernel),
-                gradient=gradient / reference if reference else math.nan,
-                gradient_correlation=gradient_correlation,
+                correlation=cosines[layer],
+                gradient=gradients.mean_squares[layer] / reference if reference else math.nan,
+                gradient_correlation=gradients.cosines[layer],
                 kernel=kernel,
+                spread=spread[layer],
             )
-            for layer, (kernel, (gradient, gradient_correlation)) in enumerate(
-                zip(through.kernels, gradients, strict=True)
-            )
+            for layer, kernel in enumerate(through.kernels)
         ),
         logits=_logits(architecture, catalogue, last, kept),
         repetition=share,
@@ -63,12 +69,12 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
     )
 
 
-def _embedded(architecture: Architecture, catalogue: Catalogue, repetition: float) -> Signal:
-    """Return the stream in front of the first layer."""
+def _embedded(architecture: Architecture, catalogue: Catalogue, repetition: Array) -> Signal:
+    """Return the stream in front of the first layer, for the chances that two tokens are the same, [T, T]."""
     sizes, numbers = architecture.sizes, architecture.numbers()
     same, alike = np.eye(sizes.seq_len), np.ones((sizes.seq_len, sizes.seq_len))
     table = numbers["embedding_std"] ** 2
-    kernel: Array = numbers["embedding_scale"] ** 2 * table * ((1 - repetition) * same + repetition * alike)
+    kernel: Array = numbers["embedding_scale"] ** 2 * table * repetition
     if architecture.segments:
         kernel = kernel + table * (pairs_of_segments(sizes.seq_len) if architecture.classes else alike)
     mean = np.zeros(sizes.seq_len)

@@ -22,6 +22,7 @@ from ablate.block.sizes import Sizes
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_block
 from ablate.theory.initial_state import mean_cosine
+from ablate.theory.intervals import LayerScatter, gradient_variance
 from ablate.theory.strides import strides
 
 FEWEST = 128
@@ -37,15 +38,28 @@ class Layers:
     """The `kernels` Σ_l [T, T] behind the embedding (l = 0) and each layer, and the way back.
 
     `kept` is the transfer from the embedding to the end. Layers that are not among the `computed` are between those
-    that are, and within a few parts in a thousand. From the kernel of a gradient behind the last layer, `backward`
-    gives the mean square and the mean cosine of the gradient behind each layer, from l = 0 on.
+    that are, and within a few parts in a thousand. `scatter` is what the computed ones do to variances. From the kernel
+    of a gradient behind the last layer, `backward` gives the gradients behind each layer.
     """
 
     kernels: tuple[Array, ...]
     kept: Array | None
     mean: Array
     computed: frozenset[int]
-    backward: Callable[[Array], tuple[tuple[float, float], ...]]
+    scatter: Mapping[int, LayerScatter]
+    backward: Callable[[Array], Gradients]
+
+
+@dataclass(frozen=True, slots=True)
+class Gradients:
+    """The mean squares and mean cosines of the gradient behind each layer, from l = 0 on.
+
+    `variances` is what layers add to that of the log of the mean square, of those that were computed on the way back.
+    """
+
+    mean_squares: tuple[float, ...]
+    cosines: tuple[float, ...]
+    variances: Mapping[int, float]
 
 
 @dataclass(frozen=True)
@@ -57,7 +71,9 @@ class _Model:
 
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
         """Return the signal behind a layer (from 1), from its root in front of it."""
-        return through_block(self.block, Signal.root(kernel, mean), self.sizes.at(layer), self.init, self.catalogue)
+        return through_block(
+            self.block, Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer), self.init, self.catalogue
+        )
 
 
 def through_layers(block: Block, start: Signal, sizes: Sizes, init: Node, catalogue: Catalogue) -> Layers:
@@ -78,28 +94,35 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
     for layer in range(1, model.sizes.n_layers + 1):
         streams.append(model.layer(layer, streams[-1].kernel, streams[-1].mean))
 
-    def backward(gradient: Array) -> tuple[tuple[float, float], ...]:
-        gradients = [gradient]
-        for stream in reversed(streams[1:]):
-            gradients.append(stream.backward(gradients[-1]))
-        return tuple((float(np.diag(each).mean()), mean_cosine(each)) for each in reversed(gradients))
+    def backward(gradient: Array) -> Gradients:
+        gradients, variances = [gradient], dict[int, float]()
+        for layer in range(model.sizes.n_layers, 0, -1):
+            gradients.append(streams[layer].backward(gradients[-1]))
+            behind, before = gradients[-2:]
+            variances[layer] = gradient_variance(behind, before, streams[layer].transfer, model.sizes.d_model)
+        gradients.reverse()
+        squares = tuple(float(np.diag(each).mean()) for each in gradients)
+        return Gradients(squares, tuple(map(mean_cosine, gradients)), variances)
 
     return Layers(
         tuple(stream.kernel for stream in streams),
         reduce(_then, (stream.transfer for stream in streams)),
         streams[-1].mean,
         frozenset(range(len(streams))),
+        {layer: LayerScatter.of(streams[layer - 1].kernel, streams[layer]) for layer in range(1, len(streams))},
         backward,
     )
 
 
 def _by_strides(model: _Model, start: Signal) -> Layers | None:
     """Return None where a token has no size, or one that is not finite."""
-    layers, signals = model.sizes.n_layers, dict[int, Signal]()
+    layers, signals, scatter = model.sizes.n_layers, dict[int, Signal](), dict[int, LayerScatter]()
 
     def forth(layer: int, state: Array) -> Array:
-        signals[layer + 1] = model.layer(layer + 1, *_kernel_and_mean(state))
-        return _state(signals[layer + 1].kernel, signals[layer + 1].mean)
+        kernel, mean = _kernel_and_mean(state)
+        behind = signals[layer + 1] = model.layer(layer + 1, kernel, mean)
+        scatter[layer + 1] = LayerScatter.of(kernel, behind)
+        return _state(behind.kernel, behind.mean)
 
     with np.errstate(all="ignore"):
         through = strides(forth, _state(start.kernel, start.mean), layers)
@@ -113,16 +136,18 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
             signals[layer] = model.layer(layer, *_kernel_and_mean(through.states[layer - 1]))
         return signals[layer]
 
-    def backward(gradient: Array) -> tuple[tuple[float, float], ...]:
-        length = len(gradient)
+    def backward(gradient: Array) -> Gradients:
+        length, variances = len(gradient), dict[int, float]()
 
         def back(behind: int, state: Array) -> Array:
             """Go from the gradient behind a layer to that in front of it, at a size of 1: it is linear."""
-            size = state[:length].max()
+            layer, size = layers - behind, state[:length].max()
             kernel, mean = _kernel_and_mean(np.concatenate([state[:length] - size, state[length:]]))
-            arrived = _state(signal_of(layers - behind).backward(kernel), mean)
-            arrived[:length] += size
-            return arrived
+            arrived = signal_of(layer).backward(kernel)
+            variances[layer] = gradient_variance(kernel, arrived, signals[layer].transfer, model.sizes.d_model)
+            state = _state(arrived, mean)
+            state[:length] += size
+            return state
 
         with np.errstate(all="ignore"):
             states = strides(back, _state(gradient, np.zeros(length)), layers).states[::-1]
@@ -130,10 +155,11 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
                 return _one_by_one(model, start).backward(gradient)
             squares = np.exp(states[:, :length]).mean(1)
         cosines = 1 - np.exp(states[:, length:-length]).mean(1) if length > 1 else np.full(layers + 1, np.nan)
-        return tuple(zip(squares.tolist(), cosines.tolist(), strict=True))
+        return Gradients(tuple(squares.tolist()), tuple(cosines.tolist()), variances)
 
     kernels = (start.kernel, *(_kernel_and_mean(state)[0] for state in through.states[1:]))
-    return Layers(kernels, _kept(start, signals, layers), signals[layers].mean, through.computed, backward)
+    kept = _kept(start, signals, layers)
+    return Layers(kernels, kept, signals[layers].mean, through.computed, scatter, backward)
 
 
 def _state(kernel: Array, mean: Array) -> Array:

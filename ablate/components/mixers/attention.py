@@ -281,7 +281,8 @@ class Config:
             if self.position:
                 queries, keys = self.position(queries, d_head), self.position(keys, d_head)
             values: Signal = self.value(to_carry, width, sizes.key_width)
-            y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, out // sizes.key_width)
+            grouped = out // sizes.key_width
+            y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, grouped, sizes.n_heads)
             y = self.output_norm(y, out) if self.output_norm else y
             y = self.gate(x, y, out, sizes.n_heads) if self.gate else y
             projected: Signal = self.projection(y, out, width)

@@ -1,0 +1,103 @@
+"""Finite width: how far the mean square of one random network is from its mean over random weights, to first order.
+
+    m̂ = m (1 + δ)        Var δ of a signal = follows² · Var δ of its root + what its own weights add
+
+A matrix of independent normal entries with d outputs adds 2 P / d, where P = ‖Σ‖² / (tr Σ)² is 1 if all T tokens are
+one and 1/T if they have nothing in common (Σ̂ is a Wishart matrix of d degrees of freedom). Tokens may be mixed behind
+it: P is that of what comes out. max(0, ·), for which all activations are taken, adds 3 Σ_ij Σ_ij √(Σ_ii Σ_jj) / (tr Σ)²
+over its width. A norm forgets the size, and a sum weighs each path by its share of the mean square, of which two paths
+that meet by chance have a part.
+
+    Li, Nica & Roy 2021, arXiv:2106.04013, and Hanin & Nica 2020, arXiv:1812.05994 (log-normal sizes, of variance
+    proportional to depth over width).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from math import isfinite
+
+import numpy as np
+
+from ablate.signal.kernel_maps import Floats
+
+ACTIVATION = 3.0
+"""E[φ⁴] / E[φ²]² - 3 of max(0, ·) at normal inputs, of which nearly all is in the part that is odd."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """How the log of a mean square varies from one draw of the weights to another, from its root on.
+
+    `follows` is its slope over the log of the root's mean square, `variance` what came before the last activation,
+    and `freedom` the sum of 1/d over the matrices since.
+    """
+
+    follows: float = 1.0
+    variance: float = 0.0
+    freedom: float = 0.0
+
+    def total(self, kernel: Floats) -> float:
+        """Return the variance that the weights between the root and this kernel add."""
+        return self.variance + 2 * self.freedom * participation(kernel)
+
+    def through_weights(self, outputs: float) -> Scatter:
+        """Go through a matrix of so many outputs."""
+        return replace(self, freedom=self.freedom + 1 / outputs)
+
+    def activated(self, kernel: Floats, width: float) -> Scatter:
+        """Go through an activation of inputs of this kernel."""
+        size, whole = np.sqrt(np.diag(kernel)), float(np.trace(kernel))
+        one_sided = float(size @ kernel @ size) / whole**2 if whole > 0 and isfinite(whole) else 0.0
+        return Scatter(self.follows, self.total(kernel) + ACTIVATION * one_sided / width)
+
+    def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
+        """Go through attention, whose weights differ from head to head by what gives the part `varied` of a kernel.
+
+        Each head's part varies by about its own size, so that the mean over heads adds 2 (its share)² / heads.
+        """
+        whole = float(np.trace(kernel))
+        share = abs(float(np.trace(varied))) / whole if whole > 0 and isfinite(whole) else 0.0
+        return replace(self, variance=self.variance + 2 * share**2 / heads)
+
+    def of(self, follows: float, variance: float) -> Scatter:
+        """Return the scatter behind a root that itself follows another one and varies so much."""
+        return Scatter(self.follows * follows, self.variance + self.follows**2 * variance)
+
+    def gated(self, kernel: Floats, gate: Scatter, gate_kernel: Floats) -> Scatter:
+        """Multiply two signals of one root, whose weights are their own."""
+        return Scatter(self.follows + gate.follows, self.total(kernel) + gate.total(gate_kernel))
+
+
+HERE = Scatter()
+"""At the root itself."""
+FORGOTTEN = Scatter(follows=0.0)
+"""Behind a norm."""
+
+
+def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], kernel: Floats, width: float) -> Scatter:
+    """Add up paths of one root, by their kernels, and the traces of what each has in common with the others.
+
+    Two paths a and b, one of which has weights of its own, meet by chance: 4 Σ_ij Σa_ij Σb_ij / (d (tr Σ)²) more.
+    """
+    whole = float(np.trace(kernel))
+    if not (whole > 0 and isfinite(whole)):
+        return FORGOTTEN
+    shares = [(float(np.trace(each)) + both) / whole for (_, each), both in zip(paths, crossing, strict=True)]
+    variance = sum(share**2 * scatter.total(each) for share, (scatter, each) in zip(shares, paths, strict=True))
+    for (first, one), (second, other) in combinations(paths, 2):
+        if first.total(one) or second.total(other):
+            variance += 4 * float((one * other).sum()) / (width * whole**2)
+    return Scatter(sum(share * scatter.follows for share, (scatter, _) in zip(shares, paths, strict=True)), variance)
+
+
+def participation(kernel: Floats) -> float:
+    """Return P = ‖Σ‖² / (tr Σ)², between 1/T and 1; 0 for a kernel without a size.
+
+    >>> participation(np.ones((4, 4))), participation(np.eye(4))
+    (1.0, 0.25)
+    """
+    whole = float(np.trace(kernel))
+    return float((kernel**2).sum()) / whole**2 if whole > 0 and isfinite(whole) else 0.0

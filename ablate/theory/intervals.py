@@ -1,0 +1,93 @@
+"""Intervals of a forecast: how far one network of the given width may be from it.
+
+    log m̂_l ~ log m_l ± 2 √(V_l + ε²)        V_l = f_l² V_{l-1} + v_l
+
+V_l is the variance of the log of a mean square from one draw of the weights to another, of order 1/d (see
+`signal/finite_width.py`): a layer follows what is in front of it with the slope f_l and adds v_l. ε is what forecasts
+of many blocks missed besides: attention in closed form, and tokens that repeat as often as on average. Of a gradient,
+v_l is that of `MATRICES` matrices in the share of the gradient that did not come back along skips, and of cosines, of
+as many in the share of the stream that is new. The interval is for one network, whose mean is taken over a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+
+from ablate.signal.finite_width import participation
+from ablate.signal.propagation import Array, Signal
+from ablate.theory.initial_state import Spread
+
+MATRICES = 4
+"""The matrices that one layer puts a signal through: values, projection, and two of an MLP."""
+MEAN_SQUARE, CORRELATION, GRADIENT = 0.04, 0.02, 0.08
+"""ε of the log of a mean square, of a mean cosine, and of the log of a gradient's mean square."""
+
+
+@dataclass(frozen=True, slots=True)
+class LayerScatter:
+    """What a layer does to variances: its slope f, what it adds, v, and the share of its output that is new."""
+
+    follows: float
+    variance: float
+    fresh: float
+
+    @staticmethod
+    def of(before: Array, behind: Signal) -> LayerScatter:
+        """Read it off the signal behind a layer, whose root has the kernel `before`."""
+        scatter = behind.scatter
+        return LayerScatter(
+            scatter.follows, scatter.total(behind.kernel), 1 - _kept(behind.transfer, before, behind.kernel)
+        )
+
+
+def gradient_variance(gradient: Array, arrived: Array, transfer: Array | None, width: int) -> float:
+    """Return what a layer adds to the variance of the log of a gradient: behind it `gradient`, in front `arrived`."""
+    back = None if transfer is None else transfer.T
+    fresh = 1 - _kept(back, gradient, arrived)
+    return fresh**2 * MATRICES * 2 * participation(gradient) / width
+
+
+def spreads(
+    forward: Mapping[int, LayerScatter],
+    backward: Mapping[int, float],
+    cosines: Sequence[float],
+    length: int,
+    width: int,
+    repetition: float,
+) -> tuple[Spread, ...]:
+    """Return the spread behind each layer, from 0 on; layers that were not computed lie between those that were."""
+    layers = np.arange(1, len(cosines))
+    at = sorted(forward)
+    follows, variance, fresh = (
+        np.interp(layers, at, [getattr(forward[layer], name) for layer in at])
+        for name in ("follows", "variance", "fresh")
+    )
+    behind = sorted(backward)
+    gradients = np.interp(layers, behind, [backward[layer] for layer in behind])
+    square = 2 / width * (1 / length + repetition)
+    squares, freedoms = [square], [1 / width]
+    for slope, more, new in zip(follows, variance, fresh, strict=True):
+        squares.append(slope**2 * squares[-1] + more)
+        freedoms.append((1 - new) ** 2 * freedoms[-1] + new**2 * MATRICES / width)
+    back = [*np.cumsum(gradients[::-1])[::-1], 0.0]
+    return tuple(
+        Spread(
+            sqrt(square + MEAN_SQUARE**2),
+            sqrt(2 * freedom * ((1 - cosine) * (cosine + 1 / length)) ** 2 + CORRELATION**2),
+            sqrt(gradient + GRADIENT**2),
+        )
+        for square, freedom, cosine, gradient in zip(squares, freedoms, cosines, back, strict=True)
+    )
+
+
+def _kept(transfer: Array | None, before: Array, after: Array) -> float:
+    """Return the share of a mean square that came along linearly: tr(J Σ Jᵀ) / tr Σ', at most 1."""
+    whole = float(np.trace(after))
+    if transfer is None or not whole > 0:
+        return 0.0
+    kept = transfer[:, None] * before * transfer if transfer.ndim == 1 else transfer @ before @ transfer.T
+    return min(max(float(np.trace(kept)) / whole, 0.0), 1.0)

@@ -1,0 +1,80 @@
+"""Finite width: the variance of a mean square over drawn weights, against many draws of narrow networks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ablate.components.activations import relu
+from ablate.signal.finite_width import participation
+from ablate.signal.propagation import Signal
+
+TOKENS, WIDTH, DRAWS = 5, 40, 1_000
+
+
+def tokens(alike, rng):
+    """Tokens of mean square 1 whose cosines are exactly `alike`, [T, d]."""
+    kernel = (1 - alike) * np.eye(TOKENS) + alike
+    basis, _ = np.linalg.qr(rng.normal(size=(WIDTH, TOKENS)))
+    return np.sqrt(WIDTH) * np.linalg.cholesky(kernel) @ basis.T
+
+
+def drawn(network, alike):
+    """The variance of the log of the mean square of a network over draws of its weights."""
+    rng = np.random.default_rng(0)
+    x = tokens(alike, rng)
+    squares = [
+        float((network(x, lambda out: rng.normal(size=(WIDTH, out)) / np.sqrt(WIDTH)) ** 2).mean())
+        for _ in range(DRAWS)
+    ]
+    return float(np.log(squares).var())
+
+
+MIXING = np.tril(np.ones((TOKENS, TOKENS))) / np.arange(1, TOKENS + 1)[:, None]
+
+NETWORKS = {
+    "a matrix": (lambda x, w: x @ w(WIDTH), lambda s: s.through_weights(1, 1)),
+    "a wider one": (lambda x, w: x @ w(3 * WIDTH), lambda s: s.through_weights(1, 3)),
+    "two": (lambda x, w: x @ w(WIDTH) @ w(WIDTH), lambda s: s.through_weights(1, 1).through_weights(1, 1)),
+    "mixed tokens": (lambda x, w: MIXING @ x @ w(WIDTH), lambda s: s.through_weights(1, 1).mixed(MIXING)),
+    "an activation": (
+        lambda x, w: np.maximum(x @ w(2 * WIDTH), 0),
+        lambda s: s.through_weights(1, 2).activated(relu.Config()),
+    ),
+    "a skip": (
+        lambda x, w: x + 0.5 * x @ w(WIDTH),
+        lambda s: s.forked(lambda root: [root, root.through_weights(1, 1).times(0.5)]),
+    ),
+}
+
+
+@pytest.mark.parametrize("alike", [0.0, 0.5, 0.98])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_the_variance_of_a_mean_square_is_that_of_many_draws(name, alike):
+    network, propagated = NETWORKS[name]
+    kernel = (1 - alike) * np.eye(TOKENS) + alike
+    signal = propagated(Signal.root(kernel, width=WIDTH))
+    assert signal.scatter.total(signal.kernel) == pytest.approx(drawn(network, alike), rel=0.25)
+
+
+def test_a_wide_network_has_none_and_a_norm_forgets():
+    root = Signal.root(np.eye(TOKENS))
+    assert root.through_weights(1, 1).scatter.total(np.eye(TOKENS)) == 0
+    narrow = Signal.root(np.eye(TOKENS), width=WIDTH).through_weights(1, 1).normalised(1e-5, centred=True)
+    assert narrow.scatter.total(narrow.kernel) == 0
+    assert narrow.scatter.follows == 0
+
+
+def test_a_sum_follows_its_root_by_its_shares():
+    def paths(root):
+        return [root, root.normalised(0.0, centred=False).through_weights(1, 1).times(2.0)]
+
+    kernel = 4 * np.eye(TOKENS)
+    summed = Signal.root(kernel, width=WIDTH).forked(paths)
+    assert summed.scatter.follows == pytest.approx(0.5)
+
+
+def test_participation_is_between_one_over_tokens_and_one():
+    assert participation(np.eye(TOKENS)) == pytest.approx(1 / TOKENS)
+    assert participation(np.ones((TOKENS, TOKENS))) == pytest.approx(1)
+    assert participation(np.zeros((2, 2))) == 0

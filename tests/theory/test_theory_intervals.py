@@ -1,0 +1,85 @@
+"""Intervals of forecasts: sampled starts lie within them, and a start of something else does not."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from reading import transformer
+from test_theory_models import model
+
+from ablate.execute.sampled_initialisation import sampled_initialisation
+from ablate.theory.intervals import GRADIENT, MEAN_SQUARE, LayerScatter, spreads
+from ablate.theory.models import forecast
+
+CATALOGUE = transformer().catalogue
+HALF_WIDTHS = 2
+
+
+def beyond(block, width, drawn=None, seeds=(0, 1, 2)):
+    """By how many half-widths sampled starts are away from the forecast, [starts, layers, quantities].
+
+    Each start reads one sequence, whose repeated tokens the forecast knows. `drawn` is sampled in place of the block.
+    """
+    whole, other = (model(name, 4, length=16, width=width) for name in (block, drawn or block))
+    away = []
+    for seed in seeds:
+        tokens = torch.from_numpy(np.random.default_rng(seed).integers(0, 20, (1, 16)))
+        same = (tokens[0, :, None] == tokens[0]).double().numpy()
+        expected = forecast(whole, CATALOGUE, same)
+        start = sampled_initialisation(other, CATALOGUE, tokens, seed=seed)
+        away.append([[abs(a) for a in _away(f, s)] for f, s in zip(expected.streams, start.streams, strict=True)])
+    return np.array(away) / HALF_WIDTHS
+
+
+def _away(stream, drawn):
+    spread = stream.spread
+    yield np.log(drawn.mean_square / stream.mean_square) / spread.mean_square
+    yield (drawn.correlation - stream.correlation) / spread.correlation
+    yield np.log(drawn.gradient / stream.gradient) / spread.gradient
+
+
+@pytest.mark.parametrize("block", ["pre_ln", "post_ln", "dslm_pre_ln", "sas", "skipless"])
+def test_nearly_all_layers_of_sampled_starts_lie_within_the_interval(block):
+    away = beyond(block, 256)
+    assert (away < 1).mean() > 0.9
+    assert away.max() < 2.5
+
+
+def test_a_start_of_another_block_does_not():
+    assert (beyond("pre_ln", 256, drawn="post_ln")[:, 1:, 0] > 1).all()
+
+
+def test_narrow_models_have_wider_intervals_and_norms_end_what_adds_up():
+    def sds(block, width, layers=6):
+        streams = forecast(model(block, layers, length=16, width=width), CATALOGUE, 0.05).streams
+        return np.array([[s.spread.mean_square, s.spread.correlation, s.spread.gradient] for s in streams])
+
+    assert (sds("pre_ln", 64)[1:-1] > sds("pre_ln", 1024)[1:-1]).all()
+    assert sds("post_ln", 64)[-1, 0] == pytest.approx(sds("post_ln", 64)[1, 0])
+
+
+def test_variances_add_up_along_layers_that_follow_and_back_from_the_end():
+    layers = {layer: LayerScatter(follows=1.0, variance=0.03, fresh=1.0) for layer in (1, 2, 3)}
+    each = spreads(layers, {1: 0.1, 2: 0.2, 3: 0.3}, [0.5] * 4, length=4, width=100, repetition=0.25)
+    assert np.diff([s.mean_square**2 for s in each]) == pytest.approx(0.03)
+    assert each[0].mean_square ** 2 == pytest.approx(0.01 + MEAN_SQUARE**2)  # 2 / 100 of tokens alike by one half
+    assert [s.gradient**2 - GRADIENT**2 for s in each] == pytest.approx([0.6, 0.5, 0.3, 0.0])
+
+
+def test_layers_between_those_computed_have_an_interval_between_theirs():
+    deep = forecast(model("pre_ln", 150, length=8, width=64), CATALOGUE, 0.05)
+    assert len(deep.computed) < 151
+    spreads = np.array([stream.spread.gradient for stream in deep.streams])
+    assert (np.diff(spreads) <= 0).all()
+
+
+def test_a_matrix_of_repetitions_says_which_tokens_are_the_same():
+    whole = replace(model("pre_ln", 1, length=4), positions="none")
+    first = np.eye(4)
+    first[0, 3] = first[3, 0] = 1
+    kernel = forecast(whole, CATALOGUE, first).streams[0].kernel
+    assert kernel == pytest.approx(first)
+    assert forecast(whole, CATALOGUE, first).repetition == pytest.approx(1 / 6)
