@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
+from ablate.signal.attention_start import record
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
 from ablate.signal.mixing import Mixing
@@ -173,6 +174,7 @@ class Signal:
         scores to queries and keys.
         """
         heads = [_Head(self.kernel, queries.kernel, keys.kernel, each, scale, mixing, p) for each in uniform]
+        record([head.random for head in heads])
         kernels = [head.forward() for head in heads]
 
         def backward(gradient: Array) -> Array:

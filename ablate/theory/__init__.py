@@ -5,6 +5,8 @@
     initial_state.py  the numbers of a model before a step, forecast or measured
     depth_laws.py     how its numbers go with depth: as a power, as an exponential, or not at all
     dangers.py        what in a forecast is a reason not to train the model as it is
+    danger_score.py   one number that is the larger, the likelier a model is to fail
+    separation.py     how well a score tells the models that failed from those that did not
 
 The catalogue of components is handed in; arithmetic is that of `ablate/signal`. Never here: torch, or anything that
 trains.

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ablate.signal.attention_start import AttentionStart
 from ablate.signal.propagation import Array
 
 QUANTITIES: Mapping[str, str] = {
@@ -43,12 +44,14 @@ class InitialStream:
 class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
-    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins.
+    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. `attention` is
+    that of each layer, in their order; a measured model has none.
     """
 
     streams: tuple[InitialStream, ...]
     logits: float
     repetition: float
+    attention: tuple[AttentionStart, ...] = ()
 
     @property
     def gradient_ratio(self) -> float:

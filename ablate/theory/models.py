@@ -9,6 +9,7 @@ that only ratios of gradients say something. Numbers are means over random weigh
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from functools import reduce
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy as np
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
+from ablate.signal.attention_start import recorded_attention
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_block, through_part
@@ -30,6 +32,12 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form.
     """
+    with recorded_attention() as attention:
+        model = _forecast(architecture, catalogue, repetition)
+    return replace(model, attention=tuple(attention))
+
+
+def _forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | None) -> InitialModel:
     if architecture.kind not in FORECAST:
         raise InputError(
             f"a model of kind {architecture.kind} is not forecast\n  = choose one of kind {' or '.join(FORECAST)}"
