@@ -58,10 +58,10 @@ class AttentionStart:
 @contextmanager
 def recorded_attention() -> Iterator[list[AttentionStart]]:
     """Collect every attention that signals pass through within this context, in their order."""
-    found: list[AttentionStart] = []
-    token = _RECORD.set(found)
+    collected: list[AttentionStart] = []
+    token = _RECORD.set(collected)
     try:
-        yield found
+        yield collected
     finally:
         _RECORD.reset(token)
 

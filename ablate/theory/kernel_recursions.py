@@ -43,10 +43,10 @@ def kernels(row: str, depth: int, start: Array, repetition: float) -> tuple[Arra
     """
     if row not in RECURSIONS:
         raise InputError(f"{row} is no row of Fig. 7 of arXiv:2302.10322\n  = choose one of {', '.join(RECURSIONS)}")
-    found = [start]
+    through = [start]
     for step in RECURSIONS[row](depth, len(start), repetition):
-        found.append(step(found[-1]))
-    return tuple(found)
+        through.append(step(through[-1]))
+    return tuple(through)
 
 
 Step = Callable[[Array], Array]

@@ -39,12 +39,12 @@ def weight_sensitivities(forecast: InitialModel, architecture: Architecture, cat
 
     Raises InputError as `forecast` does.
     """
-    found = []
+    shares = []
     for before, behind in zip(forecast.streams, forecast.streams[1:], strict=False):
         sizes = architecture.sizes.at(behind.layer)
         x = through_block(architecture.block, Signal.root(before.kernel), sizes, architecture.init, catalogue)
-        found.append(1 - _kept(x.transfer, before.kernel) / x.mean_square if x.mean_square else nan)
-    return tuple(found)
+        shares.append(1 - _kept(x.transfer, before.kernel) / x.mean_square if x.mean_square else nan)
+    return tuple(shares)
 
 
 def model_sensitivity(weights: Sequence[float]) -> tuple[float, float]:
