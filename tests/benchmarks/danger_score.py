@@ -43,8 +43,8 @@ JOIN trials t ON t.trial_id = p.trial_id
 WHERE v.space = 'danger' ORDER BY v.position
 """
 LAST = """
-SELECT metric, arg_max(value, step) AS value FROM metrics
-WHERE trial_id = '{}' AND coalesce(address, '') IN ('', 'head') GROUP BY ALL
+SELECT trial_id, metric, arg_max(value, step) AS value FROM metrics
+WHERE coalesce(address, '') IN ('', 'head') GROUP BY ALL
 """
 MEASURED = ("eval_loss", "token_cosine", "gradient_norm", "activation_rms")
 """What is told of a misjudged block, at its last step; of streams, behind the last layer."""
@@ -104,7 +104,7 @@ def main() -> None:
     parser.add_argument("--json", action="store_true", help="all blocks, as JSON")
     given = parser.parse_args()
     space = ablate.load_space("danger")
-    ended = ablate.query(ENDED, results=given.results)
+    ended, last = (ablate.query(sql, results=given.results) for sql in (ENDED, LAST))
     cache = cache_of(given.results)
     streams = prepare(space.data, space.folder, cache, space.grammar.catalogue)
     unigram = unigram_loss(np.asarray(streams.train), np.asarray(streams.tuning), 256)
@@ -114,7 +114,7 @@ def main() -> None:
     for row in ended.itertuples():
         if row.status not in DECIDED:
             continue
-        values = ablate.query(LAST.format(row.trial_id), results=given.results)
+        values = last[last.trial_id == row.trial_id]
         ends[row.variant] = {m: v for m, v in zip(values.metric, values.value, strict=True) if m in MEASURED}
         loss = ends[row.variant].get("eval_loss", math.inf)
         blocks.append(judged(space, row, loss, repetition, unigram))
@@ -134,8 +134,12 @@ def main() -> None:
     columns = {"danger score": [block.score for block in scored]}
     columns |= {n: [math.inf if b.terms is None else getattr(b.terms, n) for b in scored] for n in TERMS}
     for name, values in columns.items():
-        it = separation(values, failed)
-        print(f"{name:13} {it.auc:.3f}   {it.low:.3f} to {it.high:.3f}   {it.failed:9} {it.others:7}")
+        try:
+            area = separation(values, failed)
+        except InputError as error:
+            raise SystemExit(str(error)) from None
+        interval = f"{area.low:.3f} to {area.high:.3f}"
+        print(f"{name:13} {area.auc:.3f}   {interval:16}   {area.failed:6} {area.others:7}")
     at = threshold([block.score for block in scored], failed)
     wrong = [block for block in scored if (block.score >= at) is not block.failed]
     print(f"\n{len(wrong)} of {len(scored)} are misjudged at a score of {at:.2f}, the best of these blocks:")
