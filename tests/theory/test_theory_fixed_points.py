@@ -86,7 +86,7 @@ def test_a_deep_forecast_comes_to_the_fixed_point():
         "embedding_std": 1.0,
         "embedding_scale": 1.0,
     }
-    whole = architecture(load_block(DROPPED), sizes=sizes, init=node("normal", std="0.7/sqrt(width)"), **around)
+    whole = architecture(load_block(DROPPED), sizes=sizes, **around)
     found = forecast(whole, transformer().catalogue, repetition=0.05).streams
     strengths = 0.49**2 / (1 - p), 2 * 0.49**2 / (1 - p)
     assert found[-1].correlation == pytest.approx(resting_correlation(*strengths, p), abs=0.02)
