@@ -8,6 +8,7 @@
     propagation.py           token kernels through any network of random weights, and those of gradients back
     finite_width.py          how far the mean square of one network is from its mean over random weights
     attention_kernel.py      random softmax attention: its effect on token kernels, and on those of gradients
+    attention_start.py       attention before a step: the variance of its scores, the entropy of its weights
     mixing.py                how attention mixes values, as gains of the matrices that it is made of
     gaussian_activations.py  the token kernel of an activation's outputs, for inputs of any variances
     affine.py                the affine maps around an activation

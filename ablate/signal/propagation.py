@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
+from ablate.signal.attention_start import record
 from ablate.signal.finite_width import FORGOTTEN, HERE, Scatter, added
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
@@ -189,6 +190,7 @@ class Signal:
         through the values, and through the scores to queries and keys.
         """
         each = [_Head(self.kernel, queries.kernel, keys.kernel, weights, scale, mixing, p) for weights in uniform]
+        record([head.random for head in each])
         kernel = _mean([head.forward() for head in each])
 
         def backward(gradient: Array) -> Array:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ablate.signal.attention_start import AttentionStart
 from ablate.signal.propagation import Array
 
 QUANTITIES: Mapping[str, str] = {
@@ -58,13 +59,15 @@ class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
     `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. Streams behind
-    layers that are not `computed` lie between those that are (`theory/strides.py`).
+    layers that are not `computed` lie between those that are (`theory/strides.py`). `attention` is that of each
+    computed layer, in their order; a measured model has none.
     """
 
     streams: tuple[InitialStream, ...]
     logits: float
     repetition: float
     computed: frozenset[int]
+    attention: tuple[AttentionStart, ...] = ()
 
     @property
     def gradient_ratio(self) -> float:

@@ -66,6 +66,7 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
         logits=_logits(architecture, catalogue, last, kept),
         repetition=share,
         computed=through.computed,
+        attention=through.attention,
     )
 
 

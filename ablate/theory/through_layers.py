@@ -8,8 +8,8 @@ channels in units of its size: exponential growth, decay and collapse are straig
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import reduce
 
 import numpy as np
@@ -19,6 +19,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
 from ablate.block.layers import has_patterns
 from ablate.block.sizes import Sizes
+from ablate.signal.attention_start import AttentionStart, recorded_attention
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_block
 from ablate.theory.initial_state import mean_cosine
@@ -38,8 +39,9 @@ class Layers:
     """The `kernels` Σ_l [T, T] behind the embedding (l = 0) and each layer, and the way back.
 
     `kept` is the transfer from the embedding to the end. Layers that are not among the `computed` are between those
-    that are, and within a few parts in a thousand. `scatter` is what the computed ones do to variances. From the kernel
-    of a gradient behind the last layer, `backward` gives the gradients behind each layer.
+    that are, and within a few parts in a thousand. `scatter` is what the computed ones do to variances, `attention`
+    theirs, in their order. From the kernel of a gradient behind the last layer, `backward` gives the gradients behind
+    each layer.
     """
 
     kernels: tuple[Array, ...]
@@ -47,6 +49,7 @@ class Layers:
     mean: Array
     computed: frozenset[int]
     scatter: Mapping[int, LayerScatter]
+    attention: tuple[AttentionStart, ...]
     backward: Callable[[Array], Gradients]
 
 
@@ -68,12 +71,22 @@ class _Model:
     sizes: Sizes
     init: Node
     catalogue: Catalogue
+    attention: dict[int, list[AttentionStart]] = field(default_factory=dict)
+
+    def attention_of(self, layers: Iterable[int]) -> tuple[AttentionStart, ...]:
+        """Return the attention of some layers, in their order."""
+        return tuple(each for layer in sorted(layers) for each in self.attention.get(layer, ()))
 
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
-        """Return the signal behind a layer (from 1), from its root in front of it."""
-        return through_block(
-            self.block, Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer), self.init, self.catalogue
-        )
+        """Return the signal behind a layer (from 1), from its root in front of it, and note its attention."""
+        with recorded_attention() as self.attention[layer]:
+            return through_block(
+                self.block,
+                Signal.root(kernel, mean, self.sizes.d_model),
+                self.sizes.at(layer),
+                self.init,
+                self.catalogue,
+            )
 
 
 def through_layers(block: Block, start: Signal, sizes: Sizes, init: Node, catalogue: Catalogue) -> Layers:
@@ -110,6 +123,7 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
         streams[-1].mean,
         frozenset(range(len(streams))),
         {layer: LayerScatter.of(streams[layer - 1].kernel, streams[layer]) for layer in range(1, len(streams))},
+        model.attention_of(range(1, len(streams))),
         backward,
     )
 
@@ -159,7 +173,8 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
 
     kernels = (start.kernel, *(_kernel_and_mean(state)[0] for state in through.states[1:]))
     kept = _kept(start, signals, layers)
-    return Layers(kernels, kept, signals[layers].mean, through.computed, scatter, backward)
+    attention = model.attention_of(through.computed)
+    return Layers(kernels, kept, signals[layers].mean, through.computed, scatter, attention, backward)
 
 
 def _state(kernel: Array, mean: Array) -> Array:

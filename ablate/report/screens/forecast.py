@@ -12,9 +12,11 @@ from typing import Any
 from ablate.block.sizes import Sizes
 from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf, Words
 from ablate.report.screens.block import sizes_in_words
+from ablate.theory.danger_score import DEFINITION, TERMS, danger_score
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
 from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
+from ablate.theory.kurtosis_bound import normal_kurtosis
 
 ROWS = 16
 """Layers that are shown of a deep model: about evenly spread, and the first and last."""
@@ -61,7 +63,16 @@ def block_screen(
             TableOf(grid, titled=False),
             BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
             BulletList(
-                (*DEFINED, *_laws_in_words(forecast), *_logits(forecast), *_beside([(forecast, sampled)]), LIMIT),
+                (
+                    *DEFINED,
+                    *_laws_in_words(forecast),
+                    *_logits(forecast),
+                    *_attention(forecast),
+                    *_kurtosis(forecast),
+                    *_danger(forecast),
+                    *_beside([(forecast, sampled)]),
+                    LIMIT,
+                ),
                 "remarks",
             ),
         ),
@@ -81,18 +92,27 @@ def space_screen(
     for variant, each in forecasts.items():
         layer = collapse_layer(each)
         numbers = map(_factor, _of_model(each))
-        rows.append(((StyledText(variant, "strong"),), *numbers, "-" if layer is None else str(layer)))
+        collapse, danger = "-" if layer is None else str(layer), f"{danger_score(each).total:.3g}"
+        rows.append(((StyledText(variant, "strong"),), *numbers, collapse, danger))
         if models := sampled.get(variant, ()):
             measured = zip(*map(_of_model, models), strict=True)
             rows.append(
-                ((StyledText("  sampled", "faint"),), *(_mean_and_sd(each, below=True) for each in measured), "")
+                ((StyledText("  sampled", "faint"),), *(_mean_and_sd(each, below=True) for each in measured), "", "")
             )
     grid = Grid(
         title="Forecast",
         note="",
-        heading=("variant", "growth", "cosine at\nthe end", "gradient\nfirst/last", "logits", "collapses\nat layer"),
+        heading=(
+            "variant",
+            "growth",
+            "cosine at\nthe end",
+            "gradient\nfirst/last",
+            "logits",
+            "collapses\nat layer",
+            "danger",
+        ),
         rows=tuple(rows),
-        numbers=(1, 2, 3, 4, 5),
+        numbers=(1, 2, 3, 4, 5, 6),
         whole=(0,),
     )
     warned = [f"{variant}: {danger}" for variant, each in forecasts.items() for danger in dangers(each)]
@@ -102,6 +122,7 @@ def space_screen(
         COSINE,
         f"gradient: root mean square in front of the first layer over that behind the last, {LOSS}",
         "logits: their root mean square",
+        DEFINITION,
         *_beside([(each, sampled.get(variant, ())) for variant, each in forecasts.items()]),
         LIMIT,
     )
@@ -127,7 +148,7 @@ def as_json(
     `figures` are those that were written.
     """
     document = {
-        "forecasts": {name: _document(each) for name, each in forecasts.items()},
+        "forecasts": {name: _document(each) | _forecast_alone(each) for name, each in forecasts.items()},
         "refused": dict(refused),
         "sampled": {name: [_document(each) for each in models] for name, models in (sampled or {}).items()},
         **({} if figures is None else {"figures": dict(figures)}),
@@ -154,6 +175,25 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
                 "computed": stream.layer in forecast.computed,
             }
             for stream in forecast.streams
+        ],
+    }
+
+
+def _forecast_alone(forecast: InitialModel) -> dict[str, Any]:
+    """Return what is known of a forecast and not of a measured model: its score of danger, attention and kurtosis."""
+    score = danger_score(forecast)
+    return {
+        "danger": {"score": _number(score.total)} | {term: _number(getattr(score, term)) for term in TERMS},
+        "attention": [
+            {
+                "score_variance": _number(each.score_variance),
+                "entropy": _number(each.entropy),
+                "uniform_entropy": _number(each.uniform_entropy),
+            }
+            for each in forecast.attention
+        ],
+        "kurtosis": [
+            _number(normal_kurtosis(stream.kernel)) if _has_size(stream) else None for stream in forecast.streams
         ],
     }
 
@@ -233,6 +273,39 @@ def _logits(forecast: InitialModel) -> tuple[str, ...]:
     return (
         () if isnan(forecast.logits) else (f"the logits have a root mean square of {_factor(sqrt(forecast.logits))}",)
     )
+
+
+def _attention(forecast: InitialModel) -> tuple[str, ...]:
+    """Return the entropy of the first and of the last attention that there is."""
+    if not forecast.attention:
+        return ()
+    first, last = forecast.attention[0], forecast.attention[-1]
+    return (
+        f"the softmax of attention has an entropy of {first.entropy:.3g} nats in the first layer and "
+        f"{last.entropy:.3g} in the last, mean over heads and queries; at zero scores it would be "
+        f"{first.uniform_entropy:.3g}",
+    )
+
+
+def _kurtosis(forecast: InitialModel) -> tuple[str, ...]:
+    """Return the kurtosis behind the last layer, with its definition."""
+    last = forecast.streams[-1]
+    if not _has_size(last):
+        return ()
+    return (
+        f"behind the last layer neurons have a kurtosis of {normal_kurtosis(last.kernel):.3g} over the tokens of a "
+        "sequence, mean m²/(mean m)² of their mean squares m: 1 if all are of one size, 3 where rank has collapsed",
+    )
+
+
+def _danger(forecast: InitialModel) -> tuple[str, ...]:
+    """Return the score of danger, with its definition."""
+    score = danger_score(forecast)
+    return (f"{DEFINITION}; here {score.total:.3g}, most of it {score.largest}",)
+
+
+def _has_size(stream: InitialStream) -> bool:
+    return isfinite(stream.mean_square) and stream.mean_square > 0
 
 
 def _factor(value: float) -> str:
