@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from ablate.block.cost import Cost
 from ablate.block.expression import Block
+from ablate.plan.forecast import Forecast
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
 from ablate.source.problems import shorten
@@ -194,7 +195,7 @@ class Plan:
     tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds of the interim analyses,
     after each of which more may be added (none: the seeds are fixed). `factors` are a factorial's, by the name of their
     terms, and `ladders` a ladder's. `tried` are the values that tuning trials try, by trial id; one trial may try
-    several equivalent settings.
+    several equivalent settings. `forecasts` are those of the variants, by their ids; none until they are made.
     """
 
     space: str
@@ -212,6 +213,7 @@ class Plan:
     factors: tuple[tuple[str, Factors], ...] = ()
     tried: tuple[tuple[str, tuple[tuple[str, Plain], ...]], ...] = ()
     ladders: tuple[tuple[str, PlannedLadder], ...] = ()
+    forecasts: tuple[tuple[str, Forecast], ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.variants)} variants, {len(self.seeds)} seeds, {len(self.trials)} trials"

@@ -64,7 +64,8 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
     RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
-    planned, catalogue, cache = plan_space(space, results=results), space.grammar.catalogue, cache_of(Path(results))
+    planned = plan_space(space, results=results, forecasts=False)
+    catalogue, cache = space.grammar.catalogue, cache_of(Path(results))
     forecasts: dict[str, InitialModel] = {}
     refused: dict[str, str] = {}
     sampled: dict[str, tuple[InitialModel, ...]] = {}

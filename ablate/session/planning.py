@@ -18,6 +18,7 @@ from ablate.data.repetition import measure_repetition
 from ablate.data.report import CorpusReport
 from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.errors import AblateError, InputError, RefusedError
+from ablate.execute.forecaster import Forecaster
 from ablate.execute.policy import FAILED, is_settled
 from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
@@ -81,18 +82,24 @@ def corpus_located(space: Space) -> Iterator[None]:
 
 
 def plan_space(
-    space: Space, *, results: PathLike, limit: float | None = None, outcomes: Mapping[str, Outcome] | None = None
+    space: Space,
+    *,
+    results: PathLike,
+    limit: float | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
+    forecasts: bool = True,
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
-    `outcomes` are those of the folder, if they were read already.
+    `outcomes` are those of the folder, if they were read already. With `forecasts` each variant has one, or a reason.
     """
     check(space)  # so that a mistake in the space is reported before its corpus is read
     folder = Path(results)
     corpus = _report(space, cache_of(folder))
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
     read = partial(_read, cache=cache_of(folder))
-    plans = Plans(Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read))
+    models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read)
+    plans = Plans(models, Forecaster(models, cache_of(folder)) if forecasts else None)
     return plan_from(plans, corpus, results=folder, limit=limit, outcomes=outcomes)
 
 
