@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ablate.block.architecture import Architecture
+from ablate.block.expression import Block
 from ablate.data.corpus import corpus_of
 from ablate.data.repetition import measure_repetition
 from ablate.errors import AblateError
@@ -34,6 +35,7 @@ class Forecaster:
 
     models: Models
     cache: Path
+    _asked: dict[tuple[Block, Setting], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[tuple[Architecture, float | None], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _repetitions: dict[tuple[str, int], float | None] = field(default_factory=dict, repr=False, compare=False)
 
@@ -43,12 +45,18 @@ class Forecaster:
 
     def of_variant(self, variant: Variant) -> Forecast:
         """Forecast a variant. Nothing is raised for one that cannot be forecast: it is `refused`, with the reason."""
-        try:
-            architecture = self.models.architecture(variant.block, variant.setting)
-            repetition = self._repetition(variant.setting, architecture.sizes.seq_len)
-            return self._forecast(architecture, repetition)
-        except AblateError as error:
-            return Forecast(refused=str(error).removeprefix("error: ").partition("\n")[0])
+        return self.of(variant.block, variant.setting)
+
+    def of(self, block: Block, setting: Setting) -> Forecast:
+        """Forecast a block under a setting, as `of_variant` does."""
+        if (block, setting) not in self._asked:
+            try:
+                architecture = self.models.architecture(block, setting)
+                made = self._forecast(architecture, self._repetition(setting, architecture.sizes.seq_len))
+            except AblateError as error:
+                made = Forecast(refused=str(error).removeprefix("error: ").partition("\n")[0])
+            self._asked[block, setting] = made
+        return self._asked[block, setting]
 
     def _forecast(self, architecture: Architecture, repetition: float | None) -> Forecast:
         if (architecture, repetition) not in self._known:

@@ -59,6 +59,7 @@ class SearchRun:
             past=self._past,
             anew=fresh,
             limit=limit,
+            forecaster=planned.plans.forecaster,
         )
 
     @property
