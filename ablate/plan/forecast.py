@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 DEFINITIONS: dict[str, str] = {
@@ -14,6 +15,17 @@ DEFINITIONS: dict[str, str] = {
     "logits": "root mean square of the logits",
 }
 """The numbers of a forecast, with their definitions."""
+
+
+def kind_of_danger(danger: str) -> str:
+    """Return a danger without its numbers, which differ from model to model.
+
+    >>> kind_of_danger("rank collapse: from layer 7 on the tokens of a sequence are nearly one")
+    'rank collapse'
+    >>> kind_of_danger("the stream grows by a factor of 1,200 through the layers")
+    'the stream grows'
+    """
+    return re.split(r":| by a factor | at layer ", danger, maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ class KeptProposal:
     """Proposal number `k` of a search: derivation `derivation` of its grammar, which is `variant`.
 
     `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` were made independently of any
-    result.
+    result. `skipped` counts what was drawn before it and not trained because of a forecast, by the danger in it.
     """
 
     k: int
@@ -185,6 +185,7 @@ class KeptProposal:
     repeat: bool
     choices: int
     random: int
+    skipped: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,6 +26,7 @@ OF_PLANS = (
     "plan_trials",
     "plan_comparisons",
     "plan_proposals",
+    "plan_skipped",
     "plan_definitions",
     "plan_forecasts",
     "plan_forecast_layers",
@@ -284,6 +285,11 @@ def _rows_of_plan(plan_digest: str, plan: Document, head: Document) -> dict[str,
                 | {name: p[name] for name in ("k", "derivation", "repeat", "choices", "random")}
             )
             for p in plan.get("proposals", ())
+        ],
+        "plan_skipped": [
+            TABLES["plan_skipped"].row({**whose, "k": p["k"], "danger": danger, "n": n})
+            for p in plan.get("proposals", ())
+            for danger, n in p.get("skipped", ())
         ],
         "plan_trials": [
             TABLES["plan_trials"].row({**whose, "trial_id": trial_id, "variant_id": variant, "seed": seed})

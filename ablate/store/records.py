@@ -140,6 +140,7 @@ class ProposalRecord(TypedDict):
     repeat: bool
     choices: int
     random: int
+    skipped: NotRequired[list[Annotated[tuple[str, int], Strict(False)]]]
 
 
 class PlanRecord(TypedDict):

@@ -114,7 +114,9 @@ def _baseline(plan: Plan) -> str:
 
 def _proposal(proposal: KeptProposal) -> dict[str, Any]:
     """Return a proposal, its derivation as text, since that number may exceed 64 bits."""
-    return {**asdict(proposal), "derivation": str(proposal.derivation)}
+    document = {**asdict(proposal), "derivation": str(proposal.derivation)}
+    skipped = [list(pair) for pair in document.pop("skipped")]
+    return {**document, **_given(skipped=skipped)}
 
 
 def _given(**values: Any) -> dict[str, Any]:

@@ -237,6 +237,15 @@ CREATE TABLE plan_proposals (
     random INTEGER,  -- Of these, how many were made without regard to any result
 );
 
+-- What a search drew and skipped because a forecast found it in danger (`beforehand: {forecast: avoid}`): never trained, and no trial. One row for each proposal and danger that something was skipped for before it
+CREATE TABLE plan_skipped (
+    space VARCHAR NOT NULL,  -- Name of the space
+    plan VARCHAR NOT NULL,  -- The plan: see plans
+    k INTEGER NOT NULL,  -- Number of the proposal that was found after it: see plan_proposals
+    danger VARCHAR NOT NULL,  -- The danger: rank collapse, growth or shrinking of the stream, an exploding or vanishing gradient
+    n BIGINT NOT NULL,  -- How often something in that danger was drawn; what is in two dangers counts for each
+);
+
 -- Every measured number, once for each (trial_id, step, metric, address)
 CREATE TABLE metrics (
     trial_id VARCHAR NOT NULL,  -- The trial

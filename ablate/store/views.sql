@@ -21,6 +21,9 @@ COMMENT ON VIEW comparisons IS 'The rows of plan_comparisons for the current pla
 CREATE OR REPLACE VIEW proposals AS FROM plan_proposals SEMI JOIN spaces USING (plan);
 COMMENT ON VIEW proposals IS 'The rows of plan_proposals for the current plan of each space';
 
+CREATE OR REPLACE VIEW skipped AS FROM plan_skipped SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW skipped IS 'The rows of plan_skipped for the current plan of each space';
+
 CREATE OR REPLACE VIEW definitions AS FROM plan_definitions SEMI JOIN spaces USING (plan);
 COMMENT ON VIEW definitions IS 'The rows of plan_definitions for the current plan of each space';
 

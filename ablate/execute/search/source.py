@@ -25,6 +25,7 @@ from ablate.execute.policy import FAILED, is_settled
 from ablate.execute.search.confirmation import best_blocks
 from ablate.execute.search.result import JobOutcome
 from ablate.execute.search.search import BlockSearch, Job
+from ablate.execute.search.search_space import IN_DANGER
 from ablate.plan.models import Models
 from ablate.plan.plan import KeptProposal, Plan, Variant
 from ablate.plan.proposals import Joined, grown, join
@@ -318,6 +319,11 @@ class SearchSource:
                     repeat=proposed.same_as is not None,
                     choices=proposed.proposal.choices,
                     random=proposed.proposal.random,
+                    skipped=tuple(
+                        (reason.removeprefix(IN_DANGER), n)
+                        for reason, n in sorted(proposed.proposal.refused.items())
+                        if reason.startswith(IN_DANGER)
+                    ),
                 )
 
 
