@@ -1,9 +1,10 @@
-"""Forecasts of the variants of a plan: each model once, over a context that costs less than planning it."""
+"""Forecasts of the variants of a plan: each model once, over as many tokens of a sequence as there is time for."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,23 +19,27 @@ from ablate.plan.plan import Plan, Variant
 from ablate.plan.setting import Setting
 from ablate.space.space import Space
 
-CONTEXT, CONTEXT_OF_DEEP = 64, 32
-"""The most tokens of a sequence that a plan's forecasts are over, and in a model of more than `DEEP` layers: their time
-grows faster than the square of it. Of `pre_ln`, `post_ln`, `sas` and `op` with 12 layers, 64 tokens instead of 512 move
-the cosine at the end by less than 0.02 and the ratio of gradients by up to a quarter; where attention decays with
-distance, as in `e_spa`, the cosine of fewer tokens is larger."""
-DEEP = 48
-"""Layers up to which a model is not deep."""
+QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
+"""The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
+it then takes less time than planning the variant, which also grows with the layers. Fewer tokens move the cosine at the
+end little in `pre_ln`, `post_ln`, `sas` and `op` (64 instead of 512 by less than 0.02) and the ratio of gradients by up
+to a quarter; where attention decays with distance, as in `e_spa`, the cosine of fewer tokens is larger."""
+KEPT = 256
+"""The most tokens that the forecasts of a run are over, which are compared with what its trials measure."""
 DIGITS = 6
 """Significant digits of a forecast: the last bits depend on the machine, and a kept plan must not."""
 
 
 @dataclass(frozen=True)
 class Forecaster:
-    """Forecasts the variants of a space over its corpus; what is the same model at the same sizes is computed once."""
+    """Forecasts the variants of a space over its corpus; what is the same model at the same sizes is computed once.
+
+    It is over at most `KEPT` tokens of a sequence, or if it is `quick`, over those of `QUICK`.
+    """
 
     models: Models
     cache: Path
+    quick: bool = False
     _asked: dict[tuple[Block, Setting], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[tuple[Architecture, float | None], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _repetitions: dict[tuple[str, int], float | None] = field(default_factory=dict, repr=False, compare=False)
@@ -60,8 +65,15 @@ class Forecaster:
 
     def _forecast(self, architecture: Architecture, repetition: float | None) -> Forecast:
         if (architecture, repetition) not in self._known:
-            self._known[architecture, repetition] = _forecast(architecture, self.models.space, repetition)
+            self._known[architecture, repetition] = _forecast(
+                architecture, self.models.space, repetition, self._most(architecture)
+            )
         return self._known[architecture, repetition]
+
+    def _most(self, architecture: Architecture) -> int:
+        """Return over how many tokens a model is forecast at most."""
+        layers = architecture.sizes.n_layers
+        return next(tokens for most, tokens in QUICK.items() if layers <= most) if self.quick else KEPT
 
     def _repetition(self, setting: Setting, length: int) -> float | None:
         """Return how often two tokens of a sequence of the text are the same; None where there is no text."""
@@ -75,14 +87,14 @@ class Forecaster:
         return self._repetitions[text]
 
 
-def _forecast(architecture: Architecture, space: Space, repetition: float | None) -> Forecast:
+def _forecast(architecture: Architecture, space: Space, repetition: float | None, most: int) -> Forecast:
     import numpy as np
 
     from ablate.theory.dangers import dangers
     from ablate.theory.models import forecast
 
     length = architecture.sizes.seq_len
-    context = min(length, CONTEXT if architecture.sizes.n_layers <= DEEP else CONTEXT_OF_DEEP)
+    context = min(length, most)
     shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(architecture.sizes, seq_len=context))
     with np.errstate(all="ignore"):  # what overflows is infinite, and among the dangers
         model = forecast(shorter, space.grammar.catalogue, repetition)

@@ -115,7 +115,7 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
     RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
-    planned = plan_space(space, results=results, forecasts=False)
+    planned = plan_space(space, results=results, forecasts="none")
     catalogue, cache = space.grammar.catalogue, cache_of(Path(results))
     forecasts: dict[str, InitialModel] = {}
     refused: dict[str, str] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ablate.block.added import untold
 from ablate.block.fingerprint import digest
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = "str | Path"
 RESULTS = Path("results")
+Forecasting: TypeAlias = Literal["none", "quick", "kept"]
+"""Whether a plan has forecasts, and over how many tokens: see `execute/forecaster.py`."""
 
 
 def check(space: Space, *, files: bool = True) -> Plan:
@@ -87,11 +89,12 @@ def plan_space(
     results: PathLike,
     limit: float | None = None,
     outcomes: Mapping[str, Outcome] | None = None,
-    forecasts: bool = True,
+    forecasts: Forecasting = "quick",
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
-    `outcomes` are those of the folder, if they were read already. With `forecasts` each variant has one, or a reason.
+    `outcomes` are those of the folder, if they were read already. Each variant has a forecast or a reason: over
+    few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`.
     """
     check(space)  # so that a mistake in the space is reported before its corpus is read
     folder = Path(results)
@@ -99,7 +102,7 @@ def plan_space(
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
     read = partial(_read, cache=cache_of(folder))
     models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read)
-    plans = Plans(models, Forecaster(models, cache_of(folder)) if forecasts else None)
+    plans = Plans(models, None if forecasts == "none" else Forecaster(models, cache_of(folder), forecasts == "quick"))
     return plan_from(plans, corpus, results=folder, limit=limit, outcomes=outcomes)
 
 

@@ -49,7 +49,7 @@ def test_one_model_is_computed_once(tmp_path, monkeypatch):
 
 
 def test_of_a_long_sequence_fewer_tokens_are_forecast_and_it_is_known(tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "CONTEXT", 8)
+    monkeypatch.setattr(room, "QUICK", {1: 16, 2: 8})
     plan = planned(tmp_path)
     assert {(made.context, made.whole) for _, made in plan.plan.forecasts} == {(8, False)}
     variant = plan.plan.variants[0]
@@ -61,9 +61,15 @@ def test_of_a_long_sequence_fewer_tokens_are_forecast_and_it_is_known(tmp_path, 
 
 
 def test_a_deep_model_is_forecast_over_fewer_tokens_still(tmp_path, monkeypatch):
-    monkeypatch.setattr(room, "DEEP", 1)
-    monkeypatch.setattr(room, "CONTEXT_OF_DEEP", 4)
-    assert {made.context for _, made in planned(tmp_path).plan.forecasts} == {4}
+    monkeypatch.setattr(room, "QUICK", {2: 8, 4: 4})
+    assert {made.context for _, made in planned(tmp_path).plan.forecasts} == {8}
+    assert {made.context for _, made in planned(tmp_path, "model.layers=3").plan.forecasts} == {4}
+
+
+def test_what_is_kept_is_forecast_over_more_tokens_than_what_is_quick(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "QUICK", {2: 4})
+    monkeypatch.setattr(room, "KEPT", 12)
+    assert {made.context for _, made in planned(tmp_path, forecasts="kept").plan.forecasts} == {12}
 
 
 def test_a_variant_without_a_forecast_has_its_reason(tmp_path):
@@ -76,5 +82,5 @@ def test_a_variant_without_a_forecast_has_its_reason(tmp_path):
 
 def test_planning_without_them_and_checking_make_none(tmp_path, monkeypatch):
     monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))
-    assert planned(tmp_path, forecasts=False).plan.forecasts == ()
+    assert planned(tmp_path, forecasts="none").plan.forecasts == ()
     assert check(ablate.load_space(tmp_path / "tiny.yaml")).forecasts == ()
