@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from torch import nn
 
+    from ablate.session.forecasting import Forecasts
     from ablate.session.judging_table import JudgedTable
     from ablate.store.query import QueryResult
     from ablate.store.requests import Request
@@ -61,6 +62,7 @@ __all__ = [
     "check",
     "check_profiles",
     "compile_block",
+    "forecast",
     "judge",
     "list_queries",
     "load_block",
@@ -149,6 +151,57 @@ def check_profiles(space: Space, *, settings: Sequence[str] = (), plugins: Seque
 def plan_space(space: Space, *, results: PathLike = RESULTS) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it. Nothing is trained."""
     return session.plan_space(space, results=results)
+
+
+def forecast(
+    of: Space | str | Block,
+    sizes: Sizes | None = None,
+    *,
+    grammar: PathLike | Grammar | None = None,
+    overrides: Mapping[str, object] | None = None,
+    plugins: Sequence[PathLike] = (),
+    results: PathLike = RESULTS,
+    samples: int = 0,
+) -> Forecasts:
+    """Forecast a block at `sizes`, or the model of each variant of a space, before a single step; nothing is trained.
+
+    A block is a name, YAML, or what `load_block` returns; `grammar` and `overrides` are as there. It is forecast within
+    a plain decoder (embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer), whose tokens repeat as
+    often as the sizes say. A space has its own sizes and text, and nothing but `results`, where that is cached, is
+    given with it. Beside each model that is forecast, `samples` initialisations are measured, for which torch is
+    loaded.
+
+    The `table` and the `layers` of the answer are DataFrames; what is not forecast is in `refused`, with its reason.
+    Raises InputError for a block that is not forecast, for sizes with a space and for a block without them, and, as
+    `plan_space` does, for mistakes in a space.
+
+    >>> sizes = Sizes(n_layers=24, d_model=64, n_heads=4, seq_len=16, vocab_size=256)
+    >>> post_ln, pre_ln = (forecast(name, sizes).models[name] for name in ("post_ln", "pre_ln"))
+    >>> post_ln.streams[-1].correlation > 0.99 > pre_ln.streams[-1].correlation
+    True
+    """
+    from ablate.session.forecasting import forecast_block, forecast_space
+
+    if samples < 0:
+        raise InputError(f"samples is {samples}\n  = give a number of initialisations, or 0 for none")
+    if isinstance(of, Space):
+        if sizes is not None or grammar is not None or overrides or plugins:
+            raise InputError(
+                "a space has sizes, a grammar and components of its own\n"
+                '  = give these to load_space: settings=["model.layers=24"]'
+            )
+        return forecast_space(of, results=results, samples=samples)
+    if sizes is None:
+        raise InputError(
+            "a block is forecast at sizes\n"
+            "  = give ablate.Sizes(n_layers=…, d_model=…, n_heads=…, seq_len=…, vocab_size=…), or a space of load_space"
+        )
+    name, block = of if isinstance(of, str) else "block", of
+    if isinstance(block, str) or grammar is not None or overrides:
+        block = load_block(block, grammar=GRAMMAR if grammar is None else grammar, overrides=overrides, plugins=plugins)
+    known = grammar.catalogue if isinstance(grammar, Grammar) else catalogue(plugins)
+    check_known(block, known)
+    return forecast_block(name, block, sizes, known, samples=samples)
 
 
 def run(

@@ -318,6 +318,7 @@ def show_plan(
     results: Path = RESULTS,
 ) -> None:
     """Print the corpus and the table of a plan; after one shown `before`, only the table and new notes."""
+    from ablate.report.forecasts import definitions, warnings
     from ablate.report.screens import interrupted
     from ablate.report.screens.plan import plan_screen
     from ablate.report.terminal_renderer import Screen
@@ -343,5 +344,6 @@ def show_plan(
         titled=before is None,
         failed=planned.failed,
         retry=interrupted.retry(plan.space, results),
+        told=() if before is None else {*warnings(before.plan), *definitions(before.plan)},
     )
     screen.print(Screen(document))

@@ -13,6 +13,7 @@
     treatment.py    what a search trains: a block, with values around it
     tuned.py        recipe and block with the values of a setting
     known.py        what a plan uses of earlier results
+    forecast.py     what a model will do before a single step, as a plan is handed it
     size.py         parameters and FLOPs of a model in closed form
     identity.py     the identity of a trial: the hash of what decides its numbers
     values_read.py  whether each value that a block reads stands before it

@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from ablate.block.cost import Cost
 from ablate.block.expression import Block
+from ablate.plan.forecast import Forecast
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.trial import Trial
 from ablate.source.problems import shorten
@@ -175,7 +176,7 @@ class KeptProposal:
     """Proposal number `k` of a search: derivation `derivation` of its grammar, which is `variant`.
 
     `repeat`: it was proposed before, or is the reference. Of its `choices`, `random` were made independently of any
-    result.
+    result. `skipped` counts what was drawn before it and not trained because of a forecast, by the danger in it.
     """
 
     k: int
@@ -184,6 +185,7 @@ class KeptProposal:
     repeat: bool
     choices: int
     random: int
+    skipped: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,7 +196,7 @@ class Plan:
     tuned), the plan is `open`. `seeds` are those of the verdict, `looks` the numbers of seeds of the interim analyses,
     after each of which more may be added (none: the seeds are fixed). `factors` are a factorial's, by the name of their
     terms, and `ladders` a ladder's. `tried` are the values that tuning trials try, by trial id; one trial may try
-    several equivalent settings.
+    several equivalent settings. `forecasts` are those of the variants, by their ids; none until they are made.
     """
 
     space: str
@@ -212,6 +214,7 @@ class Plan:
     factors: tuple[tuple[str, Factors], ...] = ()
     tried: tuple[tuple[str, tuple[tuple[str, Plain], ...]], ...] = ()
     ladders: tuple[tuple[str, PlannedLadder], ...] = ()
+    forecasts: tuple[tuple[str, Forecast], ...] = ()
 
     def __repr__(self) -> str:
         size = f"{len(self.variants)} variants, {len(self.seeds)} seeds, {len(self.trials)} trials"

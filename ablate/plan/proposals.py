@@ -14,7 +14,7 @@ from ablate.plan.pairing import unpaired_by
 from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
 from ablate.plan.treatment import Treated, block_of, setting_of
 from ablate.plan.trial import Trial
-from ablate.space.design import Confirm, Pruner, Search
+from ablate.space.design import AVOID, Confirm, Pruner, Search
 from ablate.space.space import Space
 from ablate.space.variants import is_inside
 
@@ -57,6 +57,11 @@ def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
     for measure, bound in search.beforehand.veto.items():
         limit = f"{bound} of {search.from_}'s" if isinstance(bound, str) else f"{bound:g}"
         yield f"vetoed before training: {measure} above {limit}"
+    if search.beforehand.forecast == AVOID:
+        yield (
+            "skipped before training: what a forecast finds in danger (rank collapse, growth of the stream, exploding "
+            "or vanishing gradients); what cannot be forecast is trained"
+        )
     if (order := search.beforehand.order) is not None:
         yield f"of every {order.of} proposals, the one with the lowest {order.by} is trained"
     yield (

@@ -55,10 +55,12 @@ def plan_to_json(
 ) -> str:
     """Return a plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
 
-    `epochs` are how much of the text the training of each kind of trial reads.
+    `epochs` are how much of the text the training of each kind of trial reads. The numbers of a variant's `forecast`
+    are defined in `ablate/plan/forecast.py`; one that is refused has none of them, and the reason.
 
     `kernels` are the attention backends that each variant tries, by its id, as dataclasses; None leaves them out.
     """
+    forecasts = dict(plan.forecasts)
     return dump(
         {
             "space": plan.space,
@@ -79,6 +81,7 @@ def plan_to_json(
                     "breaks": [{"constraint": name, "because": because} for name, because in variant.breaks],
                 }
                 | ({} if kernels is None else {"kernels": [asdict(use) for use in kernels.get(variant.id, ())]})
+                | ({"forecast": asdict(forecasts[variant.id])} if variant.id in forecasts else {})
                 for variant in plan.variants
             ],
             "comparisons": [asdict(comparison) for comparison in plan.comparisons],

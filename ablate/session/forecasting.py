@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,13 +17,16 @@ from ablate.data.corpus import corpus_of
 from ablate.data.repetition import measure_repetition
 from ablate.errors import InputError
 from ablate.execute.task import cache_of
+from ablate.output.words import plural
 from ablate.session.planning import PathLike, corpus_located, plan_space
 from ablate.space.documents import Data
 from ablate.space.space import Space
+from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
 from ablate.theory.models import forecast
 
 if TYPE_CHECKING:
+    import pandas
     from torch import Tensor
 
 SEQUENCES = 8
@@ -38,6 +42,53 @@ class Forecasts:
     models: Mapping[str, InitialModel]
     refused: Mapping[str, str]
     sampled: Mapping[str, tuple[InitialModel, ...]]
+
+    def __repr__(self) -> str:
+        warned = sum(bool(dangers(model)) for model in self.models.values())
+        refused = f", {len(self.refused)} not forecast" if self.refused else ""
+        return f"<Forecasts of {plural(len(self.models), 'model')}: {warned} in danger{refused}>"
+
+    @property
+    def table(self) -> pandas.DataFrame:
+        """A row for each model, those that are not forecast last.
+
+        model         its name: that of the block, or of the variant
+        growth        root mean square of the stream behind the last layer over that in front of the first
+        cosine        mean cosine of two tokens of one sequence behind the last layer; at 1 all are the same
+        gradient      root mean square of the gradient in front of the first layer over that behind the last
+        logits        root mean square of the logits; NaN behind an encoder's transform
+        collapses_at  the first layer behind which tokens are nearly one and stay so; missing if there is none
+        dangers       a sentence for each danger
+        refused       why it is not forecast; empty if it is
+        """
+        import pandas
+
+        rows: list[tuple[object, ...]] = [
+            (name, math.sqrt(each.growth), each.streams[-1].correlation, math.sqrt(each.gradient_ratio),
+             math.sqrt(each.logits), collapse_layer(each), dangers(each), "")
+            for name, each in self.models.items()
+        ]  # fmt: skip
+        rows += [(name, *[math.nan] * 4, None, (), why) for name, why in self.refused.items()]
+        names = ["model", "growth", "cosine", "gradient", "logits", "collapses_at", "dangers", "refused"]
+        return pandas.DataFrame(rows, columns=names).astype({"collapses_at": "Int64"})
+
+    @property
+    def layers(self) -> pandas.DataFrame:
+        """A row for each layer of each model that is forecast, and of each initialisation that was sampled.
+
+        model     its name
+        sample    number of the initialisation, from 1; 0 for the forecast
+        layer     the stream behind this layer; 0 in front of the first
+        size      root mean square of the stream over channels and tokens
+        cosine    mean cosine of two tokens of one sequence
+        gradient  root mean square of the gradient over that behind the last layer
+        """
+        import pandas
+
+        models = [(name, n, each) for name in self.models
+                  for n, each in enumerate((self.models[name], *self.sampled.get(name, ())))]  # fmt: skip
+        rows = [(name, n, stream.layer, *stream.shown()) for name, n, each in models for stream in each.streams]
+        return pandas.DataFrame(rows, columns=["model", "sample", "layer", "size", "cosine", "gradient"])
 
 
 def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, *, samples: int = 0) -> Forecasts:
@@ -64,7 +115,8 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
     RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
-    planned, catalogue, cache = plan_space(space, results=results), space.grammar.catalogue, cache_of(Path(results))
+    planned = plan_space(space, results=results, forecasts="none")
+    catalogue, cache = space.grammar.catalogue, cache_of(Path(results))
     forecasts: dict[str, InitialModel] = {}
     refused: dict[str, str] = {}
     sampled: dict[str, tuple[InitialModel, ...]] = {}

@@ -61,6 +61,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         layers=measured.layers,
         gains=measured.gains,
         kernels=measured.kernels,
+        initial=measured.initial,
         differences=differences(folder, shown, plan.baseline, _over_training(summary, measured.curves)),
         endings=measured.endings,
         versions=measured.versions,

@@ -10,6 +10,7 @@ from ablate.block.sizes import Sizes
 from ablate.data.epochs import Epochs, describe_epochs
 from ablate.data.report import CorpusReport
 from ablate.execute.cores import default_workers
+from ablate.execute.forecaster import Forecaster
 from ablate.plan.build import build_plan
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models
@@ -33,9 +34,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Plans:
-    """The plans of a space over its corpus: one for each state of knowledge, each built only once."""
+    """The plans of a space over its corpus: one for each state of knowledge, each built only once.
+
+    With a `forecaster` they have forecasts of their variants.
+    """
 
     models: Models
+    forecaster: Forecaster | None = None
     _built: list[tuple[Known, Plan]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, known: Known = NOTHING) -> Plan:
@@ -52,6 +57,8 @@ class Plans:
             read=models.read,
             known=known,
         )
+        if self.forecaster is not None:
+            plan = self.forecaster.of_plan(plan)
         self._built.append((known, plan))
         return plan
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ablate.block.added import untold
 from ablate.block.fingerprint import digest
@@ -18,6 +18,7 @@ from ablate.data.repetition import measure_repetition
 from ablate.data.report import CorpusReport
 from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.errors import AblateError, InputError, RefusedError
+from ablate.execute.forecaster import Forecaster
 from ablate.execute.policy import FAILED, is_settled
 from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 PathLike: TypeAlias = "str | Path"
 RESULTS = Path("results")
+Forecasting: TypeAlias = Literal["none", "quick", "kept"]
+"""Whether a plan has forecasts, and over how many tokens: see `execute/forecaster.py`."""
 
 
 def check(space: Space, *, files: bool = True) -> Plan:
@@ -81,18 +84,25 @@ def corpus_located(space: Space) -> Iterator[None]:
 
 
 def plan_space(
-    space: Space, *, results: PathLike, limit: float | None = None, outcomes: Mapping[str, Outcome] | None = None
+    space: Space,
+    *,
+    results: PathLike,
+    limit: float | None = None,
+    outcomes: Mapping[str, Outcome] | None = None,
+    forecasts: Forecasting = "quick",
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
-    `outcomes` are those of the folder, if they were read already.
+    `outcomes` are those of the folder, if they were read already. Each variant has a forecast or a reason: over
+    few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`.
     """
     check(space)  # so that a mistake in the space is reported before its corpus is read
     folder = Path(results)
     corpus = _report(space, cache_of(folder))
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
     read = partial(_read, cache=cache_of(folder))
-    plans = Plans(Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read))
+    models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read)
+    plans = Plans(models, None if forecasts == "none" else Forecaster(models, cache_of(folder), forecasts == "quick"))
     return plan_from(plans, corpus, results=folder, limit=limit, outcomes=outcomes)
 
 

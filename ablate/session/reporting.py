@@ -81,7 +81,7 @@ def report(space: Space, *, results: PathLike, request: Request | None = None) -
     if space.design.search is not None:
         return _of_search(space, folder)
 
-    record = gather(plan_space(space, results=folder), folder, request=request)
+    record = gather(plan_space(space, results=folder, forecasts="kept"), folder, request=request)
     path, document = folder / PAGES / f"{space.name}.html", page(record)
     with writing(path.parent):
         path.parent.mkdir(exist_ok=True)

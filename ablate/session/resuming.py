@@ -120,7 +120,7 @@ def _forgotten(folder: Path, space: str) -> RefusedError:
 def _planned(folder: Path, request: Request, load: LoadSpace, then: set[str]) -> tuple[Space, int]:
     """Return the space of a plan whose trials are all known beforehand, and how many of them are left."""
     space = load(request)
-    planned = plan_space(space, results=folder, limit=ExecutorOptions.of(request.place).limit)
+    planned = plan_space(space, results=folder, limit=ExecutorOptions.of(request.place).limit, forecasts="none")
     now = {trial.id for trial in planned.plan.trials}
     if now != then:
         raise _other_trials(request, then, now)
@@ -135,7 +135,7 @@ def _staged(folder: Path, request: Request, load: LoadSpace, kept: Growing, then
     """
     space = load(request)
     _check_same(request, kept, space, "question")
-    planned = plan_space(space, results=folder, limit=ExecutorOptions.of(request.place).limit)
+    planned = plan_space(space, results=folder, limit=ExecutorOptions.of(request.place).limit, forecasts="none")
     now = {trial.id for trial in planned.plan.trials}
     if not (then <= now or now <= then):
         raise _other_trials(request, then, now)

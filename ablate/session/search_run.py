@@ -59,6 +59,7 @@ class SearchRun:
             past=self._past,
             anew=fresh,
             limit=limit,
+            forecaster=planned.plans.forecaster,
         )
 
     @property
@@ -147,6 +148,7 @@ def _search(planned: Planned, folder: Path) -> BlockSearch:
         repetition=planned.models.repetition,
         tokens=_first_batch(space, folder),
         read=planned.models.read,
+        forecaster=planned.plans.forecaster,
     )
     steps, every = space.recipe.steps, space.measure.evaluation.every
     return BlockSearch(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
@@ -180,10 +180,16 @@ class Order(Document):
     of: Annotated[int, Field(ge=2, le=100)]
 
 
+AVOID: Final = "avoid"
+"""What `beforehand.forecast` says to skip what a forecast finds in danger."""
+
+
 class Beforehand(Document):
     """What is required of a proposal before it is trained.
 
     `veto` sets upper bounds: a number, or a share of the reference's value (`110%`). `order` chooses among several.
+    With `forecast: avoid`, what a forecast finds in danger (rank collapse, growth, exploding or vanishing gradients) is
+    skipped; what cannot be forecast is not.
     """
 
     veto: Annotated[
@@ -195,6 +201,7 @@ class Beforehand(Document):
         Field(description="a mapping such as {parameters: 110%}"),
     ]
     order: Order | None
+    forecast: Literal["ignore", "avoid"] = "ignore"
 
 
 class Confirm(Document):

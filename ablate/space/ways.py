@@ -54,6 +54,7 @@ WAYS: Final = {
     "design.search.beforehand": "such as beforehand: {veto: {parameters: 110%}, order: null}",
     "design.search.beforehand.veto": "such as veto: {parameters: 110%}",
     "design.search.beforehand.veto.*": "a share of the reference's value such as 110%, or a number above 0",
+    "design.search.beforehand.forecast": "avoid skips what a forecast finds in danger; ignore trains it like any other",
     "design.search.beforehand.order": "such as order: {by: parameters, of: 4}: of 4 proposals the smallest is trained",
     "design.search.beforehand.order.of": "the number of proposals of which one is trained",
     "design.search.confirm": "such as confirm: {blocks: 3, seeds: 5}, or confirm: none",

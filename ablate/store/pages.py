@@ -77,6 +77,20 @@ class Kernel:
     cells: tuple[tuple[int, int, float], ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitialReading:
+    """What the `n` seeds of a variant measured of the stream at an address before the first step: mean, and sd between
+    seeds (None of one). A value that is not finite does not count.
+    """
+
+    variant: str
+    metric: str
+    address: str
+    n: int
+    mean: float
+    sd: float | None
+
+
 @dataclass(frozen=True, slots=True)
 class TrialEnd:
     """The status of a trial, as in `trials.status`. `address` is the first part that was not finite, where that is
@@ -110,6 +124,7 @@ class Measured:
     layers: tuple[LayerCurve, ...]
     gains: tuple[MetricCurve, ...]
     kernels: tuple[Kernel, ...]
+    initial: tuple[InitialReading, ...]
     endings: tuple[TrialEnd, ...]
     versions: Mapping[str, Mapping[str, str]]
     definitions: Mapping[str, str]
@@ -123,6 +138,7 @@ def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
             layers=_layers(ask, shown),
             gains=tuple(_courses(_ask(ask, _GAINS, shown, most=GAIN_STEPS))),
             kernels=tuple(_kernels(ask, shown)),
+            initial=tuple(_initial(ask, shown)),
             endings=_endings(ask, every),
             versions=_versions(ask),
             definitions=dict(ask(_DEFINITIONS, {}).rows),
@@ -160,6 +176,12 @@ def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
         cells = [row[3:] for row in group]
         n = max(number for *_, number in cells)
         yield Kernel(variant=variant, address=address, step=step, n=n, cells=tuple((i, j, v) for i, j, v, _ in cells))
+
+
+def _initial(ask: Ask, trials: Trials) -> Iterator[InitialReading]:
+    """Read what a forecast is compared with."""
+    for variant, metric, address, n, mean, sd in _ask(ask, _INITIAL, trials):
+        yield InitialReading(variant=variant, metric=metric, address=address, n=n, mean=mean, sd=sd)
 
 
 def _endings(ask: Ask, trials: Trials) -> tuple[TrialEnd, ...]:
@@ -294,6 +316,15 @@ FROM (SELECT DISTINCT trial_id, step, address, i, j, value FROM kernels) k JOIN 
 GROUP BY a.variant, k.address, k.step, k.i, k.j
 ORDER BY a.variant, k.address NOT LIKE 'encoder.%', try_cast(split_part(k.address, '.', 2) AS INTEGER) NULLS LAST,
     k.address, k.step, k.i, k.j
+"""
+
+_INITIAL = f"""
+WITH {TRIALS}
+SELECT a.variant, x.metric, x.address, count(*) AS n,
+    avg(x.value ORDER BY x.trial_id) AS mean, stddev_samp(x.value ORDER BY x.trial_id) AS sd
+FROM metrics x JOIN requested a USING (trial_id)
+WHERE x.step = 0 AND x.metric IN ('activation_rms', 'token_cosine') AND isfinite(x.value)
+GROUP BY a.variant, x.metric, x.address ORDER BY ALL
 """
 
 _ENDINGS = f"""

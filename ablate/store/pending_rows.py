@@ -26,7 +26,10 @@ OF_PLANS = (
     "plan_trials",
     "plan_comparisons",
     "plan_proposals",
+    "plan_skipped",
     "plan_definitions",
+    "plan_forecasts",
+    "plan_forecast_layers",
     "judged",
     "sizes",
     "questions",
@@ -283,15 +286,57 @@ def _rows_of_plan(plan_digest: str, plan: Document, head: Document) -> dict[str,
             )
             for p in plan.get("proposals", ())
         ],
+        "plan_skipped": [
+            TABLES["plan_skipped"].row({**whose, "k": p["k"], "danger": danger, "n": n})
+            for p in plan.get("proposals", ())
+            for danger, n in p.get("skipped", ())
+        ],
         "plan_trials": [
             TABLES["plan_trials"].row({**whose, "trial_id": trial_id, "variant_id": variant, "seed": seed})
             for trial_id, variant, seed in plan["trials"]
+        ],
+        "plan_forecasts": [
+            TABLES["plan_forecasts"].row(
+                {**whose, "variant_id": v["id"], "variant": v["name"], "position": position, **_forecast(v)}
+            )
+            for position, v in enumerate(plan["variants"], 1)
+        ],
+        "plan_forecast_layers": [
+            TABLES["plan_forecast_layers"].row({**whose, "variant_id": v["id"], **layer})
+            for v in plan["variants"]
+            for layer in _forecast_layers(v)
         ],
         "plan_definitions": [
             TABLES["plan_definitions"].row({**whose, **{name: d[name] for name in ("metric", "definition", "source")}})
             for d in plan["definitions"]
         ],
     }
+
+
+NOT_FORECAST = "the plan was kept by an earlier version, which made no forecasts"
+"""Why a variant has no forecast in a plan of such a version."""
+
+
+def _forecast(variant: Document) -> dict[str, Any]:
+    """Return the columns of a variant's forecast, or the reason why there is none."""
+    kept = variant.get("forecast") or {"refused": NOT_FORECAST}
+    numbers = ("growth", "cosine", "gradient", "logits", "repetition")
+    refused = kept["refused"] or None
+    return {
+        **{name: verdicts.number(kept.get(name)) for name in numbers},
+        **{name: None if refused else kept[name] for name in ("context", "dangers", "whole")},
+        "refused": refused,
+    }
+
+
+def _forecast_layers(variant: Document) -> Iterator[dict[str, Any]]:
+    """Yield what a variant's forecast says of each layer."""
+    *before, last = variant.get("forecast", {}).get("streams") or (None,)
+    for stream in (*before, last):
+        if stream is not None:
+            numbers = {name: verdicts.number(stream[name]) for name in ("size", "cosine", "gradient")}
+            layer = stream["layer"]
+            yield {"layer": layer, "address": None if stream is last else f"layers.{layer + 1}", **numbers}
 
 
 def _text(document: Any) -> str | None:

@@ -63,6 +63,34 @@ class BeginRecord(TypedDict):
     versions: dict[str, str]
 
 
+class ForecastStreamRecord(TypedDict):
+    """The stream behind a layer of a model, before a step."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    layer: int
+    size: Number
+    cosine: Number
+    gradient: Number
+
+
+class ForecastRecord(TypedDict):
+    """What a variant's model will do before a step, or why there is no forecast."""
+
+    __pydantic_config__ = AS_WRITTEN  # type: ignore[misc]
+
+    growth: Number
+    cosine: Number
+    gradient: Number
+    logits: Number
+    context: int | None
+    whole: bool
+    repetition: Number
+    streams: list[ForecastStreamRecord]
+    dangers: list[str]
+    refused: str
+
+
 class VariantRecord(TypedDict):
     """A variant of a plan."""
 
@@ -76,6 +104,7 @@ class VariantRecord(TypedDict):
     flops: int
     block: str
     spared: NotRequired[int]
+    forecast: NotRequired[ForecastRecord]
 
 
 class ComparisonRecord(TypedDict):
@@ -111,6 +140,7 @@ class ProposalRecord(TypedDict):
     repeat: bool
     choices: int
     random: int
+    skipped: NotRequired[list[Annotated[tuple[str, int], Strict(False)]]]
 
 
 class PlanRecord(TypedDict):

@@ -10,6 +10,7 @@ from typing import Any
 from ablate.block.added import untold
 from ablate.block.expression import Node
 from ablate.block.printer import print_block, print_value
+from ablate.plan.forecast import Forecast
 from ablate.plan.identity import SCHEME
 from ablate.plan.plan import Comparison, Factors, KeptProposal, Plan, Variant
 from ablate.plan.setting import PLAIN, Setting
@@ -74,6 +75,7 @@ def trial_document(trial: Trial) -> dict[str, Any]:
 
 def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
     """Return a plan and what is kept with it; its trials by id, with their variant and seed in this space."""
+    forecasts = dict(plan.forecasts)
     return {
         "space": plan.space,
         "question": plan.question,
@@ -81,7 +83,7 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, Any]:
         "baseline": _baseline(plan),
         "seeds": list(plan.seeds),
         "notes": list(plan.notes),
-        "variants": [_variant(variant) for variant in plan.variants],
+        "variants": [_variant(variant) | _forecast(forecasts.get(variant.id)) for variant in plan.variants],
         "comparisons": [_comparison(comparison) for comparison in plan.comparisons],
         "trials": [[trial.id, trial.variant, trial.seed] for trial in plan.trials],
         "proposals": [_proposal(proposal) for proposal in plan.proposals],
@@ -112,7 +114,9 @@ def _baseline(plan: Plan) -> str:
 
 def _proposal(proposal: KeptProposal) -> dict[str, Any]:
     """Return a proposal, its derivation as text, since that number may exceed 64 bits."""
-    return {**asdict(proposal), "derivation": str(proposal.derivation)}
+    document = {**asdict(proposal), "derivation": str(proposal.derivation)}
+    skipped = [list(pair) for pair in document.pop("skipped")]
+    return {**document, **_given(skipped=skipped)}
 
 
 def _given(**values: Any) -> dict[str, Any]:
@@ -146,6 +150,11 @@ def _variant(variant: Variant) -> dict[str, Any]:
         **_given(terms=list(variant.terms), setting=_setting(variant.setting)),
         **_given(breaks=[{"constraint": name, "because": because} for name, because in variant.breaks]),
     }
+
+
+def _forecast(forecast: Forecast | None) -> dict[str, Any]:
+    """Return a forecast; nothing of a plan without, which is written as by earlier versions."""
+    return {} if forecast is None else {"forecast": asdict(forecast)}
 
 
 def _setting(setting: Setting) -> dict[str, Any] | None:

@@ -50,6 +50,36 @@ CREATE TABLE plan_variants (
     breaks JSON,  -- Constraints of the grammar that it violates and that the space allows with a warning, as {constraint, because}; NULL for none
 );
 
+-- What the model of each variant of each plan will do before a single step, as was forecast when it was planned: of random weights, in the limit of width. One row for each variant; one without a forecast has the reason in `refused`. Beside what trials measured: forecast_errors
+CREATE TABLE plan_forecasts (
+    space VARCHAR NOT NULL,  -- Name of the space
+    plan VARCHAR NOT NULL,  -- The plan: see plans
+    variant_id VARCHAR NOT NULL,  -- Fingerprint of the variant
+    variant VARCHAR,  -- The name that is shown
+    position INTEGER,  -- Order in the plan, from 1
+    growth DOUBLE,  -- Root mean square of the stream behind the last layer over that in front of the first
+    cosine DOUBLE,  -- Mean cosine of two tokens of one sequence behind the last layer; at 1 all are the same
+    gradient DOUBLE,  -- Root mean square of the gradient in front of the first layer over that behind the last, from a loss whose gradient is independent from token to token
+    logits DOUBLE,  -- Root mean square of the logits; NaN where there is none in closed form
+    context BIGINT,  -- Tokens of a sequence that the forecast is over
+    whole BOOLEAN,  -- Whether these are all tokens of a sequence: of long ones, and in deep models, fewer are forecast
+    repetition DOUBLE,  -- Chance that two tokens of a sequence are the same, measured on the text
+    dangers VARCHAR[],  -- Reasons not to train it as it is: rank collapse, growth, vanishing or exploding gradients; none if empty
+    refused VARCHAR,  -- Why it is not forecast; NULL if it is
+);
+
+-- The forecast of each variant layer by layer: one row for each layer, and one in front of the first
+CREATE TABLE plan_forecast_layers (
+    space VARCHAR NOT NULL,  -- Name of the space
+    plan VARCHAR NOT NULL,  -- The plan: see plans
+    variant_id VARCHAR NOT NULL,  -- Fingerprint of the variant
+    layer INTEGER NOT NULL,  -- The stream is that behind this layer; 0 in front of the first
+    address VARCHAR,  -- Address at which probes read it: the block whose input it is; NULL behind the last layer, where they read behind the final norm
+    size DOUBLE,  -- Root mean square of the stream over channels and tokens
+    cosine DOUBLE,  -- Mean cosine of two tokens of one sequence
+    gradient DOUBLE,  -- Root mean square of the gradient over that behind the last layer
+);
+
 -- One row for each trial: one training run, whichever plans it belongs to (see plan_trials)
 CREATE TABLE trials (
     trial_id VARCHAR NOT NULL,  -- Hash of everything that decides its numbers
@@ -205,6 +235,15 @@ CREATE TABLE plan_proposals (
     repeat BOOLEAN,  -- Whether it was proposed before, or is the reference; it was not trained again
     choices INTEGER,  -- Number of choices in its derivation by the grammar
     random INTEGER,  -- Of these, how many were made without regard to any result
+);
+
+-- What a search drew and skipped because a forecast found it in danger (`beforehand: {forecast: avoid}`): never trained, and no trial. One row for each proposal and danger that something was skipped for before it
+CREATE TABLE plan_skipped (
+    space VARCHAR NOT NULL,  -- Name of the space
+    plan VARCHAR NOT NULL,  -- The plan: see plans
+    k INTEGER NOT NULL,  -- Number of the proposal that was found after it: see plan_proposals
+    danger VARCHAR NOT NULL,  -- The danger: rank collapse, growth or shrinking of the stream, an exploding or vanishing gradient
+    n BIGINT NOT NULL,  -- How often something in that danger was drawn; what is in two dangers counts for each
 );
 
 -- Every measured number, once for each (trial_id, step, metric, address)

@@ -79,7 +79,7 @@ def rows(document: Mapping[str, Any], *, current: bool) -> list[tuple[Any, ...]]
     whole |= {"confidence": document["confidence"], "seeds": len(document["seeds"])}
     return [
         judged.row(
-            {name: _number(effect.get(field)) for name, field in fields.items()}
+            {name: number(effect.get(field)) for name, field in fields.items()}
             | {**whole, "position": position, "better": better.get(effect["metric"])}
         )
         for position, effect in enumerate(document["effects"], 1)
@@ -93,11 +93,11 @@ def size_rows(document: Mapping[str, Any], *, current: bool) -> list[tuple[Any, 
     rows = []
     for position, (ladder, size) in enumerate(every, 1):
         of_both = {**ladder, **size, "before_id": size["before"], "after_id": size["after"]}
-        known = {name: _number(of_both.get(name)) for name in table.names}
+        known = {name: number(of_both.get(name)) for name in table.names}
         rows.append(table.row({**known, **whole, "position": position}))
     return rows
 
 
-def _number(value: Any) -> Any:
+def number(value: Any) -> Any:
     """Convert NaN and infinities, which a line holds as text."""
     return float(value) if value in ("NaN", "Infinity", "-Infinity") else value

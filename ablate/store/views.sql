@@ -1,7 +1,7 @@
 -- The views of ablate.duckdb. Means and standard deviations are computed in the order of seeds, so that the same rows give
--- the same bits whatever the number of threads. All but `curves` and `kernels` read summaries and never metrics. Pairs are
--- of trials for the verdict; of trials that choose something, only those of a search are paired, since all of them have
--- the same settings.
+-- the same bits whatever the number of threads. All but `curves`, `kernels` and `forecast_errors` read summaries and never
+-- metrics. Pairs are of trials for the verdict; of trials that choose something, only those of a search are paired, since
+-- all of them have the same settings.
 --
 -- A column without a comment here inherits that of the first table or view it reads which has a column of that name.
 -- What belongs to a plan has its id, `plan`; where that may not be the current plan of its space, `current` tells.
@@ -21,8 +21,14 @@ COMMENT ON VIEW comparisons IS 'The rows of plan_comparisons for the current pla
 CREATE OR REPLACE VIEW proposals AS FROM plan_proposals SEMI JOIN spaces USING (plan);
 COMMENT ON VIEW proposals IS 'The rows of plan_proposals for the current plan of each space';
 
+CREATE OR REPLACE VIEW skipped AS FROM plan_skipped SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW skipped IS 'The rows of plan_skipped for the current plan of each space';
+
 CREATE OR REPLACE VIEW definitions AS FROM plan_definitions SEMI JOIN spaces USING (plan);
 COMMENT ON VIEW definitions IS 'The rows of plan_definitions for the current plan of each space';
+
+CREATE OR REPLACE VIEW forecasts AS FROM plan_forecasts SEMI JOIN spaces USING (plan);
+COMMENT ON VIEW forecasts IS 'The rows of plan_forecasts for the current plan of each space';
 
 CREATE OR REPLACE VIEW clocks AS
 SELECT trial_id, name, median(seconds) AS value
@@ -147,6 +153,37 @@ COMMENT ON COLUMN leaderboard.log_peak_kurtosis_sd IS 'Its sample standard devia
 COMMENT ON COLUMN leaderboard.peak_kurtosis IS 'Geometric mean of the peak kurtosis';
 COMMENT ON COLUMN leaderboard.token_correlation_mean IS 'Mean of final.token_correlation';
 COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard deviation over seeds';
+
+CREATE OR REPLACE VIEW forecast_errors AS
+WITH asked AS (
+    SELECT f.space, f.plan, f.variant_id, f.variant, l.layer, l.address, f.whole, unnest([
+        {'quantity': 'size', 'metric': 'activation_rms', 'forecast': l.size},
+        {'quantity': 'cosine', 'metric': 'token_cosine', 'forecast': l.cosine}
+    ], recursive := true)
+    FROM plan_forecasts f JOIN plan_forecast_layers l USING (plan, variant_id)
+    WHERE l.address IS NOT NULL
+),
+read AS (
+    SELECT c.plan, c.variant_id, c.seed, x.trial_id, x.metric, x.address, x.value
+    FROM metrics x JOIN counted c USING (trial_id)
+    WHERE x.step = 0 AND x.metric IN ('activation_rms', 'token_cosine') AND isfinite(x.value)
+)
+SELECT
+    a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
+    count(r.value) AS n,
+    avg(r.value ORDER BY r.seed, r.trial_id) AS measured,
+    stddev_samp(r.value ORDER BY r.seed, r.trial_id) AS sd,
+    a.forecast / measured - 1 AS relative_error
+FROM asked a JOIN plans p USING (plan)
+LEFT JOIN read r ON (r.plan, r.variant_id, r.metric, r.address) = (a.plan, a.variant_id, a.metric, a.address)
+GROUP BY a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast;
+COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured on the evaluation windows before the first step: one row for each layer and quantity. It reads metrics. n is 0 where the probe did not run; variants without a forecast are in forecasts, with the reason';
+COMMENT ON COLUMN forecast_errors.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine)';
+COMMENT ON COLUMN forecast_errors.forecast IS 'The forecast, in the limit of width';
+COMMENT ON COLUMN forecast_errors.n IS 'Trials, one for each seed, that measured it at step 0';
+COMMENT ON COLUMN forecast_errors.measured IS 'Mean over these trials';
+COMMENT ON COLUMN forecast_errors.sd IS 'Sample standard deviation over these trials; NULL for one';
+COMMENT ON COLUMN forecast_errors.relative_error IS 'Forecast over measured, minus 1';
 
 CREATE OR REPLACE VIEW kernels AS
 WITH cells AS (

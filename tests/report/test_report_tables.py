@@ -165,7 +165,8 @@ def test_no_word_of_a_verdict_is_broken_and_no_line_is_cut_off(world, width):
 
 
 def test_no_golden_is_left_over():
-    assert {file.stem for file in GOLDEN.glob("*.txt")} == {*SCREENS, "plan_80", "plan_100"}
+    plans = {f"{plan}_{width}" for plan in ("plan", "plan_forecast") for width in (80, 100)}
+    assert {file.stem for file in GOLDEN.glob("*.txt")} == {*SCREENS, *plans}
 
 
 @pytest.mark.parametrize("width", [80, 100, 120])

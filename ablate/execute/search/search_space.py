@@ -2,8 +2,9 @@
 
 Every derived block has the overrides of the space's `block:`. It is admitted if no row of parts is longer than one that
 may be written, if the constraints admit it with the overrides, if it can be built at the sizes of the space, and if no
-veto excludes it. Counts are checked first, then whether it can be built, then measurements; a block that is refused at
-one stage is not examined in the next. If this machine cannot examine a block, that is not a refusal.
+veto and no forecast excludes it. Counts are checked first, then forecasts, then whether it can be built, then
+measurements; a block that is refused at one stage is not examined in the next. If this machine cannot examine a block,
+that is not a refusal.
 
 If the search varies values too, a derivation has one of each address: those of the block's fields are laid over the
 block, all others around it, and the space must admit them together. A value that the space has already is no change.
@@ -25,17 +26,19 @@ from ablate.block.cross import check_reads_encoder, encoder_block
 from ablate.block.expression import Block, Node, Sequence, Series, Value
 from ablate.block.read import MOST_PARTS, Invalid
 from ablate.errors import InputError, RefusedError
+from ablate.execute.forecaster import Forecaster
 from ablate.execute.rehearsal import build_layers
 from ablate.execute.search.varied_values import apart, with_values
 from ablate.execute.search.zero_cost import MEASURED, InitialModel, measure_start
 from ablate.grammar.derivation import Template
 from ablate.grammar.mutate import DerivationSource
+from ablate.plan.forecast import kind_of_danger
 from ablate.plan.models import Models, TokenisedText
 from ablate.plan.treatment import Treated, block_of, setting_of, treated
 from ablate.source.problems import Problems
 from ablate.space.batch_ramp import sequences_of
 from ablate.space.changed import decided
-from ablate.space.design import Search, ZeroCost
+from ablate.space.design import AVOID, Search, ZeroCost
 from ablate.space.encoder import WITH_ENCODER
 from ablate.space.fair import Plain, text_of
 from ablate.space.override import overridden, with_value
@@ -50,6 +53,8 @@ VETO = "veto: "
 """The prefix of a refusal by a veto; the others are by constraints, overrides and sizes."""
 UNBUILT = "cannot be built at these sizes: "
 OTHER_KIND = "it does not fit the kind of model: "
+IN_DANGER = "forecast: "
+"""The prefix of a refusal by a forecast."""
 UNSTARTED = "cannot be computed at its start: "
 MISFIT = "an override of the space does not fit: "
 TOGETHER = "the values do not fit together: "
@@ -60,6 +65,7 @@ WAYS_OUT = {
     VETO: "raise that bound in design.search.beforehand.veto, or remove it",
     UNBUILT: "change the sizes in `model:`, or remove from the rules what needs other sizes",
     OTHER_KIND: "search rules of your own whose blocks fit it (grammar), or set another model.kind",
+    IN_DANGER: "remove from the rules what leads to it, or set design.search.beforehand.forecast: ignore",
     UNSTARTED: "remove that from the rules, or use no start measure in design.search.beforehand",
     TOGETHER: "change the values in design.search.vary, or what they do not fit to",
     MISFIT: "remove that override from `block:`, or remove from the rules what cannot take it",
@@ -117,6 +123,7 @@ class SpaceGround:
     models: Models
     batch: Batch | None = field(repr=False, compare=False)
     bounds: tuple[Bound, ...] = ()
+    forecaster: Forecaster | None = field(default=None, repr=False, compare=False)
     _known: _Known = field(default_factory=_Known, repr=False, compare=False)
 
     @property
@@ -199,7 +206,8 @@ class SpaceGround:
         """Yield what each stage refuses a block for, those of the block alone first."""
         for of_block in (_too_long, self._unfit, self.space.grammar.refusals):
             yield tuple(of_block(block_of(block)))
-        for of_model in (self._apart, self._misplaced, self._uncounted, self._counted, self._unbuilt, self._started):
+        of_models = (self._apart, self._misplaced, self._uncounted, self._counted, self._in_danger)
+        for of_model in (*of_models, self._unbuilt, self._started):
             yield tuple(of_model(block))
 
     def way_out(self, reason: str) -> str:
@@ -279,6 +287,12 @@ class SpaceGround:
     def _counted(self, block: Treated) -> Iterator[str]:
         return self._vetoes(block, [bound for bound in self.bounds if bound.by not in MEASURED])
 
+    def _in_danger(self, block: Treated) -> Iterator[str]:
+        """Refuse by the dangers that a forecast names, if the search avoids them; each kind of danger is one reason."""
+        if self.forecaster is not None and self.search.beforehand.forecast == AVOID:
+            dangers = self.forecaster.of(block_of(block), setting_of(block)).dangers
+            yield from dict.fromkeys(f"{IN_DANGER}{kind_of_danger(danger)}" for danger in dangers)
+
     def _unbuilt(self, block: Treated) -> tuple[str, ...]:
         """Refuse what cannot be built; proposals that differ in their recipe alone are built once."""
         known, architecture = self._known.unbuilt, self._architecture(block)
@@ -339,12 +353,14 @@ def space_ground(
     repetition: float | None,
     tokens: Callable[[], Batch] | None = None,
     read: Callable[[Space], TokenisedText] | None = None,
+    forecaster: Forecaster | None = None,
 ) -> SpaceGround:
     """Build the ground of a space over a corpus of that vocabulary; `repetition` and `read` are as in `Models`.
 
     `tokens` gives the first training batch of the space's first seed as `Batches.at(0)` does, with targets; it is
-    called here, once, if a start is to be measured. Raises ValueError for a space that is not a search or that measures
-    without a batch, InputError for a veto by a share of a measure that is not finite for the reference.
+    called here, once, if a start is to be measured. `forecaster` is that of the space, if the search avoids what is in
+    danger. Raises ValueError for a space that is not a search, or that measures without a batch or avoids without a
+    forecaster, InputError for a veto by a share of a measure that is not finite for the reference.
     """
     search = space.design.search
     if search is None:
@@ -356,7 +372,9 @@ def space_ground(
         if tokens is None:
             raise ValueError(f"space {space.name} measures blocks at their start, for which it needs a batch")
         batch = tokens()  # not during a proposal, where an error would be attributed to a block
-    ground = SpaceGround(Models(space, vocab_size, "", repetition, read), batch)
+    if search.beforehand.forecast == AVOID and forecaster is None:
+        raise ValueError(f"space {space.name} avoids what a forecast finds in danger, for which it needs a forecaster")
+    ground = SpaceGround(Models(space, vocab_size, "", repetition, read), batch, forecaster=forecaster)
     return replace(ground, bounds=tuple(_bound(ground, by, limit) for by, limit in search.beforehand.veto.items()))
 
 

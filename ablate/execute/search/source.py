@@ -20,10 +20,12 @@ from dataclasses import dataclass, field, replace
 
 from ablate.errors import RefusedError
 from ablate.execute.controller import Work
+from ablate.execute.forecaster import Forecaster
 from ablate.execute.policy import FAILED, is_settled
 from ablate.execute.search.confirmation import best_blocks
 from ablate.execute.search.result import JobOutcome
 from ablate.execute.search.search import BlockSearch, Job
+from ablate.execute.search.search_space import IN_DANGER
 from ablate.plan.models import Models
 from ablate.plan.plan import KeptProposal, Plan, Variant
 from ablate.plan.proposals import Joined, grown, join
@@ -59,7 +61,8 @@ class SearchSource:
     """Hands out the trials of a search, then those that confirm its best blocks.
 
     `keep` is given the plan as it grows; `past` is what was stored of the same search. `limit` is how many seconds a
-    trial may take, which decides whether one of another space that hit an earlier limit is tried again.
+    trial may take, which decides whether one of another space that hit an earlier limit is tried again. With a
+    `forecaster` each block that joins the plan is forecast.
     """
 
     def __init__(
@@ -73,6 +76,7 @@ class SearchSource:
         past: Past | None = None,
         anew: bool = False,
         limit: float | None = None,
+        forecaster: Forecaster | None = None,
     ):
         self.search, self.plan = search, plan
         self.chosen: tuple[str, ...] = ()
@@ -81,6 +85,7 @@ class SearchSource:
         self.blocks: dict[str, _Block] = {}
         self.confirming = False
         self._models, self._store, self._keep, self._limit = models, store, keep, limit
+        self._forecaster = forecaster
         known = {} if anew else store.outcomes()
         self._outcomes = {id: outcome for id, outcome in known.items() if outcome.kind != "lost"}
         self._past = past or Past()
@@ -301,7 +306,8 @@ class SearchSource:
         """Return the plan with all blocks that have joined it."""
         joined = [block.joined for block in self.blocks.values() if block.joined is not None]
         trials = [trial for block in self.blocks.values() for trial in block.trials]
-        return grown(self.plan, joined, [*trials, *self._confirming], tuple(self._proposals()), open=open)
+        plan = grown(self.plan, joined, [*trials, *self._confirming], tuple(self._proposals()), open=open)
+        return plan if self._forecaster is None else self._forecaster.of_plan(plan)
 
     def _proposals(self) -> Iterator[KeptProposal]:
         for proposed in self.search.proposed:
@@ -313,6 +319,11 @@ class SearchSource:
                     repeat=proposed.same_as is not None,
                     choices=proposed.proposal.choices,
                     random=proposed.proposal.random,
+                    skipped=tuple(
+                        (reason.removeprefix(IN_DANGER), n)
+                        for reason, n in sorted(proposed.proposal.refused.items())
+                        if reason.startswith(IN_DANGER)
+                    ),
                 )
 
 

@@ -11,6 +11,7 @@
     curves.py         losses and probes over training
     heatmaps.py       heat maps of probes by layer and step
     token_kernels.py  kernels of tokens by position
+    forecast.py       what was forecast before the first step, beside what was measured
     gains.py          trained gains over training
     pareto.py         two metrics against each other; interaction plots of two edits
     doses.py          a metric over the levels of an ordered factor

@@ -15,7 +15,7 @@ from ablate.verdict.summary import Arm, Metric, Summary
 
 if TYPE_CHECKING:
     from ablate.store.differences import DifferenceCurve
-    from ablate.store.pages import Kernel, LayerCurve, MetricCurve, TrialEnd
+    from ablate.store.pages import InitialReading, Kernel, LayerCurve, MetricCurve, TrialEnd
 
 ENDS = ("finished", "diverged")
 """States of a trial that count as results."""
@@ -41,7 +41,8 @@ class PageRecord:
     with, by id. `corpus` describes the text, in lines. `floors` are the noise floors under this plan's conditions,
     `unequal` what was not equal. `again` are the commands that repeat it, `source` is the text of the space's file and
     `resolved` the space with nothing left out. `beside` are notes on the page as a whole, `kernels` snapshots by
-    position, `differences` those from the baseline over training. `commit` is that of the space's repository.
+    position, `differences` those from the baseline over training, `initial` what was measured before the first step, to
+    be compared with the plan's forecasts. `commit` is that of the space's repository.
     """
 
     plan: Plan
@@ -63,6 +64,7 @@ class PageRecord:
     beside: tuple[str, ...] = field(default=())
     kernels: tuple[Kernel, ...] = field(default=())
     differences: tuple[DifferenceCurve, ...] = field(default=())
+    initial: tuple[InitialReading, ...] = field(default=())
     commit: str | None = None
 
     @property

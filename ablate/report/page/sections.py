@@ -28,6 +28,7 @@ from ablate.report.page import (
     curves,
     differences,
     doses,
+    forecast,
     forest,
     gains,
     glossary,
@@ -67,6 +68,7 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         ("Training", _training(record)),
         ("Layers", _layers(record)),
         ("Kernels", _kernels(record)),
+        ("Forecast", _forecast(record)),
         ("Gains", _gains(record)),
         ("Trade-offs", _trade_offs(record)),
         ("Blocks", _blocks(record)),
@@ -177,6 +179,16 @@ def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stacked:
 
 def _kernels(record: PageRecord) -> Iterator[Part]:
     yield from _group(Figure(svg, caption) for svg, caption in token_kernels.plots(record))
+
+
+def _forecast(record: PageRecord) -> Iterator[Part]:
+    """Yield what was forecast beside what was measured; nothing of a plan without forecasts."""
+    if not record.plan.forecasts:
+        return
+    ends, every = forecast.ends(record), forecast.layers(record)
+    yield TableOf(ends)
+    if len(every.rows) > len(ends.rows):
+        yield Fold(f"every layer, {every.note}", (TableOf(every, bare=True),))
 
 
 def _gains(record: PageRecord) -> Iterator[Part]:

@@ -8,6 +8,7 @@ from ablate.output import words
 from ablate.plan.plan import Factors, Plan, Variant
 from ablate.report import footnotes, wording
 from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, StyledText, TableOf, Words
+from ablate.report.forecasts import definitions, number, warnings
 from ablate.report.noise_floor import floor_lines
 from ablate.report.to_come import to_come
 from ablate.space.documents import Judge
@@ -17,6 +18,8 @@ from ablate.verdict.judgement import Account
 
 NOTED = "aliases in the estimates"
 """How the note of a plan begins that has its aliases by letters."""
+HEADINGS = ("cosine\nat the\nend", "gradient\nfirst/\nlast")
+"""The columns of a forecast."""
 LISTED_IN_FULL = 3
 """Number of edits of a variant up to which the plan always lists them one by one."""
 MOST_LEFT_OUT = 2
@@ -35,23 +38,27 @@ def plan_screen(
     titled: bool = True,
     failed: Mapping[str, str] | None = None,
     retry: str = "",
+    told: Container[str] = (),
 ) -> ReportDocument:
     """Return the plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store).
 
     Of the known, `failed` have no result, with the kind of their outcome; `retry` is the command that retries them.
     `seconds` is the expected time for the rest, from trials measured before; None if there are none. With the `rules`
     of the judge it says what the plan can detect: from the noise `floors` of the metrics judged, the baseline's
-    `means` where margins are shares of them, and the `account` of what was judged before.
+    `means` where margins are shares of them, and the `account` of what was judged before. Of forecasts it leaves out
+    the sentences that were `told` before.
     """
     failed = failed or {}
     kinds = [failed[trial.id] for trial in plan.trials if trial.id in failed]
     again = [f"failed trials are not rerun automatically; to retry them: {retry}"] if kinds and retry else []
     to_run = sum(trial.id not in known for trial in plan.trials)
+    said = {"beware": warnings(plan), "remarks": definitions(plan)}
+    ahead = {kind: [line for line in lines if line not in told] for kind, lines in said.items()}
     parts: list[Part] = [
         TableOf(_variants(plan, known, failed), titled=False),
         Prose(_totals(plan, to_run, seconds, kinds)),
-        BulletList((*footnotes.warnings(_beside_aliases(plan)), *again), "beware"),
-        BulletList(footnotes.information(plan.notes), "remarks"),
+        BulletList((*footnotes.warnings(_beside_aliases(plan)), *again, *ahead["beware"]), "beware"),
+        BulletList((*footnotes.information(plan.notes), *ahead["remarks"]), "remarks"),
         *map(TableOf, _aliases(plan.factors)),
     ]
     if rules is not None:
@@ -61,8 +68,11 @@ def plan_screen(
 
 
 def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid:
-    """Return a row for each variant: its edits, if any has some, its size, and how many of its trials are to run."""
-    rows, shown = [], _edits_of(plan)
+    """Return a row for each variant: its edits, if any has some, its size, what is forecast of it, and how many of its
+    trials are to run.
+    """
+    rows, shown, forecasts = [], _edits_of(plan), dict(plan.forecasts)
+    forecast = any(not each.refused for each in forecasts.values())
     edited = any(variant.edits for variant in plan.variants)  # a design that compares whole blocks applies none
     for variant in plan.variants:
         trials = [trial.id for trial in plan.trials if trial.variant == variant.id]
@@ -72,14 +82,17 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
         edits: Words = "\n".join(shown[variant.id]) or (StyledText("none", "faint"),)
         new = str(sum(trial not in known for trial in trials))
         size = (f"{variant.parameters:,}", f"{variant.flops / 1e6:,.1f} M")
-        rows.append((tuple(name), *([edits] if edited else []), *size, new, _known(trials, known, failed)))
+        ahead = forecasts.get(variant.id) if forecast else None
+        initial = () if ahead is None else (number(ahead.cosine), number(ahead.gradient))
+        rows.append((tuple(name), *([edits] if edited else []), *size, *initial, new, _known(trials, known, failed)))
     names = ("variant", "edits applied") if edited else ("variant",)
+    columns = ("parameters", "FLOPs per\nsequence", *(HEADINGS if forecast else ()), "to run", "known")
     return Grid(
         title="Variants",
         note="what is to be trained",
-        heading=(*names, "parameters", "FLOPs per\nsequence", "to run", "known"),
+        heading=(*names, *columns),
         rows=tuple(rows),
-        numbers=tuple(range(len(names), len(names) + 4)),
+        numbers=tuple(range(len(names), len(names) + len(columns))),
     )
 
 

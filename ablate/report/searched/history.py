@@ -67,7 +67,7 @@ def percent(share: float) -> str:
 
 
 def removed(record: SearchRecord) -> Grid:
-    """Return what was drawn and never trained, by its cause: constraint, sizes, override, start or veto."""
+    """Return what was drawn and never trained, by its cause: constraint, sizes, override, start, forecast or veto."""
     rows = [(kind, why, f"{n:,}") for kind, why, n in _reasons(record.refused, record.vetoed)]
     return Grid(
         title="Removed before training",
@@ -83,6 +83,7 @@ KINDS = {
     "cannot be built at these sizes: ": "sizes",
     "an override of the space does not fit: ": "override",
     "cannot be computed at its start: ": "start",
+    "forecast: ": "forecast",
 }
 """The start of each refusal that is not due to a constraint, and its cause; see `execute.search.ground`."""
 
@@ -220,6 +221,7 @@ _BY = {
     "sizes": "the sizes",
     "override": "an override",
     "start": "their start",
+    "forecast": "a forecast",
     "veto": "a veto",
 }
 

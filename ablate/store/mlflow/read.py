@@ -85,7 +85,7 @@ def read_pages(folder: Path, trials: Collection[str] | None = None) -> list[Page
             "SELECT s.*, (SELECT count(*) FROM memberships m WHERE m.space = s.space) AS requested FROM spaces s "
             "ORDER BY space",
         )
-        variants = _rows(connection, "SELECT * FROM variants ORDER BY space, position")
+        variants = _rows(connection, VARIANTS)
         comparisons = _rows(connection, "SELECT space, change, detail FROM comparisons WHERE kind = 'edit'")
         wanted = None if trials is None else list(trials)
         ended = _rows(connection, TRIALS, [wanted])
@@ -115,6 +115,13 @@ def _judged(folder: Path, connection: duckdb.DuckDBPyConnection) -> dict[str, Ma
         if (space, plan) in current
     }
 
+
+FORECAST = ("growth", "cosine", "gradient", "logits", "context", "refused")
+"""The columns of the view `forecasts` that runs have as parameters, as `forecast.cosine`."""
+VARIANTS = f"""
+SELECT v.*, f.dangers, {", ".join(f"f.{name}" for name in FORECAST)}
+FROM variants v LEFT JOIN forecasts f USING (plan, variant_id) ORDER BY v.space, v.position
+"""
 
 TRIALS = """
 SELECT m.space, m.trial_id, m.variant_id, m.seed,
@@ -224,7 +231,17 @@ def _variant(row: Row) -> MlflowVariant:
         flops=row["flops"],
         block=row["block"] or "",
         terms=tuple(row["terms"] or ()),
+        forecast=dict(_forecast(row)),
     )
+
+
+def _forecast(row: Row) -> Iterator[tuple[str, str]]:
+    """Yield what was forecast of a variant, or why nothing was."""
+    for name in FORECAST:
+        if row[name] is not None:
+            yield f"forecast.{name}", f"{row[name]:.6g}" if isinstance(row[name], float) else str(row[name])
+    if row["dangers"] is not None:
+        yield "forecast.dangers", "; ".join(row["dangers"]) or "none"
 
 
 def _run(
@@ -242,6 +259,7 @@ def _run(
         "variant": variant.name,
         "parameters": str(variant.parameters),
         "flops": str(variant.flops),
+        **variant.forecast,
         **{key: "yes" if edit in variant.edits else "no" for edit, key in keys.items()},
         **dict(_flat(json.loads(row["specification"] or "{}"), NOT_PARAMS)),
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ablate.store.mlflow.answers import VariantAnswer, is_answer
@@ -28,7 +28,9 @@ COLOUR = "mlflow.runColor"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MlflowVariant:
-    """One variant of a space; `position` is its place in the plan, from 1."""
+    """One variant of a space; `position` is its place in the plan, from 1, and `forecast` the parameters of its runs
+    that say what was forecast of its model.
+    """
 
     name: str
     position: int
@@ -37,6 +39,7 @@ class MlflowVariant:
     flops: int
     block: str
     terms: tuple[str, ...] = ()
+    forecast: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,68 @@
+"""What a variant's model will do before a single step, as a plan is handed it: numbers, or the reason for none."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+DEFINITIONS: dict[str, str] = {
+    "growth": "root mean square of the stream behind the last layer over that in front of the first",
+    "cosine": "mean cosine of two tokens of one sequence behind the last layer; at 1 all are the same",
+    "gradient": (
+        "root mean square of the gradient in front of the first layer over that behind the last, from a loss whose "
+        "gradient is independent from token to token"
+    ),
+    "logits": "root mean square of the logits",
+}
+"""The numbers of a forecast, with their definitions."""
+
+
+def kind_of_danger(danger: str) -> str:
+    """Return a danger without its numbers, which differ from model to model.
+
+    >>> kind_of_danger("rank collapse: from layer 7 on the tokens of a sequence are nearly one")
+    'rank collapse'
+    >>> kind_of_danger("the stream grows by a factor of 1,200 through the layers")
+    'the stream grows'
+    """
+    return re.split(r":| by a factor | at layer ", danger, maxsplit=1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastStream:
+    """The residual stream behind `layer` (0: in front of the first), and the gradient there.
+
+    `size` is its root mean square over channels and tokens, `cosine` the mean cosine of two tokens of one sequence, and
+    `gradient` the root mean square of the gradient over that behind the last layer.
+    """
+
+    layer: int
+    size: float
+    cosine: float
+    gradient: float
+
+    @property
+    def read_at(self) -> str:
+        """The address at which a probe reads this stream: the block whose input it is."""
+        return f"layers.{self.layer + 1}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """A model before a single step, in the limit of width; the numbers are defined in `DEFINITIONS`.
+
+    It is forecast over `context` tokens of a sequence, of which two are the same with chance `repetition`; `whole` if
+    that is all of the sequence. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
+    reason, it has no numbers.
+    """
+
+    growth: float | None = None
+    cosine: float | None = None
+    gradient: float | None = None
+    logits: float | None = None
+    context: int | None = None
+    whole: bool = True
+    repetition: float | None = None
+    streams: tuple[ForecastStream, ...] = ()
+    dangers: tuple[str, ...] = ()
+    refused: str = ""

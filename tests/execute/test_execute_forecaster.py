@@ -1,0 +1,86 @@
+"""Forecasts of a plan's variants: the numbers of `theory`, each model once, over a bounded context, or a reason."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import pytest
+from tiny_spaces import write_world
+
+import ablate
+from ablate.data.repetition import measure_repetition
+from ablate.execute import forecaster as room
+from ablate.session.planning import check, plan_space
+from ablate.theory import models as theory
+from ablate.theory.dangers import dangers
+
+
+def planned(folder, *settings: str, **options: object):
+    return plan_space(ablate.load_space(write_world(folder), settings=settings), results=folder / "r", **options)
+
+
+def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path):
+    plan = planned(tmp_path)
+    space, catalogue = plan.space, plan.space.grammar.catalogue
+    repetition = measure_repetition(space.data, space.folder, tmp_path / "r" / "cache", 16, catalogue).value
+    forecasts = dict(plan.plan.forecasts)
+    assert list(forecasts) == [variant.id for variant in plan.plan.variants]
+    for variant in plan.plan.variants:
+        made = forecasts[variant.id]
+        model = theory.forecast(plan.models.architecture(variant.block, variant.setting), catalogue, repetition)
+        assert made.cosine == pytest.approx(model.streams[-1].correlation, rel=1e-5)
+        assert made.gradient == pytest.approx(math.sqrt(model.gradient_ratio), rel=1e-5)
+        assert made.growth == pytest.approx(math.sqrt(model.growth), rel=1e-5)
+        assert made.logits == pytest.approx(math.sqrt(model.logits), rel=1e-5)
+        assert made.dangers == dangers(model) and made.whole and made.context == 16
+        sizes = [math.sqrt(stream.mean_square) for stream in model.streams]
+        assert [stream.size for stream in made.streams] == pytest.approx(sizes, rel=1e-5)
+    assert len({made.cosine for made in forecasts.values()}) > 1
+
+
+def test_one_model_is_computed_once(tmp_path, monkeypatch):
+    computed, forecast = [], theory.forecast
+    monkeypatch.setattr(theory, "forecast", lambda *given: computed.append(given) or forecast(*given))
+    plan = planned(tmp_path, "design={compare: [pre_ln, op]}", "noise={seeds: 2}")
+    assert len(plan.plan.variants) == 3 and len(computed) == 2  # the A/A arm is the baseline's model
+    first, _, again = (made for _, made in plan.plan.forecasts)
+    assert first == again
+
+
+def test_of_a_long_sequence_fewer_tokens_are_forecast_and_it_is_known(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "QUICK", {1: 16, 2: 8})
+    plan = planned(tmp_path)
+    assert {(made.context, made.whole) for _, made in plan.plan.forecasts} == {(8, False)}
+    variant = plan.plan.variants[0]
+    model = plan.models.architecture(variant.block)
+    shorter = replace(model, sizes=replace(model.sizes, seq_len=8))
+    made = dict(plan.plan.forecasts)[variant.id]
+    expected = theory.forecast(shorter, plan.space.grammar.catalogue, made.repetition)
+    assert made.cosine == pytest.approx(expected.streams[-1].correlation, rel=1e-4)
+
+
+def test_a_deep_model_is_forecast_over_fewer_tokens_still(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "QUICK", {2: 8, 4: 4})
+    assert {made.context for _, made in planned(tmp_path).plan.forecasts} == {8}
+    assert {made.context for _, made in planned(tmp_path, "model.layers=3").plan.forecasts} == {4}
+
+
+def test_what_is_kept_is_forecast_over_more_tokens_than_what_is_quick(tmp_path, monkeypatch):
+    monkeypatch.setattr(room, "QUICK", {2: 4})
+    monkeypatch.setattr(room, "KEPT", 12)
+    assert {made.context for _, made in planned(tmp_path, forecasts="kept").plan.forecasts} == {12}
+
+
+def test_a_variant_without_a_forecast_has_its_reason(tmp_path):
+    plan = planned(tmp_path, "design={compare: [pre_ln, admin]}")
+    made, refused = (each for _, each in plan.plan.forecasts)
+    assert not made.refused and made.cosine is not None
+    assert refused.refused.startswith("admin does not say what it does to a token kernel")
+    assert refused.cosine is refused.gradient is None and refused.streams == () == refused.dangers
+
+
+def test_planning_without_them_and_checking_make_none(tmp_path, monkeypatch):
+    monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))
+    assert planned(tmp_path, forecasts="none").plan.forecasts == ()
+    assert check(ablate.load_space(tmp_path / "tiny.yaml")).forecasts == ()

@@ -1,0 +1,108 @@
+"""A search that avoids what a forecast finds in danger: it is skipped, counted, kept as rows, and never trained."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+from test_execute_search_ground import VOCABULARY, batch, searching
+from tiny_spaces import write_world
+
+import ablate
+from ablate.api import ask
+from ablate.block.expression import walk
+from ablate.errors import InputError
+from ablate.execute.search.search_space import IN_DANGER, space_ground
+from ablate.grammar.mutate import draw
+from ablate.plan.forecast import Forecast, kind_of_danger
+from ablate.theory import dangers as theory
+from ablate.theory.initial_state import InitialModel, InitialStream
+
+AVOID = "design.search.beforehand.forecast=avoid"
+
+
+def has_norm(block) -> bool:
+    return any(getattr(node, "name", "") == "layer_norm" for node in walk(block))
+
+
+class NormsAreDangerous:
+    """Says that blocks with a layer norm collapse, each at a layer of its own, and forecasts no other."""
+
+    def __init__(self):
+        self.asked = 0
+
+    def of(self, block, setting):
+        self.asked += 1
+        dangers = (f"rank collapse: from layer {self.asked} on", "the stream grows by a factor of 1,200 through it")
+        return Forecast(dangers=dangers) if has_norm(block) else Forecast(refused="no closed form")
+
+
+def ground(folder, *settings, forecaster):
+    space = searching(folder, *settings)
+    return space_ground(space, vocab_size=VOCABULARY, repetition=None, tokens=batch, forecaster=forecaster)
+
+
+def test_what_is_in_danger_is_refused_by_kind_and_what_is_not_forecast_is_not(tmp_path):
+    here = ground(tmp_path, AVOID, forecaster=NormsAreDangerous())
+    rng = random.Random(0)
+    drawn = [draw(here, rng) for _ in range(8)]
+    assert not any(has_norm(each.block) for each in drawn)
+    refused = {reason: n for each in drawn for reason, n in each.refused.items() if reason.startswith(IN_DANGER)}
+    assert set(refused) == {"forecast: rank collapse", "forecast: the stream grows"}
+    anything = ground(tmp_path, forecaster=(never := NormsAreDangerous()))
+    assert any(has_norm(draw(anything, rng).block) for _ in range(8)) and never.asked == 0
+
+
+def test_where_all_is_in_danger_the_way_out_is_to_ignore_it(tmp_path, monkeypatch):
+    monkeypatch.setattr("ablate.grammar.mutate.DRAWS", 50)
+    everything = NormsAreDangerous()
+    everything.of = lambda block, setting: Forecast(dangers=("rank collapse: from the embedding on",))
+    here = ground(tmp_path, AVOID, forecaster=everything)
+    with pytest.raises(InputError, match=r"(?s)rank collapse.*design\.search\.beforehand\.forecast: ignore"):
+        draw(here, random.Random(0))
+
+
+def test_a_ground_that_avoids_needs_a_forecaster(tmp_path):
+    with pytest.raises(ValueError, match="needs a forecaster"):
+        ground(tmp_path, AVOID, forecaster=None)
+
+
+def streams(**last: float) -> InitialModel:
+    first = {"mean_square": 1.0, "correlation": 0.1, "gradient": 1.0, "gradient_correlation": 0.0, "kernel": None}
+    return InitialModel((InitialStream(layer=0, **first), InitialStream(layer=1, **{**first, **last})), 1.0, 0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "kind"),
+    [
+        (streams(correlation=0.999), "rank collapse"),
+        (streams(mean_square=1e8), "the stream grows"),
+        (streams(mean_square=1e-8), "the stream shrinks"),
+        (streams(mean_square=float("inf")), "numbers are no longer finite"),
+    ],
+)
+def test_the_kind_of_a_danger_has_none_of_its_numbers(model, kind):
+    assert [kind_of_danger(each) for each in theory.dangers(model)] == [kind]
+
+
+def test_a_run_skips_what_is_in_danger_and_says_so(tmp_path, monkeypatch):
+    """The bound is set between the cosines of what the grammar derives here, so that some is skipped."""
+    monkeypatch.setattr(theory, "COLLAPSED", 0.05)
+    found = "search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 5}, sampler: random, seed: 3"
+    design = f"design={{{found}, beforehand: {{veto: {{}}, order: null, forecast: avoid}}}}}}"
+    settings = (design, "recipe.steps=2", "seeds=1", "model.layers=4", "model.init={normal: 0.25}")
+    space = ablate.load_space(write_world(tmp_path), settings=settings)
+    run = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
+    assert any("skipped before training: what a forecast finds in danger" in note for note in run.plan.notes)
+    assert len(run.plan.trials) == 5 == len(run.plan.variants)
+    forecasts = dict(run.plan.forecasts)
+    assert set(forecasts) == {variant.id for variant in run.plan.variants}
+    assert not any(forecasts[variant.id].dangers for variant in run.plan.variants[1:])
+    kept = ask("SELECT k, danger, n FROM skipped ORDER BY ALL", results=tmp_path / "r").rows
+    counted = [(proposal.k, danger, n) for proposal in run.plan.proposals for danger, n in proposal.skipped]
+    assert list(kept) == sorted(counted) and {danger for _, danger, _ in kept} == {"rank collapse"}
+    skipped = sum(n for *_, n in kept)
+    assert skipped > 0
+    assert ask("SELECT count(*) FROM trials", results=tmp_path / "r").rows == ((5,),)
+    texts = " ".join(" ".join(run.report().values()).split())
+    assert f"{skipped:,} by a forecast" in texts or "| forecast | rank collapse |" in texts
