@@ -7,6 +7,9 @@
     kernel_maps.py           the effect of an activation on size and correlation of wide layers' signals
     propagation.py           token kernels through any network of random weights, and those of gradients back
     attention_kernel.py      random softmax attention: its effect on token kernels, and on those of gradients
+    side_by_side.py          signals as more channels or more tokens, with what they have in common
+    routing.py               a mixture of experts: which tokens its router sends to the same ones
+    sink.py                  attention with one more key, whose value is 0
     mixing.py                how attention mixes values, as gains of the matrices that it is made of
     gaussian_activations.py  the token kernel of an activation's outputs, for inputs of any variances
     affine.py                the affine maps around an activation

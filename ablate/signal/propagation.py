@@ -208,6 +208,11 @@ class Signal:
             backward,
         )
 
+    @property
+    def variance(self) -> float:
+        """The variance over channels and tokens together: E[x²] - E[x]²."""
+        return self.mean_square - float(self.mean.mean()) ** 2
+
 
 class _Head:
     """One head: the kernels of values, queries and keys, and what mixes the values."""

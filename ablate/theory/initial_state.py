@@ -43,12 +43,15 @@ class InitialStream:
 class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
-    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins.
+    `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. `sampled` names the
+    components of a forecast that have no closed form there: what they do is a mean over random numbers, which are the
+    same in every forecast.
     """
 
     streams: tuple[InitialStream, ...]
     logits: float
     repetition: float
+    sampled: tuple[str, ...] = ()
 
     @property
     def gradient_ratio(self) -> float:

@@ -18,7 +18,8 @@ from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
-from ablate.theory.blocks import through_block, through_part
+from ablate.theory.blocks import own_part, profiles, through_block, through_part
+from ablate.theory.elsewhere import Elsewhere, ValuesRead
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
 
 FORECAST = ("decoder", "encoder")
@@ -38,10 +39,12 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
     share = min(zipf_correlation(sizes.vocab_size), 1.0) if repetition is None else repetition
     stream = _embedded(architecture, catalogue, share)
     streams = [stream]
-    for layer in range(1, sizes.n_layers + 1):
-        start = Signal.root(stream.kernel, stream.mean)
-        stream = through_block(architecture.block, start, sizes.at(layer), init, catalogue)
-        streams.append(stream)
+    elsewhere = Elsewhere(ValuesRead.of(architecture.block, sizes, catalogue), share)
+    if profiles(architecture.block, catalogue):  # a first pass, from what it measures parameters start in the second
+        _through_layers(stream, architecture, catalogue, elsewhere)
+        elsewhere = elsewhere.again()
+    streams += _through_layers(stream, architecture, catalogue, elsewhere)
+    stream = streams[-1]
     last = Signal.root(stream.kernel, stream.mean)
     if architecture.final_norm is not None:
         last = through_part(architecture.final_norm, last, sizes, init, catalogue, sizes.d_model)
@@ -54,17 +57,36 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
         tuple(
             InitialStream(
                 layer=layer,
-                mean_square=stream.mean_square,
-                correlation=mean_cosine(stream.kernel),
+                mean_square=float(np.trace(kernel)) / sizes.seq_len,
+                correlation=mean_cosine(kernel),
                 gradient=float(np.trace(gradient)) / reference if reference else math.nan,
                 gradient_correlation=mean_cosine(gradient),
-                kernel=stream.kernel,
+                kernel=kernel,
             )
-            for layer, (stream, gradient) in enumerate(zip(streams, reversed(gradients), strict=True))
+            for layer, (kernel, gradient) in enumerate(
+                zip(
+                    (own_part(stream.kernel, sizes.seq_len) for stream in streams),
+                    (own_part(gradient, sizes.seq_len) for gradient in reversed(gradients)),
+                    strict=True,
+                )
+            )
         ),
         logits=_logits(architecture, catalogue, last, kept),
         repetition=share,
+        sampled=tuple(sorted(elsewhere.sampled)),
     )
+
+
+def _through_layers(
+    stream: Signal, architecture: Architecture, catalogue: Catalogue, elsewhere: Elsewhere
+) -> list[Signal]:
+    """Return the stream behind each layer, with what later ones remember beside it."""
+    streams: list[Signal] = []
+    for layer in range(1, architecture.sizes.n_layers + 1):
+        start, at = Signal.root(stream.kernel, stream.mean), architecture.sizes.at(layer)
+        stream = through_block(architecture.block, start, at, architecture.init, catalogue, elsewhere)
+        streams.append(stream)
+    return streams
 
 
 def _embedded(architecture: Architecture, catalogue: Catalogue, repetition: float) -> Signal:

@@ -54,6 +54,7 @@ from ablate.components.declare import (
     part,
     parts,
 )
+from ablate.components.inverted import refuse_inverted, turned_back, undoes
 from ablate.errors import InputError
 
 
@@ -257,14 +258,28 @@ class Config:
         return makers(self.mask)
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention; InputError for a sink.
+        """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention.
 
-        The kernel of concatenated heads is the mean of theirs.
+        The kernel of concatenated heads is the mean of theirs. InputError for a source, and for a bias of content
+        beside queries that do not start at 0.
         """
-        for field in ("sink", "source"):
-            if getattr(self, field) is not None:
-                raise InputError(f"attention with a {field} is not forecast\n  = `ablate docs forecast` says what is")
+        if self.source is not None:
+            raise InputError(
+                f"attention to {self.source.name} is not forecast: its keys are of another sequence\n"
+                "  = set source: none, or forecast a block of the encoder"
+            )
+        undone = undoes(self.projection)
+        refuse_inverted(
+            query=self.query,
+            key=self.key,
+            value=self.value,
+            **({} if undone == "value" else {"projection": self.projection}),
+        )
+        from ablate.signal.propagation import Signal
+        from ablate.signal.sink import attending_with_sink
+
         width, out, d_head = sizes.d_model, sizes.query_width, sizes.d_head
+        attend = attending_with_sink if self.sink else Signal.attending
         mixing: Mixing = self.matrix(sizes)
         uniform = self.at_zero_scores(sizes, mixing)
 
@@ -280,8 +295,10 @@ class Config:
                     queries, keys = regulation(queries, d_head), regulation(keys, d_head)
             if self.position:
                 queries, keys = self.position(queries, d_head), self.position(keys, d_head)
+            self.check_content(queries)
             values: Signal = self.value(to_carry, width, sizes.key_width)
-            y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, out // sizes.key_width)
+            values = turned_back(to_carry, values) if undone == "value" else values
+            y = attend(values, queries, keys, uniform, scale, mixing, self.dropout, out // sizes.key_width)
             y = self.output_norm(y, out) if self.output_norm else y
             y = self.gate(x, y, out, sizes.n_heads) if self.gate else y
             projected: Signal = self.projection(y, out, width)
@@ -289,12 +306,28 @@ class Config:
 
         return x.forked(lambda x: [mixed(x)])
 
+    def check_content(self, queries: Signal) -> None:
+        """Raise InputError for a bias of content whose scores are random, together with those of the keys."""
+        if self.of_content and queries.mean_square:
+            bias = next(bias for bias in self.biases if getattr(bias.config, "of_content", False))
+            raise InputError(
+                f"attention: {bias.config.spec.name} is forecast beside queries that start at 0: else its scores are "
+                "random from distance to distance\n"
+                "  = set init of the query: zero, or a bias of distances alone, such as alibi"
+            )
+
     def at_zero_scores(self, sizes: Sizes, mixing: Mixing) -> Any:
-        """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks."""
+        """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks.
+
+        With a sink, that is one more token.
+        """
         from ablate.signal.attention_kernel import at_zero_scores
+        from ablate.signal.sink import beside_a_sink
 
         biases = [bias(sizes) for bias in self.biases] + ([] if mixing.bias is None else [mixing.bias])
         masks = [mask(sizes) for mask in self.masks]
+        if self.sink:
+            return beside_a_sink(self.sink(sizes), biases, masks, length=sizes.seq_len, causal=sizes.causal)
         return at_zero_scores(biases, masks, length=sizes.seq_len, causal=sizes.causal)
 
     def equation(self, x: str) -> str:

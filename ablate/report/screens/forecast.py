@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite, isnan, sqrt
 from statistics import fmean, median, stdev
@@ -59,7 +59,14 @@ def block_screen(
             TableOf(grid, titled=False),
             BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
             BulletList(
-                (*DEFINED, *_laws_in_words(forecast), *_logits(forecast), *_beside([(forecast, sampled)]), LIMIT),
+                (
+                    *DEFINED,
+                    *_laws_in_words(forecast),
+                    *_logits(forecast),
+                    *_beside([(forecast, sampled)]),
+                    *_of_samples([forecast]),
+                    LIMIT,
+                ),
                 "remarks",
             ),
         ),
@@ -101,6 +108,7 @@ def space_screen(
         f"gradient: root mean square in front of the first layer over that behind the last, {LOSS}",
         "logits: their root mean square",
         *_beside([(each, sampled.get(variant, ())) for variant, each in forecasts.items()]),
+        *_of_samples(forecasts.values()),
         LIMIT,
     )
     return ReportDocument(
@@ -133,9 +141,21 @@ def as_json(
     return json.dumps(document, indent=2)
 
 
+def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
+    """Return a sentence that names the components without a closed form; none if there are none."""
+    names = sorted({name for forecast in forecasts for name in forecast.sampled})
+    if not names:
+        return ()
+    return (
+        f"what {' and '.join(names)} {'does' if len(names) == 1 else 'do'} is no closed form, but a mean over random "
+        "numbers, the same in every forecast",
+    )
+
+
 def _document(forecast: InitialModel) -> dict[str, Any]:
     return {
         "repetition": forecast.repetition,
+        "sampled_components": list(forecast.sampled),
         "logits": _number(forecast.logits),
         "growth": _number(forecast.growth),
         "gradient_ratio": _number(forecast.gradient_ratio),
