@@ -21,8 +21,6 @@ from ablate.signal.propagation import Array, Signal
 from ablate.signal.side_by_side import part_of, stacked
 from ablate.theory.elsewhere import Elsewhere, InsideValue, ReadSignals, ValuesRead, behind, places_of
 
-WAY_OUT = "`ablate docs forecast` says what is forecast; a component of your own is, with propagate in its Config"
-
 
 def through_block(
     block: Block, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, elsewhere: Elsewhere | None = None
@@ -172,7 +170,9 @@ class _Signals:
     def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         here, sizes = self.here, self.surroundings.sizes
         if here is None:
-            raise InputError(f"a part outside the layers reads no value of theirs, {address.text}\n  = {WAY_OUT}")
+            raise InputError(
+                f"a part outside the layers reads no value of theirs, {address.text}\n  = read it in a block"
+            )
         count = len(places_of(address, sizes.scope(here.layer)))
         return ValueMaker(count, lambda *_: here.signals(address, path, sizes), address.text)
 
@@ -218,7 +218,10 @@ def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[...
 
     def propagate(*given: Any) -> Any:
         if not hasattr(config, "propagate"):
-            raise InputError(f"{spec.name} does not say what it does to a token kernel\n  = {WAY_OUT}")
+            raise InputError(
+                f"{spec.name} does not say what it does to a token kernel\n"
+                f"  = forecast the block without it, or give its Config a method propagate: `ablate docs component`"
+            )
         with reporting_errors(spec, "propagate"):
             if given and isinstance(given[0], Signal):
                 return config.propagate(given[0], sizes, *given[1:])

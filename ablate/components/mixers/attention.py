@@ -260,8 +260,8 @@ class Config:
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
         """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention.
 
-        The kernel of concatenated heads is the mean of theirs. InputError for a source, and for a bias of content
-        beside queries that do not start at 0.
+        The kernel of concatenated heads is the mean of theirs. InputError for a source, for queries and
+        keys that both start as the input, and for a bias of content beside queries that do not start at 0.
         """
         if self.source is not None:
             raise InputError(
@@ -287,6 +287,7 @@ class Config:
             to_match: Signal = self.pre_qk(x, width) if self.pre_qk else x
             to_carry = self.pre_v(x, width) if self.pre_v else x
             queries, keys = self.query(to_match, width, out), self.key(to_match, width, sizes.key_width)
+            check_independent(queries, keys)
             scale = self.scale * d_head**0.5
             for _, regulation in self.entropy:
                 if regulation.config.spec.stage >= ON_LOGITS:
@@ -376,6 +377,15 @@ class Config:
         of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
         width = f", each {self.head_width} wide" if self.head_width else ""
         return f"{self.heads or 'H'} heads{of_keys}{width}"
+
+
+def check_independent(queries: Signal, keys: Signal) -> None:
+    """Raise InputError for queries and keys of which both are the input, up to a factor: scores are then not random."""
+    if queries.transfer is not None and keys.transfer is not None:
+        raise InputError(
+            "attention whose queries and keys both start as its input is not forecast: its scores are not random\n"
+            "  = give one of the two a weight with a random init, such as dense"
+        )
 
 
 def makers(several: PartMaker | tuple[tuple[str, PartMaker], ...] | None) -> tuple[PartMaker, ...]:
