@@ -21,7 +21,7 @@ import numpy as np
 
 from ablate.signal.propagation import Array
 
-SAMPLES = 256
+SAMPLES = 384
 """Draws of the logits of one sequence."""
 SEED = 0
 
