@@ -268,6 +268,8 @@ class Config:
                 f"attention to {self.source.name} is not forecast: its keys are of another sequence\n"
                 "  = set source: none, or forecast a block of the encoder"
             )
+        from ablate.signal.sink import attending_with_sink, log_totals
+
         undone = undoes(self.projection)
         refuse_inverted(
             query=self.query,
@@ -275,12 +277,13 @@ class Config:
             value=self.value,
             **({} if undone == "value" else {"projection": self.projection}),
         )
-        from ablate.signal.propagation import Signal
-        from ablate.signal.sink import attending_with_sink
-
         width, out, d_head = sizes.d_model, sizes.query_width, sizes.d_head
-        attend = attending_with_sink if self.sink else Signal.attending
         mixing: Mixing = self.matrix(sizes)
+        if self.sink and mixing.skip:
+            raise InputError(
+                f"attention: a sink is not forecast beside the skip of {self.matrix.config.spec.name}\n"
+                "  = set sink: none, or matrix: softmax"
+            )
         uniform = self.at_zero_scores(sizes, mixing)
 
         def mixed(x: Signal) -> Signal:
@@ -299,7 +302,13 @@ class Config:
             self.check_content(queries)
             values: Signal = self.value(to_carry, width, sizes.key_width)
             values = turned_back(to_carry, values) if undone == "value" else values
-            y = attend(values, queries, keys, uniform, scale, mixing, self.dropout, out // sizes.key_width)
+            matched, groups = (values, queries, keys, uniform), out // sizes.key_width
+            if self.sink:
+                biases, masks = self.biases_and_masks(sizes, mixing)
+                at_zero = log_totals(biases, masks, length=sizes.seq_len, causal=sizes.causal)
+                y = attending_with_sink(*matched, at_zero, scale, self.sink(sizes), mixing, self.dropout, groups)
+            else:
+                y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, groups)
             y = self.output_norm(y, out) if self.output_norm else y
             y = self.gate(x, y, out, sizes.n_heads) if self.gate else y
             projected: Signal = self.projection(y, out, width)
@@ -318,18 +327,16 @@ class Config:
             )
 
     def at_zero_scores(self, sizes: Sizes, mixing: Mixing) -> Any:
-        """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks.
-
-        With a sink, that is one more token.
-        """
+        """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks."""
         from ablate.signal.attention_kernel import at_zero_scores
-        from ablate.signal.sink import beside_a_sink
 
-        biases = [bias(sizes) for bias in self.biases] + ([] if mixing.bias is None else [mixing.bias])
-        masks = [mask(sizes) for mask in self.masks]
-        if self.sink:
-            return beside_a_sink(self.sink(sizes), biases, masks, length=sizes.seq_len, causal=sizes.causal)
+        biases, masks = self.biases_and_masks(sizes, mixing)
         return at_zero_scores(biases, masks, length=sizes.seq_len, causal=sizes.causal)
+
+    def biases_and_masks(self, sizes: Sizes, mixing: Mixing) -> tuple[list[Any], list[Any]]:
+        """Return what is added to the scores, and who sees whom."""
+        biases = [bias(sizes) for bias in self.biases] + ([] if mixing.bias is None else [mixing.bias])
+        return biases, [mask(sizes) for mask in self.masks]
 
     def equation(self, x: str) -> str:
         """Return Attn(x)."""
