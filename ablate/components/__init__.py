@@ -7,6 +7,7 @@ Each folder below holds the components of one slot or kind of part; its files ar
     kept.py        what a module keeps of a forward pass for a loss of its own
     registry.py    the catalogue: shipped components, those of other distributions, and a user's plugins
     solved.py      what activations solved from a whole network share
+    inverted.py    whether a weight starts as the inverse of another one
     elementwise.py         what activations without parameters declare alike
     elementwise_module.py  and how they compute
     activations/   nonlinearities of an MLP

@@ -100,8 +100,16 @@ numbers that they start from:
       on scores        propagate(variance, sizes)           its mean slope, at normal scores of that variance
     matrix             propagate(sizes)                     a `Mixing`
     bias, mask         propagate(sizes)                     [H, T, T], and [T, T] of booleans
+    gate               propagate(x, sizes, y, d_out, heads)
+    sink               propagate(sizes)                     the number that its logit starts from
 
-A model that holds a component without it cannot be forecast, and says which.
+What reads values from elsewhere calls the maker of its address with their width, and `added(x, own, gains)` of what
+that gives is own x + Σ gains · values. A Config that is `sampled` is a mean over random numbers, and a forecast says
+so. One whose parameters start from data measures a signal, `measure_signal(x, sizes)`, and takes what the earlier ones
+measured as the last argument of `propagate`.
+
+A model that holds a component without it cannot be forecast, and says which. `ComponentContract` of `ablate.testing`
+compares what a component says with initialisations that are measured.
 
 **Equation.** Each Config gives its equation as text, with makers that give text, so `ablate show` prints a whole block:
 

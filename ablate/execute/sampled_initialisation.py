@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
+from ablate.compiler.data_dependent_init import profile
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
 
 
@@ -25,10 +26,13 @@ def sampled_initialisation(
 ) -> InitialModel:
     """Sample the weights of a model and pass tokens through it, in training, in float32.
 
+    What starts from data starts from these tokens.
     Raises InputError as `compile_model` does.
     """
     with torch.random.fork_rng():
-        model = compile_model(architecture, catalogue, seed=seed).train()
+        model = compile_model(architecture, catalogue, seed=seed)
+        profile(model, tokens)
+        model.train()
         torch.manual_seed(seed)
         streams, behind, logits = _passed(model, tokens)
         gradients = torch.autograd.grad(behind, streams, torch.randn_like(behind))

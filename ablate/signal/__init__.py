@@ -9,6 +9,9 @@
     finite_width.py          how far the mean square of one network is from its mean over random weights
     attention_kernel.py      random softmax attention: its effect on token kernels, and on those of gradients
     attention_start.py       attention before a step: the variance of its scores, the entropy of its weights
+    side_by_side.py          signals as more channels or more tokens, with what they have in common
+    routing.py               a mixture of experts: which tokens its router sends to the same ones
+    sink.py                  attention with one more key, whose value is 0
     mixing.py                how attention mixes values, as gains of the matrices that it is made of
     gaussian_activations.py  the token kernel of an activation's outputs, for inputs of any variances
     affine.py                the affine maps around an activation

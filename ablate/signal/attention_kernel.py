@@ -198,6 +198,11 @@ class RandomAttention:
         """Z."""
         return self._interpolated([self._mixed(e) for e in self._exponentials])
 
+    @property
+    def log_covariances(self) -> Array:
+        """Cov(log Z_i, log Z_i') of the sums Z_i over e^s, taken as lognormal: log (E[Z_i Z_i'] / (E[Z_i] E[Z_i']))."""
+        return np.asarray(np.log(self._totals) + self.queries * self._middle)
+
 
 def _positive(kernel: Array) -> Array:
     """Return a kernel without tokens whose mean square came out below 0: what is left of the difference of equals."""

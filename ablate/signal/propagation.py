@@ -235,6 +235,11 @@ class Signal:
             scatter=inside.of(self.scatter.follows, self.scatter.total(self.kernel)),
         )
 
+    @property
+    def variance(self) -> float:
+        """The variance over channels and tokens together: E[x²] - E[x]²."""
+        return self.mean_square - float(self.mean.mean()) ** 2
+
     def _with(
         self, kernel: Array, mean: Array, transfer: Array | None, backward: Backward, scatter: Scatter | None = None
     ) -> Signal:

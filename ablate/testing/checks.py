@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -18,10 +20,22 @@ from ablate.compiler.random_streams import TorchStreams, seeded
 from ablate.components.registry import declarations
 from ablate.plan.hidden_future import leaking
 from ablate.plan.size import cost
+from ablate.signal.propagation import Array, Signal
+from ablate.theory.blocks import through_block
 
 SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)
 KEPT = 7
 """Tokens that stay the same when the later ones change."""
+WIDE, SHORT, STARTS = 128, 8, 8
+"""The width and the number of tokens at which a forecast is checked, and how many initialisations are its measure."""
+FAR = 0.1
+"""How far a forecast may be off, besides the spread of starts: it is exact in the limit of width."""
+FAN_IN = "normal: 1/sqrt(width)"
+_PLACES = np.arange(SHORT)
+TOKENS = np.exp(-0.3 * np.abs(_PLACES[:, None] - _PLACES)) * np.outer(0.8 + 0.05 * _PLACES, 0.8 + 0.05 * _PLACES)
+"""The kernel of tokens that are less alike the further apart they are, and of different sizes."""
+GRADIENTS = 0.7 * np.eye(SHORT) + 0.3
+"""The kernel of the gradient behind the block."""
 
 
 class BlockChecks:
@@ -95,6 +109,32 @@ class BlockChecks:
         declared, counted = cost(model, known), size_report(model, known)
         assert declared == counted, f"declared {declared}, counted {counted}"
 
+    def check_forecast(self, block: Block, catalogue: Catalogue | None = None) -> None:
+        """Check that the parts of a block say what they do to token kernels, forwards and to those of gradients back.
+
+        A forecast of layer 1, alone and as the branch of a skip, is compared with the mean over `STARTS`
+        initialisations of width `WIDE`, in float64: kernels differ, in the root of their squares, by at most `FAR` of
+        it, and four standard errors of the mean. Raises InputError for a part that is not forecast.
+        """
+        known = catalogue or declarations()
+        sizes = replace(self.sizes, d_model=WIDE, n_heads=4, seq_len=SHORT)
+        init = read_init(FAN_IN, known)
+        alone = through_block(block, Signal.root(TOKENS), sizes.at(1), init, known)
+        skipped = Signal.root(TOKENS).forked(lambda x: (x, through_block(block, x, sizes.at(1), init, known)))
+        starts = [measured_kernels(block, known, sizes, seed) for seed in range(STARTS)]
+        for what, forecast in (
+            ("token kernel", alone.kernel),
+            ("kernel of gradients", alone.backward(GRADIENTS)),
+            ("token kernel beside a skip", skipped.kernel),
+            ("kernel of gradients beside a skip", skipped.backward(GRADIENTS)),
+        ):
+            found = np.array([start[what] for start in starts])
+            mean, error = found.mean(0), found.std(0, ddof=1) / STARTS**0.5
+            off, size = float(np.linalg.norm(forecast - mean)), float(np.linalg.norm(mean))
+            assert off <= FAR * size + 4 * float(np.linalg.norm(error)), (
+                f"the forecast of the {what} is {off / max(size, 1e-12):.0%} off what {STARTS} initialisations measure"
+            )
+
     def compiled(
         self, block: Block, catalogue: Catalogue | None, *, sizes: Sizes | None = None, **options: Any
     ) -> nn.Module:
@@ -110,3 +150,32 @@ class BlockChecks:
     def around(self, block: Block, known: Catalogue) -> Architecture:
         """Return a small decoder of such blocks."""
         return plain_decoder(block, self.sizes, init=read_init(self.init, known))
+
+
+def measured_kernels(block: Block, known: Catalogue, sizes: Sizes, seed: int) -> Mapping[str, Array]:
+    """Return the token kernels behind an initialised block, alone and beside a skip, and of the gradient before it."""
+    random = np.random.default_rng(seed)
+    x = torch.tensor(_of_kernel(TOKENS, sizes.d_model, random), requires_grad=True)
+    init = read_init(FAN_IN, known)
+    with seeded(seed):
+        y = compile_block(block, sizes, known, layer=1, init=init, seed=seed, dtype=torch.float64).train()(x)
+    sent = torch.tensor(_of_kernel(GRADIENTS, sizes.d_model, random))
+    (g,) = torch.autograd.grad(y, x, sent, allow_unused=True, materialize_grads=True)
+    return {
+        "token kernel": _kernel(y),
+        "kernel of gradients": _kernel(g),
+        "token kernel beside a skip": _kernel(x + y),
+        "kernel of gradients beside a skip": _kernel(sent + g),
+    }
+
+
+def _of_kernel(kernel: Array, width: int, random: np.random.Generator) -> Array:
+    """Return three random sequences, [3, T, width], each of exactly that kernel."""
+    turned = np.linalg.qr(random.normal(size=(3, width, len(kernel)))).Q.transpose(0, 2, 1)
+    return np.asarray(np.linalg.cholesky(kernel) @ turned * width**0.5)
+
+
+def _kernel(x: Tensor) -> Array:
+    """Return the mean over sequences of x xᵀ / d, [T, T]."""
+    kernel: Array = (torch.einsum("btd,bsd->ts", x, x) / (len(x) * x.shape[-1])).detach().numpy()
+    return kernel

@@ -1,4 +1,4 @@
-"""The contract of a component, to inherit: five checks in every slot that it fills.
+"""The contract of a component, to inherit: six checks in every slot that it fills.
 
     from ablate.testing import ComponentContract
 
@@ -41,7 +41,7 @@ HOSTS = {
 
 
 class ComponentContract(BlockChecks):
-    """Five tests of one component in every slot that it fills.
+    """Six tests of one component in every slot that it fills.
 
     `component` is YAML: a name, or `name: {field: value}`. `plugins` are the files to read; `grammar` gives the
     defaults of all other components.
@@ -75,6 +75,12 @@ class ComponentContract(BlockChecks):
         """`cost` equals what PyTorch counts."""
         for block in self.blocks():
             self.check_size_as_declared(block, api.catalogue(self.plugins))
+
+    def test_forecast(self) -> None:
+        """What `propagate` says of token kernels is what initialisations measure; there is no test without one."""
+        if hasattr(self._spec().config, "propagate"):
+            for block in self.blocks():
+                self.check_forecast(block, api.catalogue(self.plugins))
 
     def check_all(self) -> None:
         """Run every test in turn; the first AssertionError says what does not hold."""

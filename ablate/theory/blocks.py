@@ -2,30 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
+from ablate.block.address import address_at, names_of
 from ablate.block.catalogue import Catalogue, ComponentSpec, Part
 from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
-from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress
+from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress, walk
 from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
+from ablate.block.value_addresses import TOKENS, ValuePlace
 from ablate.errors import InputError
-from ablate.signal.propagation import Signal
+from ablate.signal.propagation import Array, Signal
+from ablate.signal.side_by_side import part_of, stacked
+from ablate.theory.elsewhere import Elsewhere, InsideValue, ReadSignals, ValuesRead, behind, places_of
 
-WAY_OUT = "`ablate docs forecast` says what is forecast; a component of your own is, with propagate in its Config"
 
-
-def through_block(block: Block, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue) -> Signal:
+def through_block(
+    block: Block, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, elsewhere: Elsewhere | None = None
+) -> Signal:
     """Return the signal behind a block in the layer of `sizes`; `init` fills the weights that name none.
+
+    `elsewhere` is what the layer knows of its model; a block alone reads what stands in itself, and no other layer.
+    Where later layers read streams, those that are remembered stand behind `x` as more tokens, also in what is
+    returned: [T, T] of its kernel are the stream's own, the first ones. `x` is a root.
 
     Raises InputError for a component that does not say what it does to a token kernel.
     """
     assert sizes.layer is not None, "a block stands in a layer"
-    block = at_layer(block, catalogue, sizes.scope(sizes.layer))
-    return _Signals(catalogue, Surroundings(sizes), init).sequence(block, ())(x)  # type: ignore[no-any-return]
+    layer, length = sizes.layer, sizes.seq_len
+    block = at_layer(block, catalogue, sizes.scope(layer))
+    beside = () if elsewhere is None else elsewhere.read.remembered(layer)
+    elsewhere = elsewhere or Elsewhere(ValuesRead.of_one(block, sizes, catalogue), sizes.repetition)
+    kept = (layer - 1, *beside)
+    streams = {k: part_of(x, place, length) if len(kept) > 1 else x for place, k in enumerate(kept)}
+    here = _Here(elsewhere, streams, x.kernel, dict(names_of(block, catalogue)), sizes)
+    y: Signal = _Signals(catalogue, Surroundings(sizes), init, here).sequence(block, ())(streams[layer - 1])
+    written = [elsewhere.inside(ValuePlace(layer, name)) for name in elsewhere.read.inside(layer)]
+    _check_known(y, here)
+    y = replace(y, backward=_settling(y, written))
+    later = elsewhere.read.remembered(layer + 1)
+    return stacked((y, *(streams[k] for k in later)), x.kernel) if later else y
+
+
+def profiles(block: Block, catalogue: Catalogue) -> bool:
+    """Return whether some component of a block has parameters that start from data."""
+    return any(hasattr(catalogue[node.name].config, "measure_signal") for node in walk(block))
+
+
+def own_part(kernel: Array, length: int) -> Array:
+    """Return the kernel of a stream itself, without what is remembered beside it."""
+    return kernel[:length, :length]
+
+
+@dataclass(frozen=True, slots=True)
+class _Here:
+    """The layer at hand: the `streams` it may read by what they stand behind, of one `root`, and the names of parts."""
+
+    elsewhere: Elsewhere
+    streams: Mapping[int, Signal]
+    root: Array
+    names: Mapping[Path, str]
+    sizes: Sizes
+    unknown: list[str] = field(default_factory=list)
+
+    @property
+    def layer(self) -> int:
+        """The number of the layer."""
+        return self.sizes.layer or 0
+
+    def value_at(self, path: Path) -> InsideValue | None:
+        """Return what holds the value that the part or weight at a path gives, if some layer reads it."""
+        name = address_at(path, self.names)
+        read = name is not None and name in self.elsewhere.read.inside(self.layer)
+        return self.elsewhere.inside(ValuePlace(self.layer, name)) if read and name is not None else None
+
+    def signals(self, address: ValueAddress, path: Path, sizes: Sizes) -> ReadSignals:
+        """Return the signals of what the field at a path reads."""
+        places = places_of(address, sizes.scope(self.layer))
+        if places == (ValuePlace(None, TOKENS),):
+            return ReadSignals((self.elsewhere.tokens(sizes.seq_len),), None)
+        at_top = not any(isinstance(step, str) for step in path[:-1])
+        ends = [behind(place) for place in places]
+        if all(end is not None and end in self.streams for end in ends):
+            signals = tuple(self.streams[end] for end in ends if end is not None)
+            if at_top:
+                return ReadSignals(signals, self.root)
+            self._refuse(address, "a stream inside of a branch", "read it in front of the branch, where the block is")
+        for place in places:
+            if place.layer is None or place not in self.elsewhere.values:
+                alone = "before the layers" if place.layer is None else f"in layer {place.layer}"
+                self._refuse(address, f"what stands {alone}", "read a stream or a part of an earlier layer")
+        self.unknown.append(address.text)
+        return ReadSignals(tuple(self.elsewhere.inside(place).read() for place in places), None)
+
+    @staticmethod
+    def _refuse(address: ValueAddress, what: str, way_out: str) -> None:
+        raise InputError(f"a forecast does not follow {what}, {address.text}\n  = {way_out}")
+
+
+def _check_known(y: Signal, here: _Here) -> None:
+    """Raise InputError where a value from elsewhere meets the stream without a fresh weight between them."""
+    known = not np.isnan(y.kernel).any() and (y.transfer is None or not np.isnan(y.transfer).any())
+    if here.unknown and not known:
+        raise InputError(
+            f"a forecast follows {here.unknown[0]} only to where fresh random weights are, but here it is added as it "
+            "is to what it may have in common with it\n  = read a stream (layers.first.in), or give the weight behind "
+            "it a random init"
+        )
+
+
+def _settling(y: Signal, written: list[InsideValue]) -> Callable[[Array], Array]:
+    def backward(gradient: Array) -> Array:
+        arrived = y.backward(gradient)
+        for value in written:
+            value.settle()
+        return arrived
+
+    return backward
 
 
 def through_part(node: Node, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, *widths: int) -> Signal:
@@ -51,6 +149,7 @@ class _Signals:
     catalogue: Catalogue
     surroundings: Surroundings
     init: Node
+    here: _Here | None = None
 
     def part(self, node: Node, path: Path) -> Maker:
         spec = self.catalogue[node.name]
@@ -60,16 +159,22 @@ class _Signals:
         values |= {name: makers.part(self.init, ()) for name in _without_init(spec, values)}
         with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
-        return PartMaker(config, _propagating(spec, config, here.sizes))
+        propagate = _propagating(spec, config, here.sizes)
+        return PartMaker(
+            config, propagate if self.here is None else _standing(propagate, spec, config, self.here, path)
+        )
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
         return _StartingGain(None if trainable else value, value)
 
     def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
-        def refuse(*_: Any) -> Any:
-            raise InputError(f"a forecast does not follow values from elsewhere, {address.text}\n  = {WAY_OUT}")
-
-        return ValueMaker(1, refuse, address.text)
+        here, sizes = self.here, self.surroundings.sizes
+        if here is None:
+            raise InputError(
+                f"a part outside the layers reads no value of theirs, {address.text}\n  = read it in a block"
+            )
+        count = len(places_of(address, sizes.scope(here.layer)))
+        return ValueMaker(count, lambda *_: here.signals(address, path, sizes), address.text)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
         def applied(x: Signal) -> Signal:
@@ -81,9 +186,31 @@ class _Signals:
 
 
 def _without_init(spec: ComponentSpec, values: dict[str, Any]) -> list[str]:
-    """Return the field `init` if it may hold one and holds none, which stands for the model's own."""
-    kind = spec.fields.get("init")
-    return ["init"] if isinstance(kind, Part) and kind.slot == "init" and values["init"] is None else []
+    """Return the fields that may hold an init and hold none, which stands for the model's own."""
+    kinds = {name: spec.fields.get(name) for name in ("init", "start")}
+    return [
+        name for name, kind in kinds.items() if isinstance(kind, Part) and kind.slot == "init" and values[name] is None
+    ]
+
+
+def _standing(
+    propagate: Callable[..., Any], spec: ComponentSpec, config: Any, here: _Here, path: Path
+) -> Callable[..., Any]:
+    """Return what a component does, where its value may be read and its parameters may start from data."""
+
+    def standing(*given: Any) -> Any:
+        more: tuple[Any, ...] = ()
+        if getattr(config, "sampled", False):
+            here.elsewhere.sampled.add(spec.name)
+        if given and hasattr(config, "measure_signal"):
+            profile = here.elsewhere.profile
+            more = (profile.earlier,)
+            profile.seen.append(config.measure_signal(given[0], here.sizes))
+        y = propagate(*given, *more)
+        value = here.value_at(path) if isinstance(y, Signal) else None
+        return y if value is None else value.stands(y)
+
+    return standing
 
 
 def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[..., Any]:
@@ -91,7 +218,10 @@ def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[...
 
     def propagate(*given: Any) -> Any:
         if not hasattr(config, "propagate"):
-            raise InputError(f"{spec.name} does not say what it does to a token kernel\n  = {WAY_OUT}")
+            raise InputError(
+                f"{spec.name} does not say what it does to a token kernel\n"
+                f"  = forecast the block without it, or give its Config a method propagate: `ablate docs component`"
+            )
         with reporting_errors(spec, "propagate"):
             if given and isinstance(given[0], Signal):
                 return config.propagate(given[0], sizes, *given[1:])

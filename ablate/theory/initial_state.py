@@ -61,6 +61,8 @@ class InitialModel:
     `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. Streams behind
     layers that are not `computed` lie between those that are (`theory/strides.py`). `attention` is that of each
     computed layer, in their order; a measured model has none.
+    `sampled` names the components of a forecast that have no closed form there: what they do is a mean over random
+    numbers, which are the same in every forecast.
     """
 
     streams: tuple[InitialStream, ...]
@@ -68,6 +70,7 @@ class InitialModel:
     repetition: float
     computed: frozenset[int]
     attention: tuple[AttentionStart, ...] = ()
+    sampled: tuple[str, ...] = ()
 
     @property
     def gradient_ratio(self) -> float:

@@ -41,7 +41,8 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
     given = min(zipf_correlation(sizes.vocab_size), 1.0) if repetition is None else repetition
     alike = np.where(np.eye(sizes.seq_len, dtype=bool), 1.0, given)
     share = mean_cosine(alike) if sizes.seq_len > 1 else float(np.mean(given))
-    through = through_layers(architecture.block, _embedded(architecture, catalogue, alike), sizes, init, catalogue)
+    start = _embedded(architecture, catalogue, alike)
+    through = through_layers(architecture.block, start, sizes, init, catalogue, alike)
     last = Signal.root(through.kernels[-1], through.mean)
     if architecture.final_norm is not None:
         last = through_part(architecture.final_norm, last, sizes, init, catalogue, sizes.d_model)
@@ -67,6 +68,7 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
         repetition=share,
         computed=through.computed,
         attention=through.attention,
+        sampled=through.sampled,
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 
 import numpy as np
@@ -21,7 +21,8 @@ from ablate.block.layers import has_patterns
 from ablate.block.sizes import Sizes
 from ablate.signal.attention_start import AttentionStart, recorded_attention
 from ablate.signal.propagation import Array, Signal, transferred
-from ablate.theory.blocks import through_block
+from ablate.theory.blocks import own_part, profiles, through_block
+from ablate.theory.elsewhere import Elsewhere, ValuesRead
 from ablate.theory.initial_state import mean_cosine
 from ablate.theory.intervals import LayerScatter, gradient_variance
 from ablate.theory.strides import strides
@@ -39,9 +40,9 @@ class Layers:
     """The `kernels` Σ_l [T, T] behind the embedding (l = 0) and each layer, and the way back.
 
     `kept` is the transfer from the embedding to the end. Layers that are not among the `computed` are between those
-    that are, and within a few parts in a thousand. `scatter` is what the computed ones do to variances, `attention`
-    theirs, in their order. From the kernel of a gradient behind the last layer, `backward` gives the gradients behind
-    each layer.
+    that are, and within a few parts in a thousand. `scatter` is what the computed ones do to variances, and `attention`
+    theirs, in their order; `sampled` names components whose numbers are means of samples. From the kernel of a gradient
+    behind the last layer, `backward` gives the gradients behind each layer.
     """
 
     kernels: tuple[Array, ...]
@@ -50,6 +51,7 @@ class Layers:
     computed: frozenset[int]
     scatter: Mapping[int, LayerScatter]
     attention: tuple[AttentionStart, ...]
+    sampled: tuple[str, ...]
     backward: Callable[[Array], Gradients]
 
 
@@ -71,6 +73,7 @@ class _Model:
     sizes: Sizes
     init: Node
     catalogue: Catalogue
+    elsewhere: Elsewhere
     attention: dict[int, list[AttentionStart]] = field(default_factory=dict)
 
     def attention_of(self, layers: Iterable[int]) -> tuple[AttentionStart, ...]:
@@ -80,22 +83,25 @@ class _Model:
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
         """Return the signal behind a layer (from 1), from its root in front of it, and note its attention."""
         with recorded_attention() as self.attention[layer]:
-            return through_block(
-                self.block,
-                Signal.root(kernel, mean, self.sizes.d_model),
-                self.sizes.at(layer),
-                self.init,
-                self.catalogue,
-            )
+            root, at = Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer)
+            return through_block(self.block, root, at, self.init, self.catalogue, self.elsewhere)
 
 
-def through_layers(block: Block, start: Signal, sizes: Sizes, init: Node, catalogue: Catalogue) -> Layers:
+def through_layers(
+    block: Block, start: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, repetition: Array
+) -> Layers:
     """Go through all layers of a block from a stream in front of the first.
+
+    `repetition` is how likely two tokens are the same, [T, T].
 
     Raises InputError for a component that does not say what it does to a token kernel.
     """
-    model = _Model(block, sizes, init, catalogue)
-    if sizes.n_layers >= FEWEST and not has_patterns(block, catalogue):
+    read = ValuesRead.of(block, sizes, catalogue)
+    model = _Model(block, sizes, init, catalogue, Elsewhere(read, repetition))
+    if profiles(block, catalogue):  # a first pass, from what it measures parameters start in the second
+        _one_by_one(model, start)
+        return _one_by_one(replace(model, elsewhere=model.elsewhere.again()), start)
+    if sizes.n_layers >= FEWEST and not (has_patterns(block, catalogue) or read.of_layer):
         through = _by_strides(model, start)
         if through is not None:
             return through
@@ -103,7 +109,7 @@ def through_layers(block: Block, start: Signal, sizes: Sizes, init: Node, catalo
 
 
 def _one_by_one(model: _Model, start: Signal) -> Layers:
-    streams = [start]
+    streams, length = [start], model.sizes.seq_len
     for layer in range(1, model.sizes.n_layers + 1):
         streams.append(model.layer(layer, streams[-1].kernel, streams[-1].mean))
 
@@ -114,16 +120,17 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
             behind, before = gradients[-2:]
             variances[layer] = gradient_variance(behind, before, streams[layer].transfer, model.sizes.d_model)
         gradients.reverse()
-        squares = tuple(float(np.diag(each).mean()) for each in gradients)
-        return Gradients(squares, tuple(map(mean_cosine, gradients)), variances)
+        own = [own_part(each, length) for each in gradients]
+        return Gradients(tuple(float(np.diag(each).mean()) for each in own), tuple(map(mean_cosine, own)), variances)
 
     return Layers(
-        tuple(stream.kernel for stream in streams),
+        tuple(own_part(stream.kernel, length) for stream in streams),
         reduce(_then, (stream.transfer for stream in streams)),
         streams[-1].mean,
         frozenset(range(len(streams))),
         {layer: LayerScatter.of(streams[layer - 1].kernel, streams[layer]) for layer in range(1, len(streams))},
         model.attention_of(range(1, len(streams))),
+        tuple(sorted(model.elsewhere.sampled)),
         backward,
     )
 
@@ -174,7 +181,8 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
     kernels = (start.kernel, *(_kernel_and_mean(state)[0] for state in through.states[1:]))
     kept = _kept(start, signals, layers)
     attention = model.attention_of(through.computed)
-    return Layers(kernels, kept, signals[layers].mean, through.computed, scatter, attention, backward)
+    sampled = tuple(sorted(model.elsewhere.sampled))
+    return Layers(kernels, kept, signals[layers].mean, through.computed, scatter, attention, sampled, backward)
 
 
 def _state(kernel: Array, mean: Array) -> Array:

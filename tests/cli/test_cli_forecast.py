@@ -49,16 +49,22 @@ def test_a_space_is_shown_by_variants_at_the_repetition_of_its_text(tmp_path):
 
 
 def test_what_is_not_forecast_has_its_reason(tmp_path):
-    done = run("forecast", "admin", *SIZES, heavy=LIGHT)
-    assert done.returncode == 2
-    assert "admin does not say what it does to a token kernel" in done.stderr
     space = write_world(tmp_path)
-    text = space.read_text(encoding="utf-8").replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, admin]}")
+    text = space.read_text(encoding="utf-8").replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, relative]}")
+    text += "blocks: {relative: [residual: [layer_norm, attention: {bias: transformer_xl}]]}\n"
     space.write_text(text, encoding="utf-8")
     shown = run("forecast", str(space), "--results", str(tmp_path / "results"), heavy=set())
     assert shown.returncode == 0, shown.stderr
-    assert "admin is not forecast: admin does not say" in " ".join(shown.stdout.split())
+    said = " ".join(shown.stdout.split())
+    assert "relative is not forecast: transformer_xl is forecast where u and v start at 0" in said
     assert "pre_ln" in shown.stdout
+
+
+def test_a_block_whose_forecast_is_sampled_says_so():
+    shown = run("forecast", "mixture_of_experts", "--layers", "2", *SIZES[2:], heavy=LIGHT)
+    assert "what moe does is no closed form, but a mean over random numbers" in " ".join(shown.stdout.split())
+    done = run("forecast", "mixture_of_experts", "--layers", "2", *SIZES[2:], "--json", heavy=LIGHT)
+    assert json.loads(done.stdout)["forecasts"]["mixture_of_experts"]["sampled_components"] == ["moe"]
 
 
 def test_a_name_that_is_nothing_is_a_mistake():

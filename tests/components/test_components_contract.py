@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from builders import CATALOGUE, sequence
 from component_contract import ComponentContract, hosts, settings
+from reading import read_block
 
 from ablate.block.expression import Node, Sequence
 from ablate.components import registry
@@ -42,6 +43,66 @@ class TestEveryComponent(ComponentContract):
 
     def test_size_as_declared(self, block):
         self.check_size_as_declared(block)
+
+
+FORECAST_IN = {
+    "blend": ["[attention: {value: {blend: {beside: dense, gain: 0.5}}}]", "[mlp: {up: {blend: {beside: dense}}}]"],
+    "eye": ["[mlp: {hidden: 1x, up: {dense: {init: eye}}}]", "[attention: {value: {dense: {init: eye}}}]"],
+    "frozen": [
+        "[attention: {query: &f {frozen: {init: {normal: 1/sqrt(width)}}}, key: *f, value: *f, projection: *f}]"
+    ],
+    "identity": ["[attention: {value: identity, projection: identity}]", "[attention: {query: identity}]"],
+    "inverse": ["[attention: {value: &o {dense: {init: orthogonal}}, projection: {dense: {init: {inverse: value}}}}]"],
+    "reparameterised": ["[attention: {query: reparameterised, value: &r {reparameterised: {bias: true}}, key: *r}]"],
+    "transformer_xl": ["[attention: {query: {dense: {init: zero}}, bias: {transformer_xl: {start: zero}}}]"],
+}
+"""Where a component is forecast that is not in every slot that it fills, or not from the plain values of tests."""
+FORECAST_IN_A_MODEL = {"from", "lookup"}
+"""Forecast beside sampled models that they read: theory/test_theory_elsewhere.py."""
+NOT_FORECAST = {
+    "document": "which tokens are of one document depends on the text",
+    "padding": "how much of a sequence is filled up depends on the text",
+}
+"""Components that no forecast follows, and why."""
+
+
+def forecast_blocks(spec):
+    """The blocks in which what a component says of token kernels is checked."""
+    if spec.name in FORECAST_IN:
+        return [read_block(text) for text in FORECAST_IN[spec.name]]
+    return [b for component in settings(spec) for b in hosts(component, spec)]
+
+
+def said(catalogue):
+    """The components of a catalogue that must say what they do to token kernels."""
+    beside = NOT_FORECAST.keys() | FORECAST_IN_A_MODEL
+    return [spec for spec in catalogue if spec.chooses is None and spec.name not in beside]
+
+
+@pytest.mark.parametrize(
+    "block",
+    [
+        pytest.param(block, id=f"{spec.name}-{n}")
+        for spec in said(CATALOGUE)
+        for n, block in enumerate(forecast_blocks(spec))
+    ],
+)
+def test_what_it_says_of_token_kernels_is_what_initialisations_measure(block):
+    ComponentContract().check_forecast(block)
+
+
+@pytest.mark.fast
+def test_every_component_says_what_it_does_to_token_kernels_or_has_a_reason():
+    assert [spec.name for spec in CATALOGUE if spec.chooses is None and not hasattr(spec.config, "propagate")] == []
+    assert {*NOT_FORECAST, *FORECAST_IN_A_MODEL, *FORECAST_IN} <= {spec.name for spec in CATALOGUE}
+
+
+@pytest.mark.fast
+@pytest.mark.parametrize("name", NOT_FORECAST)
+def test_what_is_not_forecast_says_why_and_what_to_do(name):
+    (block,) = hosts(next(settings(CATALOGUE[name])), CATALOGUE[name])
+    with pytest.raises(InputError, match=rf"(?s){NOT_FORECAST[name]}.*\n  = set mask: none"):
+        ComponentContract().check_forecast(block)
 
 
 @pytest.mark.fast
@@ -91,6 +152,9 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         return {cost}
 
+    def propagate(self, x, sizes):
+        return {propagate}
+
 
 import torch
 from torch import nn
@@ -108,9 +172,12 @@ class Broken(nn.Module):
 '''
 
 
-def broken(folder: Path, *, result: str = "y", parameters: bool = False, cost: str = "Cost()"):
+def broken(folder: Path, *, result: str = "y", parameters: bool = False, cost: str = "Cost()", propagate: str = "x"):
     path = folder / "broken.py"
-    path.write_text(BROKEN.format(summary="a plugin for the twin", result=result, parameters=parameters, cost=cost))
+    text = BROKEN.format(
+        summary="a plugin for the twin", result=result, parameters=parameters, cost=cost, propagate=propagate
+    )
+    path.write_text(text)
     return Sequence((Node("broken"),)), registry.declarations((path,))
 
 
@@ -124,6 +191,10 @@ def broken(folder: Path, *, result: str = "y", parameters: bool = False, cost: s
         ({"result": "y + torch.rand(())"}, "check_deterministic"),
         ({"parameters": True}, "check_size_as_declared"),
         ({"result": "y @ torch.eye(y.shape[-1], device=y.device)"}, "check_size_as_declared"),
+        ({"result": "2 * y"}, "check_forecast"),
+        ({"result": "2 * y", "propagate": "x.times(1.8)"}, "check_forecast"),
+        ({"result": "2 * y", "propagate": "x.times(2).with_gradient_times(0.7)"}, "check_forecast"),
+        ({"result": "2 * y", "propagate": "x.through_weights(4, 4)"}, "check_forecast"),  # as large, and independent
     ],
 )
 def test_the_contract_refuses_a_broken_component(fault, check, tmp_path):
@@ -146,7 +217,13 @@ def test_a_users_matrix_that_is_not_trained_says_what_it_spares(tmp_path):
 @pytest.mark.fast
 def test_a_users_own_file_joins_the_catalogue_and_holds_the_contract(tmp_path):
     block, catalogue = broken(tmp_path)
-    for check in ("check_shape_is_kept", "check_causal", "check_deterministic", "check_size_as_declared"):
+    for check in (
+        "check_shape_is_kept",
+        "check_causal",
+        "check_deterministic",
+        "check_size_as_declared",
+        "check_forecast",
+    ):
         getattr(ComponentContract(), check)(block, catalogue)
     with pytest.raises(InputError, match="declared twice"):
         other = tmp_path / "other.py"

@@ -69,7 +69,9 @@ def test_a_ground_that_avoids_needs_a_forecaster(tmp_path):
 
 def streams(**last: float) -> InitialModel:
     first = {"mean_square": 1.0, "correlation": 0.1, "gradient": 1.0, "gradient_correlation": 0.0, "kernel": None}
-    return InitialModel((InitialStream(layer=0, **first), InitialStream(layer=1, **{**first, **last})), 1.0, 0.1)
+    return InitialModel(
+        (InitialStream(layer=0, **first), InitialStream(layer=1, **{**first, **last})), 1.0, 0.1, frozenset({0, 1})
+    )
 
 
 @pytest.mark.parametrize(

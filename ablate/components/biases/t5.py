@@ -12,6 +12,8 @@ There all layers share one set of numbers; here each attention has its own.
 Dimension key: H heads, N buckets, T queries, S keys.
 """
 
+from typing import Any
+
 from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, number, part
 from ablate.errors import InputError
 
@@ -42,6 +44,31 @@ class Config:
         """Return the cost of one number per bucket and head."""
         self.edges(sizes.causal)
         return Cost(parameters=int(self.buckets) * sizes.n_heads)
+
+    sampled = True
+
+    def propagate(self, sizes: Sizes) -> Any:
+        """Return the bias of each head, [H, T, T], from numbers that are drawn: the same in every forecast.
+
+        They are normal, of the mean square that their init gives, and every second head has those of the one before
+        with the other sign; [1, T, T] where they start at 0.
+        """
+        import numpy as np
+
+        from ablate.signal.propagation import Signal
+
+        assert self.init is not None, "the model's own stands in for it"
+        buckets, length = int(self.buckets), sizes.seq_len
+        filled: Signal = self.init(Signal.root(np.eye(1)), buckets, sizes.n_heads)
+        std = (filled.mean_square / buckets) ** 0.5
+        apart = np.subtract.outer(np.arange(length), np.arange(length))
+        begins = self.edges(sizes.causal)
+        place = np.digitize(np.abs(apart), begins) - 1 + (0 if sizes.causal else len(begins)) * (apart < 0)
+        if not std:
+            return np.zeros((1, length, length))
+        drawn = np.random.default_rng(sizes.layer or 0).normal(scale=std, size=((sizes.n_heads + 1) // 2, buckets))
+        both = np.stack([drawn, -drawn], axis=1).reshape(-1, buckets)
+        return both[: sizes.n_heads, place]
 
     def equation(self) -> str:
         """Return the entry for query i and key j as text."""

@@ -10,6 +10,8 @@ Here each attention has its own u and v. At zero queries the scores are zero onl
 Dimension key: B batch, H heads, T time, K width of a head, D width of the model, N distances.
 """
 
+from typing import Any
+
 from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, number, part
 from ablate.errors import InputError
 
@@ -37,6 +39,23 @@ class Config:
         keys = 2 * d_model * distances * d_model
         scores = 2 * d_model * sizes.seq_len * (distances + 1)
         return Cost(parameters=d_model**2 + 2 * d_model, flops=keys + scores, spared=keys)
+
+    def propagate(self, sizes: Sizes) -> Any:
+        """Return 0 for every pair, [1, T, T]: what is left at queries of 0 where u and v start at 0, too.
+
+        InputError where they do not.
+        """
+        import numpy as np
+
+        from ablate.signal.propagation import Signal
+
+        assert self.start is not None, "the model's own stands in for it"
+        at_first: Signal = self.start(Signal.root(np.eye(1)), sizes.d_head, sizes.n_heads)
+        if at_first.mean_square:
+            raise InputError(
+                "transformer_xl is forecast where u and v start at 0: else its scores are random\n  = set start: zero"
+            )
+        return np.zeros((1, sizes.seq_len, sizes.seq_len))
 
     def equation(self) -> str:
         """Return the entry for query i and key j as text."""

@@ -15,7 +15,9 @@ pass reaches later sub-layers with the earlier ω already set, here with every �
 Dimension key: B batch, T time, D width of the model.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, sequence
+from collections.abc import Sequence
+
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, sequence
 
 
 @component(
@@ -31,13 +33,21 @@ class Config:
         cost: Cost = self.branch() + Cost(parameters=sizes.d_model)
         return cost
 
+    def measure_signal(self, x: Signal, sizes: Sizes) -> tuple[float, float]:
+        """Return Var[x] and Var[f(x)] over channels and tokens, as the profiling pass finds them."""
+        return x.variance, x.forked(lambda x: [self.branch(x)]).variance
+
+    def propagate(self, x: Signal, sizes: Sizes, earlier: Sequence[tuple[float, float]] = ()) -> Signal:
+        """ω² Σ + Σ_f, and what both have in common; ω of what is measured at ω = 1 in the `earlier` ones, 1 without."""
+        omega = (earlier[0][0] + sum(branch for _, branch in earlier)) ** 0.5 if earlier else 1.0
+        return x.forked(lambda x: (x.times(omega), self.branch(x)))
+
     def equation(self, x: str) -> str:
         """ω ⊙ x + f(x)."""
         return f"ω ⊙ {x} + {self.branch(x)}"
 
 
 import math
-from collections.abc import Sequence
 
 import torch
 from jaxtyping import Float

@@ -12,7 +12,7 @@ matrices that would read it.
 Dimension key: B batch, T time, D width of the model, W width of the branch.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, part, sequence, width
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, part, sequence, width
 
 
 @component(
@@ -31,6 +31,19 @@ class Config:
         narrow, join = self.narrow(sizes.d_model, self.width), self.join(sizes.d_model + self.width, sizes.d_model)
         cost: Cost = narrow + join + self.branch()
         return cost
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """J's of (D Σ_x + W Σ_n) / (D + W), with n = N f(x): rows of J are independent, so skip and branch are, too."""
+        from ablate.signal.side_by_side import concatenated
+
+        widths = (sizes.d_model, self.width)
+
+        def joined(x: Signal) -> Signal:
+            both = concatenated((x, self.narrow(self.branch(x), *widths)), widths)
+            y: Signal = self.join(both, sum(widths), sizes.d_model)
+            return y
+
+        return x.forked(lambda x: [joined(x)])
 
     def equation(self, x: str) -> str:
         """[x ; f(x) W^N] W^J."""

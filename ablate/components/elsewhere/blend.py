@@ -13,7 +13,7 @@ Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, implements, part, scaling
+from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, component, implements, part, scaling
 
 
 @component("blend", slots=("weight",), source="Zhou et al. 2024, arXiv:2410.17897", version=1)
@@ -29,6 +29,12 @@ class Config:
         """Return the cost of both weights and of the gains that are trained."""
         both = (self.own(d_in, d_out), self.beside(d_in, d_out))
         return sum((*both, self.own_gain(d_out), self.gain(d_out)), Cost())
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """λ_1² Σ_own + λ_2² Σ_beside, and what both have in common."""
+        gains = (self.own_gain(d_out), self.gain(d_out))
+        both = ((self.own, gains[0]), (self.beside, gains[1]))
+        return x.forked(lambda x: [weight(x, d_in, d_out).times(gain) for weight, gain in both])
 
     def equation(self, x: str, w: str) -> str:
         """λ_1 x W + λ_2 f(x)."""

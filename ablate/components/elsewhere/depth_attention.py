@@ -10,7 +10,8 @@ w starts at 0, so that all depths weigh alike. In the paper h are the embedding 
 Dimension key: B batch, T time, D width of the model, N values.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, earlier, implements, number
+from ablate.block.config_values import ValueMaker
+from ablate.components.declare import Cost, Signal, Sizes, component, earlier, implements, number
 
 
 @component(
@@ -24,13 +25,19 @@ from ablate.components.declare import Cost, Maker, Sizes, component, earlier, im
 class Config:
     """`of` is the address of the values; `eps` is added inside the root of RMSNorm."""
 
-    of: Maker = earlier(several=True)
+    of: ValueMaker = earlier(several=True)
     eps: float = number(at_least=0.0)
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of w; what is done for each token and depth is no product of matrices."""
         read: Cost = self.of(sizes.d_model)
         return read + Cost(parameters=sizes.d_model)
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """Σ of the mean of all values: w starts at 0."""
+        shares = (1 / self.of.count,) * self.of.count
+        y: Signal = self.of(sizes.d_model).added(x, 0.0, shares)
+        return y
 
     def equation(self, x: str) -> str:
         """Σ_s p_s h_s."""

@@ -11,7 +11,7 @@ Dimension key: B batch, T time, D width of the model, N values.
 """
 
 from ablate.block.config_values import ValueMaker
-from ablate.components.declare import Cost, Sizes, component, earlier, implements
+from ablate.components.declare import Cost, Signal, Sizes, component, earlier, implements
 
 
 @component(
@@ -31,6 +31,11 @@ class Config:
         """Return the cost of a number for each value."""
         read: Cost = self.of(sizes.d_model)
         return read + Cost(parameters=self.of.count)
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """Σ of the last value: w starts at 0 for the others."""
+        y: Signal = self.of(sizes.d_model).added(x, 0.0, (*[0.0] * (self.of.count - 1), 1.0))
+        return y
 
     def equation(self, x: str) -> str:
         """Σ_s w_s h_s."""

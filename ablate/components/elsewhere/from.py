@@ -11,7 +11,7 @@ attention.key}` uses keys as values. Nothing is trained here; gradients reach th
 Dimension key: B batch, T time, O width of the value (d_out).
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, earlier, implements
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, earlier, implements
 
 
 @component("from", slots=("part", "weight"), modifier=True, source="Zhou et al. 2024", shorthand="of", version=1)
@@ -24,6 +24,11 @@ class Config:
         """Return the zero cost: the value is computed anyway."""
         cost: Cost = self.of(d_out or sizes.d_model)
         return cost
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int | None = None, d_out: int | None = None) -> Signal:
+        """Σ of the value."""
+        y: Signal = self.of(d_out or sizes.d_model).added(x, 0.0, (1.0,))
+        return y
 
     def equation(self, x: str, w: str = "") -> str:
         """Return the value's address in brackets."""

@@ -12,7 +12,7 @@ matrices leave the table to AdamW, as they do with embeddings.
 Dimension key: B batch, T time, I width of the input (d_in), O width of the output (d_out), V size of the vocabulary.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, earlier, implements, part
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, earlier, implements, part
 from ablate.errors import InputError
 
 
@@ -40,6 +40,14 @@ class Config:
                 "  = leave out the gate there"
             )
         return d_out // sizes.d_head
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """The mean square of the table, times the chance that two tokens are the same; then the gate."""
+        assert self.init is not None, "the model's own stands in for it"
+        same: Signal = self.of("tokens").added(x, 0.0, (d_out**-0.5,))
+        vectors: Signal = self.init(same, d_out, sizes.vocab_size)
+        gated: Signal = self.gate(x, vectors, d_out, self.heads(sizes, d_out)) if self.gate else vectors
+        return gated
 
     def equation(self, x: str, w: str) -> str:
         """E[tokens], gated or not."""

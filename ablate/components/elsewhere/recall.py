@@ -12,7 +12,7 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Sizes, component, earlier, implements, scaling
+from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, component, earlier, implements, scaling
 
 
 @component("recall", slots=("part",), modifier=True, source="Jordan et al. 2024", shorthand="of", version=1)
@@ -26,6 +26,12 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of the gains that are trained."""
         return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.of(sizes.d_model)), Cost())
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """α² Σ + β² Σ_value, and what both have in common."""
+        skip, gain = self.skip(sizes.d_model), self.gain(sizes.d_model)
+        y: Signal = self.of(sizes.d_model).added(x, skip, (gain,))
+        return y
 
     def equation(self, x: str) -> str:
         """α x + β ⟨address⟩."""

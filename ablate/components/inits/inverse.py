@@ -12,7 +12,7 @@ their addresses; a model whose weights `of` do not start from `init` there is re
 Dimension key: W is [d_out, d_in], and square; L layers.
 """
 
-from ablate.components.declare import Cost, Maker, Sizes, component, implements, part, word
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, part, word
 from ablate.errors import InputError
 
 
@@ -30,6 +30,32 @@ class Config:
             raise InputError("inverse is used outside the layers\n  = use it as the init of a weight in a block")
         cost: Cost = self.init()
         return cost
+
+    @property
+    def undoes(self) -> str | None:
+        """The weight beside it that it inverts; None for `layers`, whose inverse is that of many maps."""
+        return self.of if self.through == "layer" else None
+
+    def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
+        """Σ / s², with s the gain of orthogonal `init`; what is behind the inverted weight stands in its own channels.
+
+        For `layers`, all layers but the last have `init`, and there the product of its 2L - 1 inverses turns the
+        stream as a fresh orthogonal matrix would: what it has in common with the embedding is left out. InputError for
+        another `init`, whose inverse has no mean square.
+        """
+        fresh: Signal = self.init(x, d_in, d_out)
+        square = fresh.mean_square / x.mean_square if x.mean_square else 0.0
+        if square == 0 or fresh.largest is None or abs(fresh.largest**2 / square - 1) > 1e-6:
+            raise InputError(
+                "the inverse of a weight is forecast if it starts orthogonal: of others its mean square is not finite\n"
+                "  = set init of both: orthogonal"
+            )
+        if self.undoes is not None:
+            return x.times(square**-0.5)
+        if sizes.layer != sizes.n_layers:
+            return fresh
+        gain = square ** (0.5 - sizes.n_layers)
+        return x.through_weights(gain**2, gain**2, gain)
 
 
 import torch

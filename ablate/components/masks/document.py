@@ -12,7 +12,7 @@ Dimension key: B batch, T time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, earlier, implements
 from ablate.errors import InputError
@@ -37,13 +37,19 @@ class Config:
         read: Cost = self.of("tokens")
         return read
 
+    def propagate(self, sizes: Sizes) -> Any:
+        """Raise InputError: it is not forecast."""
+        raise InputError(
+            "document is not forecast: which tokens are of one document depends on the text\n"
+            "  = set mask: none, as for a text of one document"
+        )
+
     def equation(self) -> str:
         """Return when query i sees key j, in a causal model."""
         return "j ≤ i in the same document"
 
 
 from collections.abc import Hashable
-from typing import Any
 
 import torch
 from jaxtyping import Bool, Int

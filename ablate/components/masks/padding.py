@@ -12,7 +12,7 @@ Dimension key: B batch, T time.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, earlier, implements
 from ablate.errors import InputError
@@ -37,13 +37,19 @@ class Config:
         read: Cost = self.of("tokens")
         return read
 
+    def propagate(self, sizes: Sizes) -> Any:
+        """Raise InputError: it is not forecast."""
+        raise InputError(
+            "padding is not forecast: how much of a sequence is filled up depends on the text\n"
+            "  = set mask: none, as for sequences that are full"
+        )
+
     def equation(self) -> str:
         """Return when query i sees key j, in a causal model."""
         return f"j ≤ i and token_j ≠ {self.token:g}, or j = i"
 
 
 from collections.abc import Hashable
-from typing import Any
 
 from jaxtyping import Bool, Int
 from torch import Tensor

@@ -8,7 +8,7 @@ In training on next tokens the model would see what it predicts, within the firs
 """
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
@@ -24,6 +24,12 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    def propagate(self, sizes: Sizes) -> Any:
+        """Return which keys each query sees, [T, T]."""
+        import numpy as np
+
+        return np.tri(sizes.seq_len, dtype=bool) | (np.arange(sizes.seq_len) < self.length)
 
     def equation(self) -> str:
         """Return when query i sees key j."""

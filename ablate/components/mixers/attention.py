@@ -54,6 +54,7 @@ from ablate.components.declare import (
     part,
     parts,
 )
+from ablate.components.inverted import refuse_inverted, turned_back, undoes
 from ablate.errors import InputError
 
 
@@ -257,21 +258,39 @@ class Config:
         return makers(self.mask)
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention; InputError for a sink.
+        """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention.
 
-        The kernel of concatenated heads is the mean of theirs.
+        The kernel of concatenated heads is the mean of theirs. InputError for a source, for queries and
+        keys that both start as the input, and for a bias of content beside queries that do not start at 0.
         """
-        for field in ("sink", "source"):
-            if getattr(self, field) is not None:
-                raise InputError(f"attention with a {field} is not forecast\n  = `ablate docs forecast` says what is")
+        if self.source is not None:
+            raise InputError(
+                f"attention to {self.source.name} is not forecast: its keys are of another sequence\n"
+                "  = set source: none, or forecast a block of the encoder"
+            )
+        from ablate.signal.sink import attending_with_sink, log_totals
+
+        undone = undoes(self.projection)
+        refuse_inverted(
+            query=self.query,
+            key=self.key,
+            value=self.value,
+            **({} if undone == "value" else {"projection": self.projection}),
+        )
         width, out, d_head = sizes.d_model, sizes.query_width, sizes.d_head
         mixing: Mixing = self.matrix(sizes)
+        if self.sink and mixing.skip:
+            raise InputError(
+                f"attention: a sink is not forecast beside the skip of {self.matrix.config.spec.name}\n"
+                "  = set sink: none, or matrix: softmax"
+            )
         uniform = self.at_zero_scores(sizes, mixing)
 
         def mixed(x: Signal) -> Signal:
             to_match: Signal = self.pre_qk(x, width) if self.pre_qk else x
             to_carry = self.pre_v(x, width) if self.pre_v else x
             queries, keys = self.query(to_match, width, out), self.key(to_match, width, sizes.key_width)
+            check_independent(queries, keys)
             scale = self.scale * d_head**0.5
             for _, regulation in self.entropy:
                 if regulation.config.spec.stage >= ON_LOGITS:
@@ -280,9 +299,16 @@ class Config:
                     queries, keys = regulation(queries, d_head), regulation(keys, d_head)
             if self.position:
                 queries, keys = self.position(queries, d_head), self.position(keys, d_head)
+            self.check_content(queries)
             values: Signal = self.value(to_carry, width, sizes.key_width)
-            grouped = out // sizes.key_width
-            y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, grouped, sizes.n_heads)
+            values = turned_back(to_carry, values) if undone == "value" else values
+            matched, groups = (values, queries, keys, uniform), out // sizes.key_width
+            if self.sink:
+                biases, masks = self.biases_and_masks(sizes, mixing)
+                at_zero = log_totals(biases, masks, length=sizes.seq_len, causal=sizes.causal)
+                y = attending_with_sink(*matched, at_zero, scale, self.sink(sizes), mixing, self.dropout, groups)
+            else:
+                y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, groups, sizes.n_heads)
             y = self.output_norm(y, out) if self.output_norm else y
             y = self.gate(x, y, out, sizes.n_heads) if self.gate else y
             projected: Signal = self.projection(y, out, width)
@@ -290,13 +316,27 @@ class Config:
 
         return x.forked(lambda x: [mixed(x)])
 
+    def check_content(self, queries: Signal) -> None:
+        """Raise InputError for a bias of content whose scores are random, together with those of the keys."""
+        if self.of_content and queries.mean_square:
+            bias = next(bias for bias in self.biases if getattr(bias.config, "of_content", False))
+            raise InputError(
+                f"attention: {bias.config.spec.name} is forecast beside queries that start at 0: else its scores are "
+                "random from distance to distance\n"
+                "  = set init of the query: zero, or a bias of distances alone, such as alibi"
+            )
+
     def at_zero_scores(self, sizes: Sizes, mixing: Mixing) -> Any:
         """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks."""
         from ablate.signal.attention_kernel import at_zero_scores
 
-        biases = [bias(sizes) for bias in self.biases] + ([] if mixing.bias is None else [mixing.bias])
-        masks = [mask(sizes) for mask in self.masks]
+        biases, masks = self.biases_and_masks(sizes, mixing)
         return at_zero_scores(biases, masks, length=sizes.seq_len, causal=sizes.causal)
+
+    def biases_and_masks(self, sizes: Sizes, mixing: Mixing) -> tuple[list[Any], list[Any]]:
+        """Return what is added to the scores, and who sees whom."""
+        biases = [bias(sizes) for bias in self.biases] + ([] if mixing.bias is None else [mixing.bias])
+        return biases, [mask(sizes) for mask in self.masks]
 
     def equation(self, x: str) -> str:
         """Return Attn(x)."""
@@ -344,6 +384,15 @@ class Config:
         of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
         width = f", each {self.head_width} wide" if self.head_width else ""
         return f"{self.heads or 'H'} heads{of_keys}{width}"
+
+
+def check_independent(queries: Signal, keys: Signal) -> None:
+    """Raise InputError for queries and keys of which both are the input, up to a factor: scores are then not random."""
+    if queries.transfer is not None and keys.transfer is not None:
+        raise InputError(
+            "attention whose queries and keys both start as its input is not forecast: its scores are not random\n"
+            "  = give one of the two a weight with a random init, such as dense"
+        )
 
 
 def makers(several: PartMaker | tuple[tuple[str, PartMaker], ...] | None) -> tuple[PartMaker, ...]:

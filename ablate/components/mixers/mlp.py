@@ -12,6 +12,7 @@ Dimension key: B batch, T time, D width of the model, M width of the hidden laye
 
 from ablate.block.notation import grouped
 from ablate.components.declare import Cost, Maker, Signal, Sizes, arithmetic, component, implements, part, width
+from ablate.components.inverted import refuse_inverted, turned_back, undoes
 
 
 @component("mlp", slots=("part",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
@@ -33,10 +34,16 @@ class Config:
         return total
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """Up, the activation by its Gaussian integrals, the gate's kernel as a factor, down."""
+        """Up, the activation by its Gaussian integrals, the gate's kernel as a factor, down.
+
+        InputError for a weight that inverts another, but for a down that inverts up.
+        """
+        refuse_inverted(up=self.up, gate=self.gate, **({} if undoes(self.down) == "up" else {"down": self.down}))
 
         def hidden(x: Signal) -> Signal:
-            inner: Signal = self.activation(self.up(x, sizes.d_model, self.hidden).times(self.input_scale))
+            up: Signal = self.up(x, sizes.d_model, self.hidden)
+            up = turned_back(x, up) if undoes(self.down) == "up" else up
+            inner: Signal = self.activation(up.times(self.input_scale))
             return inner.gated(self.gate(x, sizes.d_model, self.hidden)) if self.gate else inner
 
         return x.forked(lambda x: [self.down(hidden(x), self.hidden, sizes.d_model)])

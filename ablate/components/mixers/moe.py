@@ -29,9 +29,24 @@ Dimension key: B batch, T time, N tokens (B T), D width of the model, E experts,
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 
 from ablate.block.notation import grouped
-from ablate.components.declare import Cost, Kept, Maker, Sizes, component, flag, implements, number, part, width, word
+from ablate.components.declare import (
+    Cost,
+    Kept,
+    Maker,
+    Signal,
+    Sizes,
+    component,
+    flag,
+    implements,
+    number,
+    part,
+    width,
+    word,
+)
+from ablate.components.inverted import refuse_inverted
 from ablate.errors import InputError
 
 
@@ -70,6 +85,44 @@ class Config:
         held, used = int(self.experts + self.shared), int(self.active + self.shared)
         router: Cost = self.router(sizes.d_model, int(self.experts))
         return router + Cost(held * expert.parameters, used * expert.flops, used * expert.spared)
+
+    sampled = True
+
+    def propagate(self, x: Signal, sizes: Sizes) -> Signal:
+        """(G + shared) ⊙ Σ_f, with f one expert, and G_ij = E[Σ_e g_e(x_i) g_e(x_j)] sampled from the router's kernel.
+
+        b is 0 at first. The gradient reaches x through the experts, and through the gains of those that were chosen.
+        InputError for experts that start alike.
+        """
+        from ablate.signal.routing import routing
+
+        check_choices(self.experts, self.active)
+        refuse_inverted(up=self.up, gate=self.gate, down=self.down)
+        width, experts = sizes.d_model, int(self.experts)
+
+        def mixed(x: Signal) -> Signal:
+            inner: Signal = self.activation(self.up(x, width, self.hidden))
+            inner = inner.gated(self.gate(x, width, self.hidden)) if self.gate else inner
+            expert: Signal = self.down(inner, self.hidden, width)
+            if expert.transfer is not None:
+                raise InputError(
+                    "moe whose experts are not of independent random weights is not forecast\n"
+                    "  = give up and down a weight with a random init, such as dense"
+                )
+            router: Signal = self.router(x, width, experts)
+            routed = routing(
+                router.kernel, experts, int(self.active), softmax=self.score == "softmax", normalised=self.normalised
+            )
+            into_logits = routed.slopes * expert.kernel * (width / experts)
+            routes = replace(router, backward=lambda gradient: router.backward(into_logits * gradient))
+            served = routed.gains + self.shared
+            return replace(
+                expert,
+                kernel=served * expert.kernel,
+                backward=lambda gradient: expert.backward(served * gradient) + routes.backward(gradient),
+            )
+
+        return x.forked(lambda x: [mixed(x)])
 
     def equation(self, x: str) -> str:
         """Return MoE(x)."""

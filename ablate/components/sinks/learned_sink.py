@@ -25,6 +25,10 @@ class Config:
         """Return the cost of one number a head."""
         return Cost(parameters=heads)
 
+    def propagate(self, sizes: Sizes) -> float:
+        """Return b as it starts."""
+        return self.init
+
     def equation(self) -> str:
         """Return the symbol of the logit."""
         return "b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite, isnan, sqrt
 from statistics import fmean, median, stdev
@@ -71,6 +71,7 @@ def block_screen(
                     *_kurtosis(forecast),
                     *_danger(forecast),
                     *_beside([(forecast, sampled)]),
+                    *_of_samples([forecast]),
                     LIMIT,
                 ),
                 "remarks",
@@ -124,6 +125,7 @@ def space_screen(
         "logits: their root mean square",
         DEFINITION,
         *_beside([(each, sampled.get(variant, ())) for variant, each in forecasts.items()]),
+        *_of_samples(forecasts.values()),
         LIMIT,
     )
     return ReportDocument(
@@ -156,9 +158,21 @@ def as_json(
     return json.dumps(document, indent=2)
 
 
+def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
+    """Return a sentence that names the components without a closed form; none if there are none."""
+    names = sorted({name for forecast in forecasts for name in forecast.sampled})
+    if not names:
+        return ()
+    return (
+        f"what {' and '.join(names)} {'does' if len(names) == 1 else 'do'} is no closed form, but a mean over random "
+        "numbers, the same in every forecast",
+    )
+
+
 def _document(forecast: InitialModel) -> dict[str, Any]:
     return {
         "repetition": forecast.repetition,
+        "sampled_components": list(forecast.sampled),
         "logits": _number(forecast.logits),
         "growth": _number(forecast.growth),
         "gradient_ratio": _number(forecast.gradient_ratio),
