@@ -130,7 +130,8 @@ def layer_norm_backward(g: Moments, x: Moments, width: int) -> Moments:
     """(σ_g²/σ²) (d-2)/(d-3), at the correlation r_g (1 - (3/2)(1-r²)/d) to order 1/d.
 
     The paper has σ_g²/σ² at the same correlation. A token's own norm takes 2 of d directions from its gradient, and the
-    mean of d over the sum of squares is d/(d-3); what two tokens lose is the less the same, the less alike they are.
+    mean of d over the sum of squares is d/(d-3); what two tokens lose is the less the same, the less alike they are. It
+    is for normal tokens: where one norm follows another, sizes vary less, and 1/d is not to be taken each time.
     """
     r = x.correlation
     each = (width - 2) / (width - 3)

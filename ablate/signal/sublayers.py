@@ -15,7 +15,7 @@ import math
 from dataclasses import dataclass
 from math import acos, asin, inf, pi, sqrt
 
-from ablate.signal.moments import Moments
+from ablate.signal.moments import Moments, dropout_backward
 
 WIDE = 2**62
 """A width at which terms that fall with it vanish."""
@@ -121,9 +121,13 @@ def attention(
 def attention_backward(
     g: Moments, x: Moments, strength: float, p: float, length: float = inf, width: int = WIDE, scores: float = 0.0
 ) -> Moments:
-    """Back through all of it. At scores 0 A σ_g² (1 + (L-1) r_g (1-p)) / (L (1-p)²), at length inf A r_g σ_g²/(1-p)."""
-    y = attention_mean_backward(g, x, length, width, scores, p).whole
-    return Moments.of(strength * y.variance / (1 - p), strength * y.covariance)
+    """Back through all of it: the dropout, which leaves covariances as they are, A, and the mean over tokens.
+
+    At scores 0 A σ_g² (1 + (L-1) r_g (1-p)²) / (L (1-p)²), at length inf A r_g σ_g². The paper has 1-p for (1-p)², and
+    A r_g σ_g²/(1-p): there dropout makes the share that tokens have in common larger, too.
+    """
+    y = attention_mean_backward(dropout_backward(g, p), x, length, width, scores, p).whole
+    return Moments(strength * y.variance, y.correlation)
 
 
 def mlp(x: Moments, strength: float, p: float) -> Moments:
