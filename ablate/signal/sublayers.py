@@ -22,7 +22,7 @@ WIDE = 2**62
 
 
 def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p: float = 0.0) -> Moments:
-    """Σ_j A_ij x_j over L = `length` tokens, softmax A with a share p dropped, before any value weight.
+    """Σ_j A_ij x_j over L = `length` tokens, softmax A with a share p dropped, before any value weight, for μ = 0.
 
     `scores` is d² σ_q² σ_k², the variance of the scores of a signal of variance 1; here it is s = scores σ⁴. With A_i
     and A_i' the weights of one query, or of two,
@@ -30,11 +30,11 @@ def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p
         w = E[Σ_j A_ij²] = e^{(1-r)s} / (e^{(1-r)s} + L - 1)       v = E[Σ_j A_ij A_i'j], with rs for s
 
         variance     σ² {r + (1-r)w + wp/(1-p) + (1-r)² s/d (1 - w + 4w/(1-p))}
-        covariance   σ² {r + (1-r)v + (1-r)² s/d (r(1-v) + 2(1+r)v)}
+        covariance   σ² {r + (1-r)v + (1-r)² s/d (2v + r(1+v))}
 
     The paper's, App. A.8, are these to first order in 1/L, without two terms: what dropout makes of the share r of each
-    token, wrp/(1-p), and the r(1-r)² s/d of the covariance. Query i tilts its mean by (1-r)u_i, with |u_i|²/d = s/d and
-    u_i · u_i'/d = rs/d: alike for queries that are alike.
+    token, wrp/(1-p), and the r(1+v) of the covariance: query i tilts its mean by (1-r)u_i, with |u_i|²/d = s/d and
+    u_i · u_i'/d = rs/d, alike for queries that are alike.
     """
     r, apart = x.correlation, 1 - x.correlation
     s = scores * x.variance**2
@@ -42,8 +42,7 @@ def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p
     w, v = on_one_key(apart * s, length), on_one_key(apart * r * s, length)
     return Moments.of(
         x.variance * (r + apart * w + w * p / (1 - p) + tilt * (1 - w + 4 * w / (1 - p))),
-        x.variance * (r + apart * v + tilt * (r * (1 - v) + 2 * (1 + r) * v)),
-        x.mean,
+        x.variance * (r + apart * v + tilt * (2 * v + r * (1 + v))),
     )
 
 
