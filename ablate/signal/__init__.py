@@ -2,7 +2,7 @@
 
     moments.py               mean, variance and correlation between tokens through each component, and backwards
     sublayers.py             the moments through an attention block and an MLP block as a whole
-    stack.py                 the moments through a whole model
+    weight_gradients.py      the gradient of each kind of weight, from the moments of its input and behind it
     deep_scale.py            DeepScaleLM: the correlation, layer by layer, that weights are scaled by
     kernel_maps.py           the effect of an activation on size and correlation of wide layers' signals
     propagation.py           token kernels through any network of random weights, and those of gradients back

@@ -4,10 +4,12 @@ A signal is X [tokens, channels]: every entry of mean μ and variance σ², chan
 two tokens correlated by r. Its covariance is rσ². A gradient is a signal of mean 0. Maps of gradients go from a
 component's output to its input, and take the moments of that input where they depend on them.
 
-    Kedia et al. 2024, arXiv:2403.09635, Tables 1, 16 to 18 and 20; derivations in App. A. All numbers are float64.
+Two channels of one token may be correlated, too (Table 19). Activations and dropout map that correlation as they map
+the one of two tokens; behind fresh weights (embedding, linear, attention, MLP) it is 0, and behind layer norm -1/(d-1).
 
-Exact for normal inputs and independent normal weights of mean 0, except for what depends on the number of tokens
-(softmax, attention), which holds for many.
+    Kedia et al. 2024, arXiv:2403.09635, Tables 1 and 15 to 20; derivations in App. A. All numbers are float64.
+
+Exact for normal inputs and independent normal weights of mean 0; of softmax to order 1/L, of layer norm to order 1/d.
 """
 
 from __future__ import annotations
@@ -114,32 +116,48 @@ def gelu_backward(g: Moments, x: Moments) -> Moments:
 
 
 def layer_norm(x: Moments, width: int) -> Moments:
-    """Each token at mean 0 and variance 1 over its channels: covariance r (1 - 1/d), exact to order 1/d.
+    """Each token at mean 0 and variance 1 over its channels; the covariance is the mean of a sample's correlation.
 
-    Two channels of one token then have the covariance -1/(d - 1).
+    r (1 - (1-r²)/(2(d-1))), exact to order 1/d (Hotelling 1953, J. R. Stat. Soc. B 15). The paper has r (1 -
+    1/d), which is what centring alone leaves of a covariance; dividing by the variance that is left gives it back. Two
+    channels of one token then have the covariance -1/(d - 1).
     """
-    return Moments(1.0, x.correlation * (1 - 1 / width))
+    r = x.correlation
+    return Moments(1.0, r * (1 - (1 - r * r) / (2 * (width - 1))))
 
 
-def layer_norm_backward(g: Moments, x: Moments) -> Moments:
-    """σ_g² / σ², at the same correlation."""
-    return Moments(g.variance / x.variance, g.correlation)
+def layer_norm_backward(g: Moments, x: Moments, width: int) -> Moments:
+    """(σ_g²/σ²) (d-2)/(d-3), at the correlation r_g (1 - (3/2)(1-r²)/d) to order 1/d.
+
+    The paper has σ_g²/σ² at the same correlation. A token's own norm takes 2 of d directions from its gradient, and the
+    mean of d over the sum of squares is d/(d-3); what two tokens lose is the less the same, the less alike they are. It
+    is for normal tokens: where one norm follows another, sizes vary less, and 1/d is not to be taken each time.
+    """
+    r = x.correlation
+    each = (width - 2) / (width - 3)
+    return Moments(each * g.variance / x.variance, g.correlation * (1 - 1.5 * (1 - r * r) / width))
 
 
 def softmax(x: Moments, length: int) -> Moments:
-    """Each weight over `length` scores x: mean 1/L, variance (e^q - 1) e^{2q} / S².
+    """Each weight over `length` scores x, which are normal: mean 1/L, and with v = σ²(1-r)
 
-    q = σ²(1-r)L/(L-1) and S = (L-1) e^{σ²(1-r)} + 1, about (e^{(1-r)σ²} - 1)/L². The weights of one query sum to 1, so
-    two of them are correlated by -1/(L-1).
+    variance (e^v / (1 + (2e^v - 1)(e^v - 1)/L) - 1) / L², exact to order 1/L (both moments of the ratio e^{x_i} / Σ_j
+    e^{x_j} about its mean sum). The paper's (e^q - 1) e^{2q} / S² with q = vL/(L-1) and S = (L-1) e^v + 1 is the same
+    for many scores, (e^v - 1)/L². The weights of one query sum to 1, so two of them are correlated by -1/(L-1).
     """
-    spread = x.variance * (1 - x.correlation)
-    q, total = spread * length / (length - 1), (length - 1) * math.exp(spread) + 1
-    return Moments((math.exp(q) - 1) * math.exp(2 * q) / total**2, -1 / (length - 1), 1 / length)
+    grown = math.exp(x.variance * (1 - x.correlation))
+    square = grown / (1 + (2 * grown - 1) * (grown - 1) / length)
+    return Moments((square - 1) / length**2, -1 / (length - 1), 1 / length)
 
 
 def softmax_backward(g: Moments, x: Moments, length: int) -> float:
-    """The variance of the gradient of the scores: σ_g² (variance of a weight + 1/L²)."""
-    return g.variance * (softmax(x, length).variance + 1 / length**2)
+    """The variance of the gradient of the scores, σ_g² E[A_i² (1 - 2A_i + Σ_j A_j²)], exact to order 1/L.
+
+    σ_g² e^v / (L² (1 + (2e^v - 1)²/L)). The paper has σ_g² (variance of a weight + 1/L²), without what each score takes
+    from the others' gradients.
+    """
+    grown = math.exp(x.variance * (1 - x.correlation))
+    return g.variance * grown / (length**2 * (1 + (2 * grown - 1) ** 2 / length))
 
 
 def add_skip(x: Moments, branch: Moments, skip: float, gain: float) -> Moments:

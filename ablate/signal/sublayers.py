@@ -12,54 +12,101 @@ projection weights, σ_1², σ_2² those of the MLP's and h its width, each bloc
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from math import acos, asin, inf, pi, sqrt
 
-from ablate.signal.moments import Moments
+from ablate.signal.moments import Moments, dropout_backward
 
 WIDE = 2**62
 """A width at which terms that fall with it vanish."""
 
 
 def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p: float = 0.0) -> Moments:
-    """Σ_j A_ij x_j over L = `length` tokens, softmax A with a share p dropped, before any value weight.
+    """Σ_j A_ij x_j over L = `length` tokens, softmax A with a share p dropped, before any value weight, for μ = 0.
 
-    `scores` is d² σ_q² σ_k², the variance of the scores of a signal of variance 1; here it is s = scores σ⁴.
+    `scores` is d² σ_q² σ_k², the variance of the scores of a signal of variance 1; here it is s = scores σ⁴. With A_i
+    and A_i' the weights of one query, or of two,
 
-    variance σ²{r + [(1-r)²(L-1) s/d + e^{(1-r)s} (4(1-r)² s/d + (1-r)) / (1-p)] / L}
-    covariance σ²{r + [2(1-r)² s/d + (1-r)] / L}
+        w = E[Σ_j A_ij²] = e^{(1-r)s} / (e^{(1-r)s} + L - 1)       v = E[Σ_j A_ij A_i'j], with rs for s
+
+        variance     σ² {r + (1-r)w + wp/(1-p) + (1-r)² s/d (1 - w + 4w/(1-p))}
+        covariance   σ² {r + (1-r)v + (1-r)² s/d (2v + r(1+v))}
+
+    The paper's, App. A.8, are these to first order in 1/L, without two terms: what dropout makes of the share r of each
+    token, wrp/(1-p), and the r(1+v) of the covariance: query i tilts its mean by (1-r)u_i, with |u_i|²/d = s/d and
+    u_i · u_i'/d = rs/d, alike for queries that are alike.
     """
-    r, apart, each = x.correlation, 1 - x.correlation, _share(length)
-    spread = scores * x.variance**2
-    single = apart**2 * spread / width
-    peaks = math.exp(apart * spread) * (4 * single + apart) / (1 - p)
+    r, apart = x.correlation, 1 - x.correlation
+    s = scores * x.variance**2
+    tilt = apart**2 * s / width
+    w, v = on_one_key(apart * s, length), on_one_key(apart * r * s, length)
     return Moments.of(
-        x.variance * (r + single * (1 - each) + peaks * each), x.variance * (r + (2 * single + apart) * each)
+        x.variance * (r + apart * w + w * p / (1 - p) + tilt * (1 - w + 4 * w / (1 - p))),
+        x.variance * (r + apart * v + tilt * (2 * v + r * (1 + v))),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionGradients:
+    """What reaches the tokens of an attention's input `by_values`, `by_queries` and `by_keys`, and the `whole` of it.
+
+    The three are taken as uncorrelated, but for values and keys, which share 2 ρ r(1-r) s/d of the variance.
+    """
+
+    by_values: Moments
+    by_queries: Moments
+    by_keys: Moments
+    whole: Moments
 
 
 def attention_mean_backward(
     g: Moments, x: Moments, length: float, width: int, scores: float = 0.0, p: float = 0.0
-) -> Moments:
+) -> AttentionGradients:
     """Compute the gradient that reaches the x_j through values and, where there are `scores`, through the weights too.
 
-    variance σ_g² (1 + (L-1) r_g (1-p)) / (L (1-p)),  covariance σ_g² (1 + (L-1) r_g) / L
+    With s, w and v of `attention_mean`, ρ the gradient's correlation, and σ_g² = 1:
 
-    These are the paper's, at scores 0: all weights equal, and nothing through queries and keys. With s = scores σ⁴
+        by values    variance w/(1-p) + (L-1)ρv                covariance (1-w)/(L-1) + ρ(1-v)
+        by queries   s (1-r) {(1-r)(w(1-w) + 1/d) + w(1-w)p/(1-p)}        s ρ (1-r)² (v(1-v) + 1/d)
+        by keys      s {(1-r)(w(1-w) + (L-1)ρr v(1-v)) + w(1-w)p/(1-p)}   -s (1-r) {w(1-w)/(L-1) + ρr v(1-v)}
 
-    variance σ_g² {[e^{(1-r)s} (1 + s(1-r)(2-r)) / (1-p) + (L-1) r_g e^{r(1-r)s} (1 + s r(1-r))] / L + s(1-r)²/d}
-
-    Two weights on one key have the mean product e^{r(1-r)s}/L², a weight the mean square e^{(1-r)s}/L²; gradients that
-    tokens share go back through a key as σ_g² r_g s r(1-r), and the others as σ_g² s(1-r)/L, through a query as
-    σ_g² (s(1-r)²/L + s(1-r)²/d), from token to token uncorrelated.
+    At scores 0, where w = v = 1/L, they are the paper's, (1 + (L-1)ρ(1-p)) / (L(1-p)) and (1 + (L-1)ρ)/L, which has
+    nothing through queries and keys. The rest is `attention_kernel.RandomAttention` at equal correlations, with the 1/d
+    that values and keys of one token have in common.
     """
-    r, apart, each = x.correlation, 1 - x.correlation, _share(length)
+    r, apart, rho = x.correlation, 1 - x.correlation, g.correlation
     s = scores * x.variance**2
-    own = math.exp(apart * s) * (1 + s * apart * (1 + apart)) / (1 - p)
-    shared = g.correlation * math.exp(r * apart * s) * (1 + s * r * apart)
-    return Moments.of(
-        g.variance * (own * each + shared * (1 - each) + s * apart**2 / width),
-        g.variance * (each + g.correlation * (1 - each)),
+    w, v = on_one_key(apart * s, length), on_one_key(apart * r * s, length)
+    both_w, both_v, dropped = w * (1 - w), v * (1 - v), w * (1 - w) * p / (1 - p)
+    shared = _others(v, apart * r * s, length)
+    by_values = (w / (1 - p) + rho * shared, _each_other(1 - w, length) + rho * (1 - v))
+    by_queries = (
+        s * apart * (apart * (both_w + 1 / width) + dropped),
+        s * rho * apart**2 * (both_v + 1 / width),
     )
+    by_keys = (
+        s * (apart * (both_w + rho * r * shared * (1 - v)) + dropped),
+        -s * apart * (_each_other(both_w, length) + rho * r * both_v),
+    )
+    common = 2 * rho * r * apart * s / width
+    parts = [by_values, by_queries, by_keys]
+    whole = (sum(part[0] for part in parts) + common, sum(part[1] for part in parts))
+    return AttentionGradients(*(Moments.of(g.variance * a, g.variance * b) for a, b in (*parts, whole)))
+
+
+def on_one_key(exponent: float, length: float) -> float:
+    """E[Σ_j A_ij A_i'j] = e^c / (e^c + L - 1), 0 for inf."""
+    return 1 / (1 + (length - 1) * math.exp(-exponent))
+
+
+def _others(share: float, exponent: float, length: float) -> float:
+    """(L - 1) times the share of one key, e^c for inf."""
+    return math.exp(exponent) if math.isinf(length) else (length - 1) * share
+
+
+def _each_other(share: float, length: float) -> float:
+    """The share of each of the other L - 1 keys, 0 for inf."""
+    return share / (length - 1)
 
 
 def attention(
@@ -73,14 +120,13 @@ def attention(
 def attention_backward(
     g: Moments, x: Moments, strength: float, p: float, length: float = inf, width: int = WIDE, scores: float = 0.0
 ) -> Moments:
-    """Back through all of it. At scores 0 A σ_g² (1 + (L-1) r_g (1-p)) / (L (1-p)²), at length inf A r_g σ_g²/(1-p)."""
-    y = attention_mean_backward(g, x, length, width, scores, p)
-    return Moments.of(strength * y.variance / (1 - p), strength * y.covariance)
+    """Back through all of it: the dropout, which leaves covariances as they are, A, and the mean over tokens.
 
-
-def _share(length: float) -> float:
-    """1/L, 0 for inf."""
-    return 0.0 if math.isinf(length) else 1 / length
+    At scores 0 A σ_g² (1 + (L-1) r_g (1-p)²) / (L (1-p)²), at length inf A r_g σ_g². The paper has 1-p for (1-p)², and
+    A r_g σ_g²/(1-p): there dropout makes the share that tokens have in common larger, too.
+    """
+    y = attention_mean_backward(dropout_backward(g, p), x, length, width, scores, p).whole
+    return Moments(strength * y.variance, y.correlation)
 
 
 def mlp(x: Moments, strength: float, p: float) -> Moments:

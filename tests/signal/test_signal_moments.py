@@ -129,18 +129,25 @@ def test_dropout():
     assert dropout_backward(Moments(2.0, 0.5), p) == dropout(Moments(2.0, 0.5), p)
 
 
-def test_layer_norm():
-    """r (1 - 1/d) is what centring alone leaves; dividing by the variance that is left gives part of it back."""
+@pytest.mark.parametrize("r", [0.0, 0.4, 0.9])
+def test_layer_norm(r):
+    """At a width of 24, where one part in it shows: what the paper leaves out, and what its 1 - 1/d has too much."""
     random = np.random.default_rng(2)
-    x = Moments(5.0, 0.6)
-    y = normal(random, (4000, 3, 128), x)
-    y = (y - y.mean(-1, keepdims=True)) / y.std(-1, keepdims=True)
-    found = layer_norm(x, 128)
+    x, g, width = Moments(5.0, r), Moments(3.0, 0.8), 24
+    shape = (40_000, 2, width)
+    drawn, back = normal(random, shape, x), normal(random, shape, g)
+    size = drawn.std(-1, keepdims=True)
+    y = (drawn - drawn.mean(-1, keepdims=True)) / size
+    back = (back - back.mean(-1, keepdims=True) - y * (back * y).mean(-1, keepdims=True)) / size
+    found = layer_norm(x, width)
     _, variance, covariance = seen(y)
     assert found.variance == pytest.approx(variance)
-    assert found.covariance == pytest.approx(covariance, abs=1 / 128)
-    assert np.mean(y[..., :1] * y[..., 1:]) == pytest.approx(-1 / 127, abs=1e-3)
-    assert layer_norm_backward(Moments(3.0, 0.2), x) == Moments(0.6, 0.2)
+    assert found.covariance == pytest.approx(covariance, abs=0.004)
+    assert np.mean(y[..., :1] * y[..., 1:]) == pytest.approx(-1 / (width - 1), abs=1e-3)
+    found = layer_norm_backward(g, x, width)
+    _, variance, covariance = seen(back)
+    assert (found.variance, found.covariance) == pytest.approx((variance, covariance), rel=0.012)
+    assert variance > 1.03 * g.variance / x.variance  # the twin: without the part in d it is out of reach
 
 
 def test_softmax_over_many_scores():
@@ -185,3 +192,33 @@ def test_skips_add_variances_and_covariances():
     assert found.variance == pytest.approx(0.64 * 2 + 0.36 * 3)
     assert found.covariance == pytest.approx(0.64 * 1 + 0.36 * 0.3)
     assert Moments.of(0.0, 0.0).correlation == 0.0
+
+
+def channel_pairs(random, r, size=1_000_000):
+    """Two channels of one token, correlated by r, [points, 2, 1]."""
+    u, v = random.normal(size=(2, size))
+    return np.stack([u, r * u + math.sqrt(1 - r * r) * v], axis=1)[:, :, None]
+
+
+@pytest.mark.parametrize("r", [-0.6, 0.0, 0.5])
+def test_activations_and_dropout_treat_two_channels_as_two_tokens(r):
+    """Table 19."""
+    random = np.random.default_rng(5)
+    u = channel_pairs(random, r)
+    x = Moments(1.0, r)
+    drop = random.random(u.shape) > 0.3
+    for y, found in (
+        (np.maximum(u, 0), relu(x)),
+        (u * norm.cdf(u), gelu(x)),
+        (u * drop / 0.7, dropout(x, 0.3)),
+    ):
+        assert seen(y)[2] == pytest.approx(found.covariance, abs=0.004)
+
+
+def test_channels_are_independent_behind_fresh_weights_whatever_they_were_before():
+    """Table 19: 0 behind a linear map, here of inputs whose channels are correlated by 0.8, which is the twin."""
+    random = np.random.default_rng(6)
+    x = math.sqrt(0.8) * random.normal(size=(200, 1)) + math.sqrt(0.2) * random.normal(size=(200, 32))
+    products = [np.mean(y[:, ::2] * y[:, 1::2]) for y in (x @ random.normal(size=(32, 32)) / 6 for _ in range(400))]
+    assert np.mean(products) == pytest.approx(0, abs=0.03)
+    assert np.mean(x[:, ::2] * x[:, 1::2]) > 0.6

@@ -4,12 +4,14 @@ import math
 
 import numpy as np
 import pytest
+from moment_recursion import Stack, backward, forward
 from scipy.optimize import brentq
 
+from ablate.signal.attention_kernel import RandomAttention
 from ablate.signal.deep_scale import correlations, weight_std
 from ablate.signal.moments import Moments
-from ablate.signal.stack import Stack, backward, forward
 from ablate.signal.sublayers import (
+    WIDE,
     attention,
     attention_backward,
     attention_mean,
@@ -76,11 +78,50 @@ def test_back_through_a_mean_over_tokens(r, rho):
         flat = drop(random, (BATCH, LENGTH, LENGTH)) / LENGTH
         uniform.append(moments(flat.transpose(0, 2, 1) @ g))
     x, g = Moments(1.0, r), Moments(1.0, rho)
-    plain = attention_mean_backward(g, x, LENGTH, WIDTH, p=P)
+    plain = attention_mean_backward(g, x, LENGTH, WIDTH, p=P).whole
     assert (plain.variance, plain.covariance) == pytest.approx(np.mean(uniform, axis=0), rel=0.06, abs=1e-3)
-    whole = attention_mean_backward(g, x, LENGTH, WIDTH, 1.0, P)
+    whole = attention_mean_backward(g, x, LENGTH, WIDTH, 1.0, P).whole
     assert whole.variance == pytest.approx(np.mean(through, axis=0)[0], rel=0.12)
     assert plain.variance < 0.8 * np.mean(through, axis=0)[0]  # the paper's, of values alone and weights all alike
+
+
+@pytest.mark.parametrize(("r", "rho", "s"), [(0.0, 0.0, 1.0), (0.3, 0.0, 1.0), (0.3, 0.3, 2.0), (0.1, 0.9, 0.2)])
+def test_the_way_back_is_that_of_random_attention_at_equal_correlations(r, rho, s):
+    """Against the token kernels of `attention_kernel`, whose exponential is interpolated to 1e-3, where 1/L shows."""
+    length = 32
+    kernel, gradient = ((1 - c) * np.eye(length) + c for c in (r, rho))
+    random = RandomAttention(np.full((length, length), 1 / length), s * kernel, kernel, kernel)
+    found = attention_mean_backward(Moments(1.0, rho), Moments(1.0, r), length, WIDE, s)
+    for part, back in (
+        (found.by_values, random.backward(gradient)),
+        (found.by_queries, s * random.queries_backward(gradient)),
+        (found.by_keys, random.keys_backward(gradient)),
+    ):
+        square = float(np.trace(back)) / length
+        shared = (float(back.sum()) / length - square) / (length - 1)
+        assert (part.variance, part.covariance) == pytest.approx((square, shared), rel=2e-3, abs=1e-6)
+    forward = attention_mean(Moments(1.0, r), length, WIDE, s)
+    square = float(np.trace(random.forward)) / length
+    assert forward.variance == pytest.approx(square, rel=2e-3)
+    assert attention_mean(Moments(1.0, r), length + 4, WIDE, s).variance != pytest.approx(square, rel=5e-3)
+
+
+@pytest.mark.parametrize(("r", "rho"), [(0.3, 0.5), (0.6, 0.1)])
+def test_back_through_an_attention_block_with_dropout(r, rho):
+    """Dropout behind the block leaves what the tokens' gradients share, which the paper's 1/(1-p) makes larger."""
+    random, p, found = np.random.default_rng(11), 0.4, []
+    for _ in range(16):
+        x, g = signal(random, r), signal(random, rho)
+        value, projection = (random.normal(size=(WIDTH, WIDTH)) / math.sqrt(WIDTH) for _ in range(2))
+        mask = (random.random(g.shape) > p) / (1 - p)
+        flat = (random.random((BATCH, LENGTH, LENGTH)) > p) / (1 - p) / LENGTH
+        back = flat.transpose(0, 2, 1) @ (g * mask) @ projection.T @ value.T
+        given, gradient = (Moments.of(*moments(each)) for each in (x, g))
+        expected = attention_backward(gradient, given, 1.0, p, LENGTH)
+        found.append([a / b for a, b in zip((expected.variance, expected.covariance), moments(back), strict=True)])
+    assert np.mean(found, axis=0) == pytest.approx([1.0, 1.0], abs=0.12)
+    published = gradient.variance / (LENGTH * (1 - p) ** 2) * (1 + (LENGTH - 1) * gradient.correlation * (1 - p))
+    assert published > 1.3 * expected.variance
 
 
 def drawn_mlp(random, x, p=P):
@@ -114,14 +155,14 @@ def test_attention_block_for_many_tokens():
     found = attention(x, strength, P)
     assert (found.variance, found.correlation) == pytest.approx((strength * 0.3 / 0.9, 0.9))
     found = attention_backward(g, x, strength, P)
-    assert found.variance == pytest.approx(strength * 0.2 * 2 / 0.9)
+    assert (found.variance, found.correlation) == pytest.approx((strength * 0.2 * 2, 1.0))
     long = attention(x, strength, P, 10**6, 10**4, 1.0)
     assert (long.variance, long.covariance) == pytest.approx((strength * 0.3 / 0.9, strength * 0.3), rel=1e-3)
     long = attention_backward(g, x, strength, P, 10**7)
-    assert long.variance == pytest.approx(strength * 0.2 * 2 / 0.9, rel=1e-5)
+    assert long.variance == pytest.approx(strength * 0.2 * 2, rel=1e-5)
     short = attention_backward(g, x, strength, P, 40)
-    assert short.variance == pytest.approx(strength * 2 / (40 * 0.81) * (1 + 39 * 0.2 * 0.9))
-    assert short.covariance == pytest.approx(strength * 2 / 40 * (1 + 39 * 0.2))
+    assert short.variance == pytest.approx(strength * 2 / (40 * 0.81) * (1 + 39 * 0.2 * 0.81))
+    assert short.covariance == pytest.approx(strength * 2 / 40 * (1 / 0.9 + 39 * 0.2))
 
 
 def g_of(r):
@@ -156,7 +197,10 @@ def test_vanilla_pre_ln_grows_by_c1_r_plus_c2_and_its_gradient_hyperbolically():
     for before, after in zip(states[:-2:2], states[2::2], strict=True):
         assert after.variance > before.variance + c2
     back = backward(stack, states, Moments(1.0, stable))
-    assert back[n].variance == pytest.approx(2.0, rel=0.03)  # half-way: N/n
+    # Half-way N/n = 2 in the paper, which counts the dropout of what tokens share; without it, a power below 1.
+    power = (c1 * (1 - P) * back[n].correlation + c2) / (c1 * stable + c2)
+    assert 0.9 < power < 0.95
+    assert back[n].variance == pytest.approx(2**power, rel=0.02)
 
 
 def test_vanilla_post_ln_gradients_by_layers():
@@ -165,10 +209,11 @@ def test_vanilla_post_ln_gradients_by_layers():
     states = forward(stack, Moments(1.0, 0.85))
     back = backward(stack, states, Moments(1.0, 0.8))
     for x, before, after in zip(states[:-2:2], back[:-2:2], back[2::2], strict=True):
-        # The paper's (1 + C1 ρ)/(1 + C1 r), with the correlation of the gradient where attention hands it back.
+        # The paper's (1 + C1 ρ)/(1 + C1 r), with the correlation of the gradient where attention hands it back, and
+        # without the dropout of what tokens share.
         middle = back[2 * (list(back[2::2]).index(after)) + 1]
         assert before.variance == pytest.approx(
-            middle.variance * (1 + c1 * middle.correlation) / (1 + c1 * x.correlation), rel=1e-9
+            middle.variance * (1 + c1 * (1 - P) * middle.correlation) / (1 + c1 * x.correlation), rel=1e-9
         )
 
 
@@ -177,7 +222,7 @@ SKIP, GAIN = math.sqrt(1 - 2 / 24), math.sqrt(2 / 24)
 
 @pytest.mark.parametrize("post", [False, True], ids=["pre", "post"])
 def test_deep_scale_keeps_every_variance_at_one(post):
-    """App. E.3 and E.4: forwards 1; backwards λ² + β² ρ/r past attention, and λ² + β² = 1 past the MLP."""
+    """App. E.3 and E.4: forwards 1; backwards λ² + β² (1-p)ρ/r past attention (there without 1-p), 1 past the MLP."""
     rs = correlations(24, 0.221, P, SKIP, GAIN)
     shared = {"mlp": (1 - P,) * 24, "post": post, "skip": SKIP, "gain": GAIN, "p": P}
     stack = Stack(attention=tuple((1 - P) / r for r in rs), **shared)
@@ -189,7 +234,7 @@ def test_deep_scale_keeps_every_variance_at_one(post):
         before, middle, after = back[2 * layer : 2 * layer + 3]
         assert middle.variance == pytest.approx(after.variance)
         assert before.variance == pytest.approx(
-            middle.variance * (SKIP**2 + GAIN**2 * middle.correlation / states[2 * layer].correlation)
+            middle.variance * (SKIP**2 + GAIN**2 * (1 - P) * middle.correlation / states[2 * layer].correlation)
         )
     white = backward(stack, states, Moments(1.0, 0.0))[0].variance
     assert math.exp(-2) * 0.8 < white < 1  # exp(-N β²(1 - ρ/r)), were ρ 0 all the way

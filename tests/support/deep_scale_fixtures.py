@@ -8,13 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from builders import CATALOGUE, node, residual, sequence
+from moment_recursion import Stack, backward, forward
 
 from ablate.block.expression import Block, Node, Size
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block
 from ablate.signal.deep_scale import correlations
 from ablate.signal.moments import Moments
-from ablate.signal.stack import Stack, backward, forward
 
 P, R0 = 0.1, 0.221
 SKIP, GAIN = "sqrt(1-2/depth)", "sqrt(2/depth)"

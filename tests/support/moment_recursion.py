@@ -1,4 +1,4 @@
-"""A whole model: moments through N layers of attention and MLP, Pre-LN or Post-LN, forwards and backwards.
+"""The recursion of moments through N layers of attention and MLP, Pre-LN or Post-LN, forwards and backwards.
 
     Pre-LN    x ← λ x + β·f(norm(x))         Post-LN   x ← norm(λ x + β·f(x))
 
@@ -59,10 +59,10 @@ def backward(stack: Stack, states: tuple[Moments, ...], g: Moments) -> tuple[Mom
     for sublayer, x in reversed(list(zip(_sublayers(stack), states[:-1], strict=True))):
         g = gradients[-1]
         if stack.post:
-            g = layer_norm_backward(g, _sum(stack, x, sublayer))
+            g = layer_norm_backward(g, _sum(stack, x, sublayer), WIDE)
         branch = _branch_backward(stack, g, _seen(stack, x), sublayer)
         if not stack.post:
-            branch = layer_norm_backward(branch, x)
+            branch = layer_norm_backward(branch, x, WIDE)
         gradients.append(add_skip(g, branch, stack.skip, stack.gain))
     return tuple(reversed(gradients))
 
@@ -95,5 +95,8 @@ def _seen(stack: Stack, x: Moments) -> Moments:
 
 
 def _norm(x: Moments) -> Moments:
-    """Normalise to variance 1; the 1 - 1/d of `layer_norm` is left out, since a centred stream stays centred."""
+    """Normalise to variance 1; what norms have of order 1/d, here and backwards, is that of normal tokens, once.
+
+    A stream that was normalised before has a size that varies less, and has lost those directions already.
+    """
     return Moments(1.0, x.correlation)
