@@ -3,10 +3,10 @@
     m̂ = m (1 + δ)        Var δ of a signal = follows² · Var δ of its root + what its own weights add
 
 A matrix of independent normal entries with d outputs adds 2 P / d, where P = ‖Σ‖² / (tr Σ)² is 1 if all T tokens are
-one and 1/T if they have nothing in common (Σ̂ is a Wishart matrix of d degrees of freedom). Tokens may be mixed behind
-it: P is that of what comes out. max(0, ·), for which all activations are taken, adds 3 Σ_ij Σ_ij √(Σ_ii Σ_jj) / (tr Σ)²
-over its width. A norm forgets the size, and a sum weighs each path by its share of the mean square, of which two paths
-that meet by chance have a part.
+one and 1/T if they have nothing in common (Σ̂ is a Wishart matrix of d degrees of freedom); an orthogonal one with d'
+inputs 2 P (1/d - 1/d'), or nothing. Tokens may be mixed behind it: P is that of what comes out. max(0, ·), for which
+all activations are taken, adds 3 Σ_ij Σ_ij √(Σ_ii Σ_jj) / (tr Σ)² over its width. A norm forgets the size, and a sum
+weighs each path by its share of the mean square, of which two paths that meet by chance have a part.
 
     Li, Nica & Roy 2021, arXiv:2106.04013, and Hanin & Nica 2020, arXiv:1812.05994 (log-normal sizes, of variance
     proportional to depth over width).
@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import isfinite
+from math import inf, isfinite
 
 import numpy as np
 
@@ -43,14 +43,14 @@ class Scatter:
         """Return the variance that the weights between the root and this kernel add."""
         return self.variance + 2 * self.freedom * participation(kernel)
 
-    def through_weights(self, outputs: float) -> Scatter:
-        """Go through a matrix of so many outputs."""
-        return replace(self, freedom=self.freedom + 1 / outputs)
+    def through_weights(self, outputs: float, lengths_of: float = inf) -> Scatter:
+        """Go through a matrix of so many outputs, which keeps the lengths of signals of as many channels, if of any."""
+        return replace(self, freedom=self.freedom + max(1 / outputs - 1 / lengths_of, 0.0))
 
     def activated(self, kernel: Floats, width: float) -> Scatter:
         """Go through an activation of inputs of this kernel."""
         size, whole = np.sqrt(np.diag(kernel)), float(np.trace(kernel))
-        one_sided = float(size @ kernel @ size) / whole**2 if whole > 0 and isfinite(whole) else 0.0
+        one_sided = float(size @ (kernel / whole) @ size) / whole if whole > 0 and isfinite(whole) else 0.0
         return Scatter(self.follows, self.total(kernel) + ACTIVATION * one_sided / width)
 
     def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
@@ -89,7 +89,7 @@ def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], ke
     variance = sum(share**2 * scatter.total(each) for share, (scatter, each) in zip(shares, paths, strict=True))
     for (first, one), (second, other) in combinations(paths, 2):
         if first.total(one) or second.total(other):
-            variance += 4 * float((one * other).sum()) / (width * whole**2)
+            variance += 4 * float(((one / whole) * (other / whole)).sum()) / width
     return Scatter(sum(share * scatter.follows for share, (scatter, _) in zip(shares, paths, strict=True)), variance)
 
 
@@ -100,4 +100,4 @@ def participation(kernel: Floats) -> float:
     (1.0, 0.25)
     """
     whole = float(np.trace(kernel))
-    return float((kernel**2).sum()) / whole**2 if whole > 0 and isfinite(whole) else 0.0
+    return float(((kernel / whole) ** 2).sum()) if whole > 0 and isfinite(whole) else 0.0

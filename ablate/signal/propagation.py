@@ -76,11 +76,13 @@ class Signal:
             gain**2 * self.kernel, gain * self.mean, transfer, lambda gradient: self.backward(gain**2 * gradient)
         )
 
-    def through_weights(self, forward: float, backward: float, largest: float | None = None) -> Signal:
+    def through_weights(
+        self, forward: float, backward: float, largest: float | None = None, *, orthogonal: bool = False
+    ) -> Signal:
         """Multiply by a fresh matrix of mean 0 whose entries have the variance w: d_in w Σ, and d_out w Γ.
 
         `forward` is d_in w and `backward` d_out w. The `largest` singular value is that of independent entries unless
-        given, √w (√d_in + √d_out) (Bai & Yin 1993, for wide matrices).
+        given, √w (√d_in + √d_out) (Bai & Yin 1993, for wide matrices). One that is `orthogonal` keeps lengths.
         """
         outputs = self.width * backward / forward if forward else self.width
         return Signal(
@@ -90,7 +92,7 @@ class Signal:
             lambda gradient: self.backward(backward * gradient),
             sqrt(forward) + sqrt(backward) if largest is None else largest,
             outputs,
-            self.scatter.through_weights(outputs),
+            self.scatter.through_weights(outputs, self.width if orthogonal else inf),
         )
 
     def by_spectral_norm(self) -> Signal:

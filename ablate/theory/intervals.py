@@ -23,8 +23,8 @@ from ablate.theory.initial_state import Spread
 
 MATRICES = 4
 """The matrices that one layer puts a signal through: values, projection, and two of an MLP."""
-MEAN_SQUARE, CORRELATION, GRADIENT = 0.04, 0.02, 0.08
-"""ε of the log of a mean square, of a mean cosine, and of the log of a gradient's mean square."""
+MEAN_SQUARE, CORRELATION, GRADIENT = 0.04, 0.025, 0.08
+"""ε of the log of a mean square, of a mean cosine c over √(1 - c²), and of the log of a gradient's mean square."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +77,10 @@ def spreads(
     return tuple(
         Spread(
             sqrt(square + MEAN_SQUARE**2),
-            sqrt(2 * freedom * ((1 - cosine) * (cosine + 1 / length)) ** 2 + CORRELATION**2),
-            sqrt(gradient + GRADIENT**2),
+            sqrt(2 * freedom * ((1 - cosine) * (cosine + 1 / length)) ** 2 + CORRELATION**2 * max(1 - cosine**2, 0)),
+            sqrt(gradient + GRADIENT**2) if layer < len(layers) else 0.0,
         )
-        for square, freedom, cosine, gradient in zip(squares, freedoms, cosines, back, strict=True)
+        for layer, (square, freedom, cosine, gradient) in enumerate(zip(squares, freedoms, cosines, back, strict=True))
     )
 
 

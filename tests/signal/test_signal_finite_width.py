@@ -65,6 +65,17 @@ def test_a_wide_network_has_none_and_a_norm_forgets():
     assert narrow.scatter.follows == 0
 
 
+@pytest.mark.parametrize("size", [1e-250, 1e250])
+def test_kernels_near_the_ends_of_what_numbers_there_are_scatter_as_others_do(size):
+    def scattered(size):
+        chain = Signal.root(size * np.eye(TOKENS), width=WIDTH).through_weights(1, 1).activated(relu.Config())
+        summed = chain.forked(lambda root: [root, root.through_weights(1, 1)])
+        return summed.scatter.total(summed.kernel)
+
+    assert scattered(size) == pytest.approx(scattered(1.0))
+    assert Signal.root(np.full((2, 2), np.inf), width=WIDTH).through_weights(1, 1).scatter.total(np.eye(2)) > 0
+
+
 def test_a_sum_follows_its_root_by_its_shares():
     def paths(root):
         return [root, root.normalised(0.0, centred=False).through_weights(1, 1).times(2.0)]

@@ -7,13 +7,13 @@ import math
 import numpy as np
 import pytest
 from builders import architecture, node
+from moment_recursion import Stack, forward
 from reading import transformer
 
 from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.signal.moments import Moments
-from ablate.signal.stack import Stack, forward
 from ablate.theory.fixed_points import (
     approach,
     layer_correlation,

@@ -38,7 +38,7 @@ def _away(stream, drawn):
     spread = stream.spread
     yield np.log(drawn.mean_square / stream.mean_square) / spread.mean_square
     yield (drawn.correlation - stream.correlation) / spread.correlation
-    yield np.log(drawn.gradient / stream.gradient) / spread.gradient
+    yield np.log(drawn.gradient / stream.gradient) / (spread.gradient or np.inf)
 
 
 @pytest.mark.parametrize("block", ["pre_ln", "post_ln", "dslm_pre_ln", "sas", "skipless"])
@@ -66,7 +66,7 @@ def test_variances_add_up_along_layers_that_follow_and_back_from_the_end():
     each = spreads(layers, {1: 0.1, 2: 0.2, 3: 0.3}, [0.5] * 4, length=4, width=100, repetition=0.25)
     assert np.diff([s.mean_square**2 for s in each]) == pytest.approx(0.03)
     assert each[0].mean_square ** 2 == pytest.approx(0.01 + MEAN_SQUARE**2)  # 2 / 100 of tokens alike by one half
-    assert [s.gradient**2 - GRADIENT**2 for s in each] == pytest.approx([0.6, 0.5, 0.3, 0.0])
+    assert [s.gradient**2 - GRADIENT**2 for s in each] == pytest.approx([0.6, 0.5, 0.3, -(GRADIENT**2)])
 
 
 def test_layers_between_those_computed_have_an_interval_between_theirs():
@@ -74,6 +74,7 @@ def test_layers_between_those_computed_have_an_interval_between_theirs():
     assert len(deep.computed) < 151
     spreads = np.array([stream.spread.gradient for stream in deep.streams])
     assert (np.diff(spreads) <= 0).all()
+    assert spreads[-1] == 0  # the gradient that others are compared with
 
 
 def test_a_matrix_of_repetitions_says_which_tokens_are_the_same():

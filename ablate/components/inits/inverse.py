@@ -55,7 +55,7 @@ class Config:
         if sizes.layer != sizes.n_layers:
             return fresh
         gain = square ** (0.5 - sizes.n_layers)
-        return x.through_weights(gain**2, gain**2, gain)
+        return x.through_weights(gain**2, gain**2, gain, orthogonal=True)
 
 
 import torch

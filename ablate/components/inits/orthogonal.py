@@ -27,7 +27,7 @@ class Config:
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
         """gain² Σ, as a matrix of independent entries of the same mean square."""
         largest = abs(self.gain) * max((d_out / d_in) ** 0.5, 1.0)
-        return x.through_weights(self.gain**2, self.gain**2 * d_out / d_in, largest)
+        return x.through_weights(self.gain**2, self.gain**2 * d_out / d_in, largest, orthogonal=True)
 
 
 import math

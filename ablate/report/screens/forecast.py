@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from math import isfinite, isnan, sqrt
+from math import exp, expm1, isfinite, isnan, sqrt
 from statistics import fmean, median, stdev
 from typing import Any
 
@@ -24,9 +24,12 @@ COSINE = f"cosine: {QUANTITIES['cosine']}; at 1 all tokens are the same"
 LOSS = "from a loss whose gradient is independent from token to token"
 DEFINED = (f"size: {QUANTITIES['size']}", COSINE, f"gradient: {QUANTITIES['gradient']}, {LOSS}")
 LIMIT = (
-    "forecasts are means over random weights in the limit of width, without an interval: --samples 5 shows what "
-    "sampled initialisations of this width measure"
+    "±, ×÷: one network of this width is this near, 95 % of them: twice the standard deviation that drawing weights "
+    "makes, to first order in 1/d, and that forecasts of many blocks missed besides; --samples 5 shows what sampled "
+    "initialisations measure"
 )
+MOST = 0.5
+"""An interval that is wider than this share of its number is written as a factor."""
 
 
 def block_screen(
@@ -44,8 +47,8 @@ def block_screen(
     for stream in streams:
         row = [str(stream.layer) if stream.layer else "embedding"]
         measured = [model.streams[stream.layer].shown() for model in sampled]
-        for place, value in enumerate(stream.shown()):
-            row += [_factor(value)] + ([_mean_and_sd([each[place] for each in measured])] if sampled else [])
+        for place, value in enumerate(_shown(stream)):
+            row += [value] + ([_mean_and_sd([each[place] for each in measured])] if sampled else [])
         rows.append(tuple(row))
     grid = Grid(
         title="Forecast",
@@ -92,7 +95,7 @@ def space_screen(
     rows: list[tuple[Words, ...]] = []
     for variant, each in forecasts.items():
         layer = collapse_layer(each)
-        numbers = map(_factor, _of_model(each))
+        numbers = _of_forecast(each)
         collapse, danger = "-" if layer is None else str(layer), f"{danger_score(each).total:.3g}"
         rows.append(((StyledText(variant, "strong"),), *numbers, collapse, danger))
         if models := sampled.get(variant, ()):
@@ -187,6 +190,7 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
                 "gradient": _number(stream.gradient),
                 "gradient_correlation": _number(stream.gradient_correlation),
                 "computed": stream.layer in forecast.computed,
+                "sd": None if stream.spread is None else asdict(stream.spread),
             }
             for stream in forecast.streams
         ],
@@ -247,6 +251,49 @@ def _number(value: float) -> float | None:
 def _of_model(model: InitialModel) -> tuple[float, float, float, float]:
     """Return its growth, its cosine at the end, its ratio of gradients and its logits, as they are shown."""
     return sqrt(model.growth), model.streams[-1].correlation, sqrt(model.gradient_ratio), sqrt(model.logits)
+
+
+def _shown(stream: InitialStream) -> tuple[str, str, str]:
+    """Return the `QUANTITIES` of a stream as they are shown, with their intervals where they are forecast."""
+    size, cosine, gradient = stream.shown()
+    if (spread := stream.spread) is None:
+        return _factor(size), _factor(cosine), _factor(gradient)
+    return (
+        _with_interval(size, spread.mean_square, relative=True),
+        _with_interval(cosine, spread.correlation, relative=False),
+        _with_interval(gradient, spread.gradient, relative=True),
+    )
+
+
+def _of_forecast(model: InitialModel) -> tuple[str, ...]:
+    """Return `_of_model` as it is shown: growth varies as the last size does, the ratio of gradients as the first."""
+    growth, cosine, ratio, logits = _of_model(model)
+    first, last = model.streams[0].spread, model.streams[-1].spread
+    if first is None or last is None:
+        return tuple(map(_factor, (growth, cosine, ratio, logits)))
+    return (
+        _with_interval(growth, last.mean_square, relative=True),
+        _with_interval(cosine, last.correlation, relative=False),
+        _with_interval(ratio, first.gradient, relative=True),
+        _factor(logits),
+    )
+
+
+def _with_interval(value: float, sd: float, *, relative: bool) -> str:
+    """Write a number with the interval of 95 % about it: in per cent, or as a factor from a half on.
+
+    Where `relative`, `sd` is that of the log of its square, else its own.
+
+    >>> _with_interval(1.6823, 0.04, relative=True), _with_interval(1.6823, 0.9, relative=True)
+    ('1.68 ± 4%', '1.68 ×÷2.5')
+    >>> _with_interval(0.2779, 0.031, relative=False)
+    '0.28 ± 0.06'
+    """
+    if isnan(value) or not isfinite(sd):
+        return _factor(value)
+    if not relative:
+        return f"{value:.2f} ± {2 * sd:.2f}"
+    return f"{value:.3g} ± {expm1(sd):.0%}" if expm1(sd) < MOST else f"{value:.3g} ×÷{exp(sd):.2g}"
 
 
 def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:
