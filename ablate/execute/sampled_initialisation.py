@@ -34,7 +34,7 @@ def sampled_initialisation(
         profile(model, tokens)
         model.train()
         torch.manual_seed(seed)
-        streams, behind, logits = _passed(model, tokens)
+        streams, behind, logits = passed(model, tokens)
         gradients = torch.autograd.grad(behind, streams, torch.randn_like(behind))
     reference = float(gradients[-1].double().square().mean())
     return InitialModel(
@@ -48,7 +48,7 @@ def sampled_initialisation(
     )
 
 
-def _passed(model: nn.Module, tokens: Int[Tensor, "B T"]) -> tuple[list[Tensor], Tensor, Tensor]:
+def passed(model: nn.Module, tokens: Int[Tensor, "B T"]) -> tuple[list[Tensor], Tensor, Tensor]:
     """Return the stream in front of the first layer and behind each, what is behind the final norm, and the logits."""
     layers: list[nn.Module] = list(model.layers.values())  # type: ignore[operator]
     streams: list[Tensor] = []
