@@ -288,10 +288,30 @@ class _Head:
         return np.asarray(arrived)
 
     def into_queries(self, gradient: Array) -> Array:
-        return self.scale**2 * self.random.queries_backward(self.both * gradient)
+        arrived = self.random.queries_backward(self.both * gradient)
+        if self.p:
+            weights, keys = self.random.mean, self.random.keys
+            mixed = weights @ keys
+            apart = np.diag(keys) - 2 * mixed + np.einsum("ij,ij->i", mixed, weights)[:, None]
+            arrived = arrived + np.diag((self.dropped_values(gradient) * apart).sum(1))
+        return self.scale**2 * arrived
 
     def into_keys(self, gradient: Array) -> Array:
-        return self.random.keys_backward(self.both * gradient)
+        arrived = self.random.keys_backward(self.both * gradient)
+        if self.p:
+            weights = self.random.mean
+            own = np.diag(self.random.queries)[:, None] * self.dropped_values(gradient)
+            crossed = weights.T @ own
+            arrived = arrived + np.diag(own.sum(0)) - crossed - crossed.T
+            arrived = arrived + weights.T @ (own.sum(1)[:, None] * weights)
+        return np.asarray(arrived)
+
+    def dropped_values(self, gradient: Array) -> Array:
+        """Γ_ii times what dropping a weight makes of (g_i · v_j)², [T, T].
+
+        The gradient of the score s_ik is Σ_j m_j A_ij (g_i · v_j) (δ_jk - A_ik), of which the m_j are independent.
+        """
+        return np.asarray(np.diag(gradient)[:, None] * self.dropped * np.diag(self.values))
 
     @property
     def dropped(self) -> Array:

@@ -139,16 +139,15 @@ def recursion(stack: Stack) -> dict[str, np.ndarray]:
 def test_the_forecast_of_a_block_follows_the_recursion_of_its_moments(block):
     """Real blocks, component by component as token kernels, and App. E's sums of the closed forms of sublayers.
 
-    They agree but for what a norm's ε takes, and, where attention weights are dropped, for what their dropout adds to
-    the gradient of scores, which the closed forms have: 4 % of the gradient in front of 24 layers.
+    They agree but for what a norm's ε takes.
     """
     stack = RECURSIONS[block]
     found, expected = columns(block), recursion(stack)
     assert found["mean_square"] == pytest.approx(expected["mean_square"], rel=1e-3)
     assert found["correlation"] == pytest.approx(expected["correlation"], abs=1e-3)
-    assert found["gradient"] == pytest.approx(expected["gradient"], rel=0.045 if stack.p else 2e-3)
+    assert found["gradient"] == pytest.approx(expected["gradient"], rel=6e-3 if stack.p else 2e-3)
     assert found["gradient_correlation"] == pytest.approx(
-        expected["gradient_correlation"], abs=0.02 if stack.p else 2e-3
+        expected["gradient_correlation"], abs=3e-3 if stack.p else 2e-3
     )
     twin = recursion(replace(stack, post=not stack.post, gain=1.1 * stack.gain))  # the other order, larger branches
     assert twin["gradient"] != pytest.approx(expected["gradient"], rel=0.1)
