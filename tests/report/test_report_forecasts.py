@@ -27,7 +27,7 @@ FORECASTS = (
     made(0.53591, 5.4104),
     made(0.99999, 123.4, COLLAPSES),
     made(0.99998, math.inf, COLLAPSES, "numbers are no longer finite at layer 3"),
-    Forecast(refused="admin does not say what it does to a token kernel"),
+    Forecast(refused="transformer_xl is forecast where u and v start at 0"),
 )
 
 
@@ -49,7 +49,7 @@ def test_a_danger_is_told_once_with_all_of_its_variants():
     text = " ".join(render(plan_screen(plan, ()), 200).split())
     both = f"{plan.variants[1].name} and {plan.variants[2].name}"
     assert text.count(COLLAPSES) == 1 and f"forecast of {both}: {COLLAPSES}" in text
-    assert f"no forecast of {plan.variants[3].name}: admin does not say" in text
+    assert f"no forecast of {plan.variants[3].name}: transformer_xl is forecast" in text
 
 
 def test_where_nothing_is_forecast_there_are_no_columns_but_a_reason():
@@ -75,6 +75,6 @@ def test_json_has_every_number_and_every_reason():
     assert [each["cosine"] for each in numbers] == [0.53591, 0.99999, 0.99998, None]
     assert numbers[2]["gradient"] is None and numbers[2]["dangers"][1].startswith("numbers are no longer finite")
     assert (
-        numbers[3]["refused"].startswith("admin")
+        numbers[3]["refused"].startswith("transformer_xl")
         and "forecast" not in json.loads(plan_to_json(path("a"), ()))["variants"][0]
     )
