@@ -4,9 +4,10 @@
 
 A matrix of independent normal entries with d outputs adds 2 P / d, where P = ‖Σ‖² / (tr Σ)² is 1 if all T tokens are
 one and 1/T if they have nothing in common (Σ̂ is a Wishart matrix of d degrees of freedom); an orthogonal one with d'
-inputs 2 P (1/d - 1/d'), or nothing. Tokens may be mixed behind it: P is that of what comes out. max(0, ·), for which
-all activations are taken, adds 3 Σ_ij Σ_ij √(Σ_ii Σ_jj) / (tr Σ)² over its width. A norm forgets the size, and a sum
-weighs each path by its share of the mean square, of which two paths that meet by chance have a part.
+inputs 2 P (1/d - 1/d'), or nothing. Tokens may be mixed behind it: P is that of what comes out. An activation of
+slope s (of log E[φ²]) takes what came before times s², and adds what else φ² varies by over its width, in its part that
+goes with u times Σ_ij √(Σ_ii Σ_jj) Σ_ij / (tr Σ)² (`gaussian_activations.py`), in the rest times P. A norm forgets the
+size, and a sum weighs each path by its share of the mean square, of which two paths that meet by chance have a part.
 
     Li, Nica & Roy 2021, arXiv:2106.04013, and Hanin & Nica 2020, arXiv:1812.05994 (log-normal sizes, of variance
     proportional to depth over width).
@@ -21,10 +22,8 @@ from math import inf, isfinite
 
 import numpy as np
 
+from ablate.signal.gaussian_activations import ActivationKernel
 from ablate.signal.kernel_maps import Floats
-
-ACTIVATION = 3.0
-"""E[φ⁴] / E[φ²]² - 3 of max(0, ·) at normal inputs, of which nearly all is in the part that is odd."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +46,13 @@ class Scatter:
         """Go through a matrix of so many outputs, which keeps the lengths of signals of as many channels, if of any."""
         return replace(self, freedom=self.freedom + max(1 / outputs - 1 / lengths_of, 0.0))
 
-    def activated(self, kernel: Floats, width: float) -> Scatter:
+    def activated(self, kernel: Floats, width: float, moments: ActivationKernel) -> Scatter:
         """Go through an activation of inputs of this kernel."""
         size, whole = np.sqrt(np.diag(kernel)), float(np.trace(kernel))
         one_sided = float(size @ (kernel / whole) @ size) / whole if whole > 0 and isfinite(whole) else 0.0
-        return Scatter(self.follows, self.total(kernel) + ACTIVATION * one_sided / width)
+        added = moments.one_sided * one_sided + max(moments.excess, 0.0) * participation(kernel)
+        slope = moments.follows
+        return Scatter(slope * self.follows, slope**2 * self.total(kernel) + added / width)
 
     def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
         """Go through attention, whose weights differ from head to head by what gives the part `varied` of a kernel.
@@ -66,9 +67,10 @@ class Scatter:
         """Return the scatter behind a root that itself follows another one and varies so much."""
         return Scatter(self.follows * follows, self.variance + self.follows**2 * variance)
 
-    def gated(self, kernel: Floats, gate: Scatter, gate_kernel: Floats) -> Scatter:
-        """Multiply two signals of one root, whose weights are their own."""
-        return Scatter(self.follows + gate.follows, self.total(kernel) + gate.total(gate_kernel))
+    def gated(self, kernel: Floats, gate: Scatter, gate_kernel: Floats, width: float) -> Scatter:
+        """Multiply two signals of one root by entries, of weights of their own: 4 P / d of the product more."""
+        own = self.total(kernel) + gate.total(gate_kernel) + 4 * participation(kernel * gate_kernel) / width
+        return Scatter(self.follows + gate.follows, own)
 
 
 HERE = Scatter()
@@ -91,6 +93,11 @@ def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], ke
         if first.total(one) or second.total(other):
             variance += 4 * float(((one / whole) * (other / whole)).sum()) / width
     return Scatter(sum(share * scatter.follows for share, (scatter, _) in zip(shares, paths, strict=True)), variance)
+
+
+def mean_of(scatters: Sequence[Scatter]) -> Scatter:
+    """Return the mean of those of several heads, which vary alike."""
+    return Scatter(*np.mean([(each.follows, each.variance, each.freedom) for each in scatters], axis=0).tolist())
 
 
 def participation(kernel: Floats) -> float:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import inf, pi, sqrt
 from typing import TypeAlias
 
 import numpy as np
@@ -40,12 +40,20 @@ RANGE = 4.0
 
 @dataclass(frozen=True, slots=True)
 class ActivationKernel:
-    """`values` E[φ(u_i) φ(u_j)], `slopes` E[φ'(u_i) φ'(u_j)], [T, T]; `mean` E[φ(u_i)], `slope` E[φ'(u_i)], [T]."""
+    """`values` E[φ(u_i) φ(u_j)], `slopes` E[φ'(u_i) φ'(u_j)], [T, T]; `mean` E[φ(u_i)], `slope` E[φ'(u_i)], [T].
+
+    At the mean of the variances, `follows` is s = E[u φ φ'] / E[φ²], the slope of log E[φ²] over that of the variance,
+    `one_sided` E[z φ²]² / E[φ²]² for u = √q z, and `excess` E[φ⁴] / E[φ²]² - 1 - 2 s² less that: what φ² varies by, in
+    the parts of it that go with u² (s), with u, and with neither.
+    """
 
     values: Array
     slopes: Array
     mean: Array
     slope: Array
+    follows: float
+    one_sided: float
+    excess: float
 
 
 def activation_kernel(activation: Curved, kernel: Array) -> ActivationKernel:
@@ -70,7 +78,21 @@ def activation_kernel(activation: Curved, kernel: Array) -> ActivationKernel:
         mixed_slopes = _product(b, d, tokens, correlation) + _product(d, b, tokens, correlation)
         values = values + series.jump * mixed + series.jump**2 * np.outer(root, root) * both
         slopes = slopes + series.jump * mixed_slopes + series.jump**2 * both_slopes
-    return ActivationKernel(values, slopes, series.mean[tokens], series.slope[tokens])
+    scatter = _scatter(activation, float(np.diag(kernel).mean()))
+    return ActivationKernel(values, slopes, series.mean[tokens], series.slope[tokens], *scatter)
+
+
+def _scatter(activation: Curved, variance: float) -> tuple[float, float, float]:
+    """Return the last three numbers of an `ActivationKernel` at a variance; (1, 0, 0) where φ gives nothing."""
+    root = sqrt(variance)
+    z, weight, _ = _nodes(tuple(sorted({0.0, *(cut / (root or 1.0) for cut in jumps(activation))})))
+    f, df, _ = activation.curve(root * z)
+    square = float(f**2 @ weight)
+    if not 0 < square < inf:
+        return 1.0, 0.0, 0.0
+    follows = float((root * z * f * df) @ weight) / square
+    one_sided = (float((z * f**2) @ weight) / square) ** 2
+    return follows, one_sided, float((f**2 / square) ** 2 @ weight) - 1 - 2 * follows**2 - one_sided
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import permutations
 from math import inf, sqrt
 from typing import TypeAlias
 
@@ -129,7 +130,7 @@ class Signal:
             moments.mean,
             transferred(moments.slope, self.transfer),
             lambda gradient: self.backward(moments.slopes * gradient),
-            self.scatter.activated(self.kernel, self.width),
+            self.scatter.activated(self.kernel, self.width, moments),
         )
 
     def dropped(self, p: float) -> Signal:
@@ -154,7 +155,7 @@ class Signal:
             self.mean * gate.mean,
             _added(transfers),
             lambda gradient: self.backward(gate.kernel * gradient) + gate.backward(self.kernel * gradient),
-            self.scatter.gated(self.kernel, gate.scatter, gate.kernel),
+            self.scatter.gated(self.kernel, gate.scatter, gate.kernel, self.width),
         )
 
     def with_gradient_times(self, times: float) -> Signal:
@@ -206,27 +207,28 @@ class Signal:
         mixed = _mean([head.mean for head in each])
         varied = _mean([head.varied for head in each])
         scatter = self.scatter.attending(kernel, varied, heads)
-        return self._with(kernel, mixed @ self.mean, transferred(mixed, self.transfer), backward, scatter)
+        together = self._with(kernel, mixed @ self.mean, transferred(mixed, self.transfer), backward, scatter)
+        return replace(together, width=groups * self.width)
 
     def forked(self, paths: Callable[[Signal], Iterable[Signal]]) -> Signal:
         """Add up what several paths from here give, such as a skip and a branch."""
         terms = list(paths(Signal.root(self.kernel, self.mean, self.width)))
+        linear = [place for place, term in enumerate(terms) if term.transfer is not None]
         crossing = [term.transfer for term in terms if term.transfer is not None]
         kernel = sum((term.kernel for term in terms), np.zeros_like(self.kernel))
-        shared = dict.fromkeys(map(id, crossing), 0.0)
-        for first, second in _pairs(crossing):
-            both = _between(first, self.kernel, second)
+        crossed = [0.0] * len(terms)
+        for place, other in permutations(range(len(crossing)), 2):
+            both = _between(crossing[place], self.kernel, crossing[other])
             kernel = kernel + both
-            shared[id(first)] += float(np.trace(both))
+            crossed[linear[place]] += float(np.trace(both))
 
         def backward(gradient: Array) -> Array:
             arrived = sum((term.backward(gradient) for term in terms), np.zeros_like(gradient))
-            for first, second in _pairs(crossing):
+            for first, second in permutations(crossing, 2):
                 arrived = arrived + _between(_transposed(first), gradient, _transposed(second))
             return self.backward(arrived)
 
         transfer = _added(crossing)
-        crossed = [shared.get(id(term.transfer), 0.0) for term in terms]
         inside = added([(term.scatter, term.kernel) for term in terms], crossed, kernel, self.width)
         return Signal(
             kernel,
@@ -340,10 +342,6 @@ def _between(first: Array, kernel: Array, second: Array) -> Array:
 
 def _transposed(matrix: Array) -> Array:
     return matrix if matrix.ndim == 1 else matrix.T
-
-
-def _pairs(matrices: list[Array]) -> list[tuple[Array, Array]]:
-    return [(a, b) for place, a in enumerate(matrices) for other, b in enumerate(matrices) if place != other]
 
 
 def _added(matrices: Iterable[Array | None]) -> Array | None:

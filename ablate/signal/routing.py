@@ -35,8 +35,13 @@ class Routing:
 
 
 def routing(logits: Array, experts: int, active: int, *, softmax: bool, normalised: bool) -> Routing:
-    """Sample a router whose logits have the kernel `logits` [T, T], which sends each token to `active` experts."""
+    """Sample a router whose logits have the kernel `logits` [T, T], which sends each token to `active` experts.
+
+    Logits that are not finite give gains that are none.
+    """
     length = len(logits)
+    if not np.isfinite(logits).all():
+        return Routing(np.full((length, length), np.nan), np.full((length, length), np.nan))
     values, vectors = np.linalg.eigh(logits)
     root = vectors * np.sqrt(np.clip(values, 0, None))
     r = np.einsum("ij,sje->sie", root, np.random.default_rng(SEED).normal(size=(SAMPLES, length, experts)))

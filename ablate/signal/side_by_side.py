@@ -12,9 +12,11 @@ so that a weighted sum of them is a mixing of the tokens of one longer sequence,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 
 import numpy as np
 
+from ablate.signal.finite_width import added
 from ablate.signal.propagation import Array, Signal
 
 
@@ -31,7 +33,10 @@ def concatenated(signals: Sequence[Signal], widths: Sequence[int]) -> Signal:
     def backward(gradient: Array) -> Array:
         return sum((x.backward(gradient) for x in signals[1:]), signals[0].backward(gradient))
 
-    return Signal(kernel, mean, None, backward, width=sum(widths), scatter=signals[0].scatter)
+    parts = [(x.scatter, share * x.kernel) for share, x in zip(shares, signals, strict=True)]
+    return Signal(
+        kernel, mean, None, backward, width=sum(widths), scatter=added(parts, [0.0] * len(parts), kernel, inf)
+    )
 
 
 def stacked(signals: Sequence[Signal], root: Array) -> Signal:
@@ -52,8 +57,10 @@ def stacked(signals: Sequence[Signal], root: Array) -> Signal:
             arrived = arrived + x.backward(gradient[at, at])
         return np.asarray(arrived + transfer.T @ apart @ transfer)
 
-    mean, first = np.concatenate([x.mean for x in signals]), signals[0]
-    return Signal(kernel, mean, transfer, backward, width=first.width, scatter=first.scatter)
+    parts = [(x.scatter, x.kernel) for x in signals]
+    scatter = added(parts, [0.0] * len(parts), kernel, inf)
+    mean = np.concatenate([x.mean for x in signals])
+    return Signal(kernel, mean, transfer, backward, width=signals[0].width, scatter=scatter)
 
 
 def part_of(whole: Signal, place: int, length: int) -> Signal:

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablate.signal.attention_kernel import RandomAttention
+from ablate.signal.finite_width import FORGOTTEN, mean_of
 from ablate.signal.mixing import Mixing
 from ablate.signal.propagation import Array, Signal
 
@@ -48,13 +49,15 @@ def attending_with_sink(
     mixing: Mixing,
     p: float = 0.0,
     groups: int = 1,
+    of_all: int = 1,
 ) -> Signal:
     """Mix values by attention with a sink of that `logit` b, as `Signal.attending` does without one.
 
-    `at_zero` is log Z at zero scores, [H, T], for each head of `uniform`; `mixing` has no skip and no centre.
+    `at_zero` is log Z at zero scores, [H, T], for each head of `uniform`, which stand for `of_all` heads; `mixing` has
+    no skip and no centre.
     """
     heads = [
-        values.attending(queries, keys, each[None], scale, mixing, p, groups).gated(
+        values.attending(queries, keys, each[None], scale, mixing, p, groups, of_all).gated(
             left_by_sink(queries, keys, each, log_total, scale, logit, groups)
         )
         for each, log_total in zip(uniform, at_zero, strict=True)
@@ -65,8 +68,8 @@ def attending_with_sink(
         np.mean([head.mean for head in heads], 0),
         np.mean(transfers, 0) if transfers else None,
         lambda gradient: np.asarray(np.mean([head.backward(gradient) for head in heads], 0)),
-        width=values.width,
-        scatter=heads[0].scatter,
+        width=heads[0].width,
+        scatter=mean_of([head.scatter for head in heads]),
     )
 
 
@@ -84,7 +87,7 @@ def left_by_sink(
         into_queries, into_keys = head.into_queries(gradient), head.into_keys(gradient)
         return np.asarray(queries.backward(into_queries) + keys.backward(groups * into_keys))
 
-    return Signal(head.kernel, head.share, None, backward)
+    return Signal(head.kernel, head.share, None, backward, scatter=FORGOTTEN)
 
 
 class _Head:

@@ -11,7 +11,6 @@
     sensitivity.py        by how much the output changes if the stream, or the weights of a layer, are changed
     kurtosis_bound.py     what a token kernel says of outlier features
     fixed_points.py       where correlations come to rest in a deep Post-LN model with dropout, and how fast
-    kernel_recursions.py  token kernels of attention alone, layer by layer
     dangers.py            what in a forecast is a reason not to train the model as it is
     danger_score.py       one number that is the larger, the likelier a model is to fail
     separation.py         how well a score tells the models that failed from those that did not

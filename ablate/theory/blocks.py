@@ -85,7 +85,7 @@ class _Here:
         """Return the signals of what the field at a path reads."""
         places = places_of(address, sizes.scope(self.layer))
         if places == (ValuePlace(None, TOKENS),):
-            return ReadSignals((self.elsewhere.tokens(sizes.seq_len),), None)
+            return ReadSignals((self.elsewhere.tokens(sizes.seq_len, sizes.vocab_size),), None)
         at_top = not any(isinstance(step, str) for step in path[:-1])
         ends = [behind(place) for place in places]
         if all(end is not None and end in self.streams for end in ends):

@@ -22,7 +22,9 @@ from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
 from ablate.block.value_addresses import IN, OUT, TOKENS, ValuePlace, values_named
 from ablate.errors import InputError
+from ablate.signal.finite_width import FORGOTTEN, Scatter
 from ablate.signal.propagation import Array, Signal
+from ablate.signal.side_by_side import stacked
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,8 @@ class InsideValue:
             return np.zeros(())
 
         unknown = np.full(len(self.signal.mean), np.nan)
-        return replace(self.signal, transfer=unknown, backward=backward, largest=None)
+        scatter = Scatter(follows=0.0, variance=self.signal.scatter.total(self.signal.kernel))
+        return replace(self.signal, transfer=unknown, backward=backward, largest=None, scatter=scatter)
 
     def settle(self) -> None:
         """Raise InputError for a gradient that came after that of the value itself had gone back."""
@@ -172,15 +175,16 @@ class Elsewhere:
         """Return what holds the value at a place."""
         return self.values.setdefault(place, InsideValue(place.address))
 
-    def tokens(self, length: int) -> Signal:
-        """Return the numbers of the tokens, one-hot: 1 for two that are the same; no gradient comes back from them."""
+    def tokens(self, length: int, kinds: int) -> Signal:
+        """Return tokens of so many kinds, one-hot: 1 for two that are the same; no gradient comes back from them."""
         if self.repetition is None:
             raise InputError(
                 f"{TOKENS} are read, but how often two are the same is not known\n"
                 "  = set the model's repetition, or forecast a space, whose text is measured"
             )
         kernel = np.where(np.eye(length, dtype=bool), 1.0, self.repetition)
-        return Signal(kernel, np.zeros(length), None, lambda gradient: np.zeros(()))
+        none = np.zeros(())
+        return Signal(kernel, np.zeros(length), None, lambda gradient: none, width=kinds, scatter=FORGOTTEN)
 
 
 @dataclass(frozen=True)
@@ -192,12 +196,12 @@ class ReadSignals:
 
     def added(self, x: Signal, own: float, gains: tuple[float, ...]) -> Signal:
         """Return own x + Σ gains · values."""
-        from ablate.signal.side_by_side import stacked
-
-        terms = [each.times(gain) for each, gain in zip(self.signals, gains, strict=True) if gain]
-        terms = [*([x.times(own)] if own else []), *terms]
+        read = [each.times(gain) for each, gain in zip(self.signals, gains, strict=True) if gain]
+        terms = [*([x.times(own)] if own else []), *read]
+        if not terms:
+            return x.times(0.0)
         if len(terms) == 1:
             return terms[0]
         if self.root is None:
-            return x.forked(lambda x: [*([x.times(own)] if own else []), *terms[bool(own) :]])
+            return x.forked(lambda x: [*([x.times(own)] if own else []), *read])
         return stacked(terms, self.root).mixed(np.tile(np.eye(len(x.mean)), len(terms)))

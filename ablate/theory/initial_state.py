@@ -80,7 +80,8 @@ class InitialModel:
     @property
     def growth(self) -> float:
         """The mean square behind the last layer over that in front of the first."""
-        return self.streams[-1].mean_square / self.streams[0].mean_square
+        first, last = self.streams[0].mean_square, self.streams[-1].mean_square
+        return last / first if first else math.inf if last else math.nan
 
 
 def mean_cosine(kernel: Array) -> float:

@@ -17,6 +17,7 @@ from math import sqrt
 
 import numpy as np
 
+from ablate.block.sizes import Sizes
 from ablate.signal.finite_width import participation
 from ablate.signal.propagation import Array, Signal
 from ablate.theory.initial_state import Spread
@@ -36,30 +37,35 @@ class LayerScatter:
     fresh: float
 
     @staticmethod
-    def of(before: Array, behind: Signal) -> LayerScatter:
-        """Read it off the signal behind a layer, whose root has the kernel `before`."""
-        scatter = behind.scatter
-        return LayerScatter(
-            scatter.follows, scatter.total(behind.kernel), 1 - _kept(behind.transfer, before, behind.kernel)
-        )
+    def of(before: Array, behind: Signal, length: int) -> LayerScatter:
+        """Read it off the signal behind a layer, whose root has the kernel `before`; T of the tokens are its own."""
+        scatter, kernel = behind.scatter, behind.kernel[:length, :length]
+        fresh = 1 - _kept(behind.transfer, before, kernel)
+        return LayerScatter(scatter.follows, scatter.total(kernel), fresh)
 
 
-def gradient_variance(gradient: Array, arrived: Array, transfer: Array | None, width: int) -> float:
-    """Return what a layer adds to the variance of the log of a gradient: behind it `gradient`, in front `arrived`."""
+def gradient_variance(gradient: Array, arrived: Array, transfer: Array | None, sizes: Sizes) -> float:
+    """Return what a layer adds to the variance of the log of a gradient: behind it `gradient`, in front `arrived`.
+
+    [T, T] of both are those of the stream itself.
+    """
+    own = gradient[: sizes.seq_len, : sizes.seq_len]
     back = None if transfer is None else transfer.T
-    fresh = 1 - _kept(back, gradient, arrived)
-    return fresh**2 * MATRICES * 2 * participation(gradient) / width
+    fresh = 1 - _kept(back, own, arrived[: sizes.seq_len, : sizes.seq_len])
+    return fresh**2 * MATRICES * 2 * participation(own) / sizes.d_model
 
 
 def spreads(
     forward: Mapping[int, LayerScatter],
     backward: Mapping[int, float],
     cosines: Sequence[float],
-    length: int,
-    width: int,
-    repetition: float,
+    start: float,
+    sizes: Sizes,
 ) -> tuple[Spread, ...]:
-    """Return the spread behind each layer, from 0 on; layers that were not computed lie between those that were."""
+    """Return the spread behind each layer, from 0 on; layers that were not computed lie between those that were.
+
+    `start` is the variance of the log of the mean square in front of the first layer.
+    """
     layers = np.arange(1, len(cosines))
     at = sorted(forward)
     follows, variance, fresh = (
@@ -68,16 +74,18 @@ def spreads(
     )
     behind = sorted(backward)
     gradients = np.interp(layers, behind, [backward[layer] for layer in behind])
-    square = 2 / width * (1 / length + repetition)
-    squares, freedoms = [square], [1 / width]
+    squares, freedoms = [start], [1 / sizes.d_model]
     for slope, more, new in zip(follows, variance, fresh, strict=True):
         squares.append(slope**2 * squares[-1] + more)
-        freedoms.append((1 - new) ** 2 * freedoms[-1] + new**2 * MATRICES / width)
+        freedoms.append((1 - new) ** 2 * freedoms[-1] + new**2 * MATRICES / sizes.d_model)
     back = [*np.cumsum(gradients[::-1])[::-1], 0.0]
     return tuple(
         Spread(
             sqrt(square + MEAN_SQUARE**2),
-            sqrt(2 * freedom * ((1 - cosine) * (cosine + 1 / length)) ** 2 + CORRELATION**2 * max(1 - cosine**2, 0)),
+            sqrt(
+                2 * freedom * ((1 - cosine) * (cosine + 1 / sizes.seq_len)) ** 2
+                + CORRELATION**2 * max(1 - cosine**2, 0)
+            ),
             sqrt(gradient + GRADIENT**2) if layer < len(layers) else 0.0,
         )
         for layer, (square, freedom, cosine, gradient) in enumerate(zip(squares, freedoms, cosines, back, strict=True))
@@ -85,9 +93,14 @@ def spreads(
 
 
 def _kept(transfer: Array | None, before: Array, after: Array) -> float:
-    """Return the share of a mean square that came along linearly: tr(J Σ Jᵀ) / tr Σ', at most 1."""
-    whole = float(np.trace(after))
+    """Return the share of a mean square that came along linearly, tr(J Σ Jᵀ) / tr Σ', over the tokens of Σ'."""
+    whole, length = float(np.trace(after)), len(after)
     if transfer is None or not whole > 0:
         return 0.0
-    kept = transfer[:, None] * before * transfer if transfer.ndim == 1 else transfer @ before @ transfer.T
+    before = before[:length, :length]
+    if transfer.ndim == 1:
+        kept = transfer[:length, None] * before * transfer[:length]
+    else:
+        own = transfer[:length, :length]
+        kept = own @ before @ own.T
     return min(max(float(np.trace(kept)) / whole, 0.0), 1.0)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import numpy as np
 
 from ablate.errors import InputError
+from ablate.signal.finite_width import participation
 from ablate.signal.propagation import Array
 
 
@@ -42,7 +43,6 @@ def normal_kurtosis(kernel: Array) -> float:
 
 def _concentration(kernel: Array) -> float:
     """Return ‖Σ‖_F² / (tr Σ)²: 1/n for n tokens that are orthogonal, 1 for tokens that are one."""
-    size = float(np.trace(kernel))
-    if not size > 0:
+    if not float(np.trace(kernel)) > 0:
         raise InputError("tokens of zeros have no kurtosis\n  = the stream is 0 there, or not finite: look at its size")
-    return float(np.square(kernel).sum()) / size**2
+    return participation(kernel)

@@ -9,12 +9,14 @@ that only ratios of gradients say something. Numbers are means over random weigh
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
+from ablate.signal.finite_width import Scatter
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_part
@@ -38,6 +40,11 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
             f"a model of kind {architecture.kind} is not forecast\n  = choose one of kind {' or '.join(FORECAST)}"
         )
     sizes, init = architecture.sizes, architecture.init
+    if isinstance(repetition, np.ndarray) and repetition.shape != (sizes.seq_len, sizes.seq_len):
+        raise InputError(
+            f"repetition has the shape {repetition.shape}, but a sequence has {sizes.seq_len} tokens\n"
+            f"  = give one number, or a matrix of {sizes.seq_len} by {sizes.seq_len}"
+        )
     given = min(zipf_correlation(sizes.vocab_size), 1.0) if repetition is None else repetition
     alike = np.where(np.eye(sizes.seq_len, dtype=bool), 1.0, given)
     share = mean_cosine(alike) if sizes.seq_len > 1 else float(np.mean(given))
@@ -50,7 +57,7 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
     gradients = through.backward(last.backward(np.eye(sizes.seq_len)))
     reference = gradients.mean_squares[-1]
     cosines = [mean_cosine(kernel) for kernel in through.kernels]
-    spread = spreads(through.scatter, gradients.variances, cosines, sizes.seq_len, sizes.d_model, share)
+    spread = spreads(through.scatter, gradients.variances, cosines, start.scatter.total(start.kernel), sizes)
     return InitialModel(
         tuple(
             InitialStream(
@@ -86,7 +93,8 @@ def _embedded(architecture: Architecture, catalogue: Catalogue, repetition: Arra
     elif architecture.positions == "sinusoidal":
         places = _sinusoids(sizes.seq_len, sizes.d_model)
         kernel, mean = kernel + places @ places.T / sizes.d_model, places.mean(1)
-    stream = Signal.root(kernel, mean)
+    once = Scatter(follows=0.0, freedom=1 / sizes.d_model)  # an embedding is a row of random entries
+    stream = replace(Signal.root(kernel, mean, sizes.d_model), scatter=once)
     if architecture.embedding_dropout:
         stream = stream.dropped(architecture.embedding_dropout)
     if architecture.entry_norm is not None:

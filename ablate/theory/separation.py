@@ -55,7 +55,7 @@ def separation(scores: Sequence[float], failed: Sequence[bool], confidence: floa
         raise InputError(f"{m} failed and {n} did not: an AUC needs two of each\n  = train more models")
     auc = float(ranks.mean())
     error = sqrt(ranks.mean(1).var(ddof=1) / m + ranks.mean(0).var(ddof=1) / n)
-    if not 0 < auc < 1:
+    if not error:
         return Separation(auc, nan, nan, m, n)
     middle = log(auc / (1 - auc))
     half = NormalDist().inv_cdf((1 + confidence) / 2) * error / (auc * (1 - auc))

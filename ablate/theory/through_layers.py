@@ -15,10 +15,12 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from ablate.block.arithmetic import Expression
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block, Node
+from ablate.block.expression import Block, Node, walk
 from ablate.block.layers import has_patterns
 from ablate.block.sizes import Sizes
+from ablate.errors import InputError
 from ablate.signal.attention_start import AttentionStart, recorded_attention
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import own_part, profiles, through_block
@@ -101,11 +103,19 @@ def through_layers(
     if profiles(block, catalogue):  # a first pass, from what it measures parameters start in the second
         _one_by_one(model, start)
         return _one_by_one(replace(model, elsewhere=model.elsewhere.again()), start)
-    if sizes.n_layers >= FEWEST and not (has_patterns(block, catalogue) or read.of_layer):
+    if sizes.n_layers >= FEWEST and not (_by_layer(block, catalogue) or read.of_layer):
         through = _by_strides(model, start)
         if through is not None:
             return through
     return _one_by_one(model, start)
+
+
+def _by_layer(block: Block, catalogue: Catalogue) -> bool:
+    """Return whether a block may jump from one layer to the next: it has patterns, or arithmetic that names `layer`."""
+    if has_patterns(block, catalogue):
+        return True
+    fields = [getattr(value, "value", value) for node in walk(block) for _, value in node.fields]
+    return any(isinstance(value, Expression) and "layer" in value.names() for value in fields)
 
 
 def _one_by_one(model: _Model, start: Signal) -> Layers:
@@ -118,7 +128,7 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
         for layer in range(model.sizes.n_layers, 0, -1):
             gradients.append(streams[layer].backward(gradients[-1]))
             behind, before = gradients[-2:]
-            variances[layer] = gradient_variance(behind, before, streams[layer].transfer, model.sizes.d_model)
+            variances[layer] = gradient_variance(behind, before, streams[layer].transfer, model.sizes)
         gradients.reverse()
         own = [own_part(each, length) for each in gradients]
         return Gradients(tuple(float(np.diag(each).mean()) for each in own), tuple(map(mean_cosine, own)), variances)
@@ -128,7 +138,7 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
         reduce(_then, (stream.transfer for stream in streams)),
         streams[-1].mean,
         frozenset(range(len(streams))),
-        {layer: LayerScatter.of(streams[layer - 1].kernel, streams[layer]) for layer in range(1, len(streams))},
+        {layer: LayerScatter.of(streams[layer - 1].kernel, streams[layer], length) for layer in range(1, len(streams))},
         model.attention_of(range(1, len(streams))),
         tuple(sorted(model.elsewhere.sampled)),
         backward,
@@ -141,8 +151,11 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
 
     def forth(layer: int, state: Array) -> Array:
         kernel, mean = _kernel_and_mean(state)
-        behind = signals[layer + 1] = model.layer(layer + 1, kernel, mean)
-        scatter[layer + 1] = LayerScatter.of(kernel, behind)
+        try:
+            behind = signals[layer + 1] = model.layer(layer + 1, kernel, mean)
+        except InputError:  # it may be that only what was predicted is refused: one by one it will show
+            return np.full_like(state, np.nan)
+        scatter[layer + 1] = LayerScatter.of(kernel, behind, len(mean))
         return _state(behind.kernel, behind.mean)
 
     with np.errstate(all="ignore"):
@@ -150,7 +163,7 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
     if not np.isfinite(through.states).all():
         return None
     for layer in set(signals) - through.computed:
-        del signals[layer]
+        del signals[layer], scatter[layer]
 
     def signal_of(layer: int) -> Signal:
         if layer not in signals:
@@ -165,18 +178,20 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
             layer, size = layers - behind, state[:length].max()
             kernel, mean = _kernel_and_mean(np.concatenate([state[:length] - size, state[length:]]))
             arrived = signal_of(layer).backward(kernel)
-            variances[layer] = gradient_variance(kernel, arrived, signals[layer].transfer, model.sizes.d_model)
+            variances[layer] = gradient_variance(kernel, arrived, signals[layer].transfer, model.sizes)
             state = _state(arrived, mean)
             state[:length] += size
             return state
 
         with np.errstate(all="ignore"):
-            states = strides(back, _state(gradient, np.zeros(length)), layers).states[::-1]
+            way = strides(back, _state(gradient, np.zeros(length)), layers)
+            states = way.states[::-1]
             if not np.isfinite(states).all():
                 return _one_by_one(model, start).backward(gradient)
             squares = np.exp(states[:, :length]).mean(1)
         cosines = 1 - np.exp(states[:, length:-length]).mean(1) if length > 1 else np.full(layers + 1, np.nan)
-        return Gradients(tuple(squares.tolist()), tuple(cosines.tolist()), variances)
+        own = {layer: variances[layer] for layer in (layers - behind + 1 for behind in way.computed if behind)}
+        return Gradients(tuple(squares.tolist()), tuple(cosines.tolist()), own)
 
     kernels = (start.kernel, *(_kernel_and_mean(state)[0] for state in through.states[1:]))
     kept = _kept(start, signals, layers)

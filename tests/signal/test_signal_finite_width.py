@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.components.activations import relu
+from ablate.components.activations import relu, relu_squared, tanh
 from ablate.signal.finite_width import participation
 from ablate.signal.propagation import Signal
+from ablate.signal.side_by_side import concatenated
 
 TOKENS, WIDTH, DRAWS = 5, 40, 1_000
 
@@ -40,6 +41,30 @@ NETWORKS = {
     "an activation": (
         lambda x, w: np.maximum(x @ w(2 * WIDTH), 0),
         lambda s: s.through_weights(1, 2).activated(relu.Config()),
+    ),
+    "a square": (
+        lambda x, w: np.maximum(x @ w(2 * WIDTH), 0) ** 2,
+        lambda s: s.through_weights(1, 2).activated(relu_squared.Config()),
+    ),
+    "an activation that saturates": (
+        lambda x, w: np.tanh(x @ w(2 * WIDTH)),
+        lambda s: s.through_weights(1, 2).activated(tanh.Config()),
+    ),
+    "a gate": (
+        lambda x, w: (x @ w(WIDTH)) * (x @ w(WIDTH)),
+        lambda s: s.forked(lambda root: [root.through_weights(1, 1).gated(root.through_weights(1, 1))]),
+    ),
+    "an orthogonal matrix": (
+        lambda x, w: x @ np.linalg.qr(w(WIDTH))[0] @ w(WIDTH),
+        lambda s: s.through_weights(1, 1, orthogonal=True).through_weights(1, 1),
+    ),
+    "fewer outputs of an orthogonal one": (
+        lambda x, w: x @ np.linalg.qr(w(WIDTH))[0][:, : WIDTH // 4],
+        lambda s: s.through_weights(1, 0.25, orthogonal=True),
+    ),
+    "side by side": (
+        lambda x, w: np.concatenate([x @ w(WIDTH), 2 * x @ w(WIDTH)], axis=1),
+        lambda s: concatenated([s.through_weights(1, 1), s.through_weights(1, 1).times(2)], [WIDTH, WIDTH]),
     ),
     "a skip": (
         lambda x, w: x + 0.5 * x @ w(WIDTH),

@@ -95,6 +95,6 @@ def test_named_blocks_agree_with_their_forecast_at_width_1024():
 
 def test_intervals_that_are_too_narrow_are_found_out():
     within = derived(4, 256)
-    within.away = [tuple(20 * np.array(each)) for each in within.away]
+    within.away = [tuple(3 * np.array(each)) for each in within.away]
     with pytest.raises(AssertionError):
         within.holds()

@@ -117,4 +117,4 @@ def test_a_gradient_that_comes_too_late_is_refused():
 
 def test_tokens_that_may_repeat_unknown_times_are_refused():
     with pytest.raises(InputError, match=r"(?s)how often two are the same.*\n  = set the model's repetition"):
-        Elsewhere(ValuesRead({}), None).tokens(3)
+        Elsewhere(ValuesRead({}), None).tokens(3, 256)

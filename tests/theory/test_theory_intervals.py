@@ -8,14 +8,17 @@ import numpy as np
 import pytest
 import torch
 from reading import transformer
-from test_theory_models import model
+from test_theory_models import NORM, model
 
+from ablate.block.sizes import Sizes
+from ablate.errors import InputError
 from ablate.execute.sampled_initialisation import sampled_initialisation
 from ablate.theory.intervals import GRADIENT, MEAN_SQUARE, LayerScatter, spreads
 from ablate.theory.models import forecast
 
 CATALOGUE = transformer().catalogue
 HALF_WIDTHS = 2
+SIZES = Sizes(n_layers=3, d_model=100, n_heads=4, seq_len=4, vocab_size=256)
 
 
 def beyond(block, width, drawn=None, seeds=(0, 1, 2)):
@@ -63,9 +66,9 @@ def test_narrow_models_have_wider_intervals_and_norms_end_what_adds_up():
 
 def test_variances_add_up_along_layers_that_follow_and_back_from_the_end():
     layers = {layer: LayerScatter(follows=1.0, variance=0.03, fresh=1.0) for layer in (1, 2, 3)}
-    each = spreads(layers, {1: 0.1, 2: 0.2, 3: 0.3}, [0.5] * 4, length=4, width=100, repetition=0.25)
+    each = spreads(layers, {1: 0.1, 2: 0.2, 3: 0.3}, [0.5] * 4, 0.01, SIZES)
     assert np.diff([s.mean_square**2 for s in each]) == pytest.approx(0.03)
-    assert each[0].mean_square ** 2 == pytest.approx(0.01 + MEAN_SQUARE**2)  # 2 / 100 of tokens alike by one half
+    assert each[0].mean_square ** 2 == pytest.approx(0.01 + MEAN_SQUARE**2)
     assert [s.gradient**2 - GRADIENT**2 for s in each] == pytest.approx([0.6, 0.5, 0.3, -(GRADIENT**2)])
 
 
@@ -75,6 +78,25 @@ def test_layers_between_those_computed_have_an_interval_between_theirs():
     spreads = np.array([stream.spread.gradient for stream in deep.streams])
     assert (np.diff(spreads) <= 0).all()
     assert spreads[-1] == 0  # the gradient that others are compared with
+
+
+def test_an_entry_norm_takes_what_drawing_the_embedding_makes():
+    whole = model("pre_ln", 1, length=4, width=64)
+    plain = forecast(whole, CATALOGUE, 0.0).streams[0].spread.mean_square
+    normed = forecast(replace(whole, entry_norm=NORM), CATALOGUE, 0.0).streams[0].spread.mean_square
+    assert plain**2 == pytest.approx(2 / 64 / 4 + MEAN_SQUARE**2)
+    assert normed == MEAN_SQUARE
+
+
+def test_streams_that_are_remembered_beside_it_leave_the_interval_of_a_stream_as_it_is():
+    plain = forecast(model("pre_ln", 4, length=8, width=64), CATALOGUE, 0.05).streams
+    beside = forecast(model("u_net", 4, length=8, width=64), CATALOGUE, 0.05).streams
+    assert beside[1].spread.mean_square == pytest.approx(plain[1].spread.mean_square, rel=0.3)
+
+
+def test_a_matrix_of_the_wrong_size_is_refused():
+    with pytest.raises(InputError, match="a sequence has 4 tokens"):
+        forecast(model("pre_ln", 1, length=4), CATALOGUE, np.eye(5))
 
 
 def test_a_matrix_of_repetitions_says_which_tokens_are_the_same():

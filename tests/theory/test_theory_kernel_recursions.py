@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from builders import node
+from kernel_recursions import RECURSIONS, kernels
 from reading import transformer
 
 from ablate.api import load_block
@@ -13,7 +14,6 @@ from ablate.errors import InputError
 from ablate.signal.propagation import Signal
 from ablate.theory.blocks import through_block
 from ablate.theory.initial_state import mean_cosine
-from ablate.theory.kernel_recursions import RECURSIONS, kernels
 
 TOKENS = np.random.default_rng(0).integers(0, 50, 100)
 SAME = (TOKENS[:, None] == TOKENS).astype(float)  # a share of 0.0178, where App. H.2 asks for about 0.02

@@ -43,9 +43,14 @@ class Config:
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
         """The mean square of the table, times the chance that two tokens are the same; then the gate."""
+        from dataclasses import replace
+
+        from ablate.signal.finite_width import FORGOTTEN
+
         assert self.init is not None, "the model's own stands in for it"
         same: Signal = self.of("tokens").added(x, 0.0, (d_out**-0.5,))
         vectors: Signal = self.init(same, d_out, sizes.vocab_size)
+        vectors = replace(vectors, width=d_out, scatter=FORGOTTEN.through_weights(d_out))
         gated: Signal = self.gate(x, vectors, d_out, self.heads(sizes, d_out)) if self.gate else vectors
         return gated
 

@@ -306,7 +306,8 @@ class Config:
             if self.sink:
                 biases, masks = self.biases_and_masks(sizes, mixing)
                 at_zero = log_totals(biases, masks, length=sizes.seq_len, causal=sizes.causal)
-                y = attending_with_sink(*matched, at_zero, scale, self.sink(sizes), mixing, self.dropout, groups)
+                sink = self.sink(sizes)
+                y = attending_with_sink(*matched, at_zero, scale, sink, mixing, self.dropout, groups, sizes.n_heads)
             else:
                 y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, groups, sizes.n_heads)
             y = self.output_norm(y, out) if self.output_norm else y
