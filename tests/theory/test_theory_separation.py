@@ -43,6 +43,8 @@ def test_what_cannot_be_judged_is_said():
     perfect = separation([4, 3, 2, 1], [True, True, False, False])
     assert perfect.auc == 1
     assert math.isnan(perfect.low) and math.isnan(perfect.high)
+    alike = separation([1.0] * 4, [True, True, False, False])
+    assert alike.auc == 0.5 and math.isnan(alike.low)
     with pytest.raises(InputError, match="1 failed and 3 did not"):
         separation([4, 3, 2, 1], [True, False, False, False])
     with pytest.raises(InputError, match="not a number"):
