@@ -13,9 +13,13 @@ from ablate.api import ask
 from ablate.block.expression import walk
 from ablate.errors import InputError
 from ablate.execute.search.search_space import IN_DANGER, space_ground
+from ablate.execute.search.source import SearchSource
 from ablate.grammar.mutate import draw
 from ablate.plan.forecast import Forecast, kind_of_danger
+from ablate.store.checksummed_lines import read
+from ablate.store.ledger import PLANS, plan_lines
 from ablate.theory import dangers as theory
+from ablate.theory import models
 from ablate.theory.initial_state import InitialModel, InitialStream
 
 AVOID = "design.search.beforehand.forecast=avoid"
@@ -108,3 +112,33 @@ def test_a_run_skips_what_is_in_danger_and_says_so(tmp_path, monkeypatch):
     assert ask("SELECT count(*) FROM trials", results=tmp_path / "r").rows == ((5,),)
     texts = " ".join(" ".join(run.report().values()).split())
     assert f"{skipped:,} by a forecast" in texts or "| forecast | rank collapse |" in texts
+
+
+def test_workers_do_not_wait_for_forecasts_that_nothing_needs(tmp_path, monkeypatch):
+    """Each block is forecast once, when the search has ended; a second run forecasts only its start, of no trial yet."""
+    asking, made, following, forecast = [], [], SearchSource.next, models.forecast
+
+    def watched(source):
+        asking.append(True)
+        try:
+            return following(source)
+        finally:
+            asking.pop()
+
+    def counted(*given):
+        assert not asking
+        made.append(given)
+        return forecast(*given)
+
+    monkeypatch.setattr(SearchSource, "next", watched)
+    monkeypatch.setattr(models, "forecast", counted)
+    found = "search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 4}, sampler: random, seed: 3}"
+    settings = (f"design={{{found}}}", "recipe.steps=2", "seeds=1")
+    space = ablate.load_space(write_world(tmp_path), settings=settings)
+    run = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
+    assert len(run.plan.variants) == len(dict(run.plan.forecasts)) == len(made) > 2
+    before = list(plan_lines(read(tmp_path / "r" / PLANS)))[-1]
+    again = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
+    assert repr(again.plan.forecasts) == repr(run.plan.forecasts)  # a forecast may have NaN, which equals nothing
+    assert len(made) == len(run.plan.variants) + 1
+    assert list(plan_lines(read(tmp_path / "r" / PLANS)))[-1][1:] == before[1:]  # the same plan
