@@ -18,6 +18,15 @@ DEFINITIONS: dict[str, str] = {
 """The numbers of a forecast, with their definitions."""
 KINDS = ("decoder", "encoder")
 """The kinds of model that are forecast."""
+DANGERS = (
+    "numbers are no longer finite",
+    "rank collapse",
+    "the stream grows",
+    "the stream shrinks",
+    "exploding gradient",
+    "vanishing gradient",
+)
+"""The kinds of danger that a forecast names, as `kind_of_danger` returns them; `theory/dangers.py` has their bounds."""
 PROBES: Mapping[str, str] = {"size": "activation_rms", "cosine": "token_cosine"}
 """The probe that measures each quantity of a stream, whose metric has its name. No probe reads its gradient."""
 
