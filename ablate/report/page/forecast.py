@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEADING = ("variant", "in front of layer", "quantity", "forecast", "measured at step 0", "error", "n")
 DEFINED = (
-    "forecast: of random weights in the limit of width, without an interval, over the repetition of the text",
+    "forecast: of random weights in the limit of width, over the repetition of the text",
     "size: root mean square of the stream over channels and tokens (probe activation_rms)",
     "cosine: mean cosine of two tokens of one sequence (probe token_cosine); at 1 all are the same",
     "error: of a size forecast over measured, minus 1; of a cosine, which may be 0 or negative, their difference",
@@ -41,7 +41,12 @@ def ends(record: PageRecord) -> Grid:
         heading=HEADING,
         rows=tuple(rows),
         numbers=(3, 4, 5, 6),
-        remarks=(*DEFINED, f"measured: mean over n seeds, with its {level} interval by t", *over),
+        remarks=(
+            *DEFINED,
+            f"the forecast's own interval: `ablate forecast {record.plan.space}`",
+            f"measured: mean over n seeds, with its {level} interval by t",
+            *over,
+        ),
         caveats=tuple(warnings(record.plan)),
     )
 
