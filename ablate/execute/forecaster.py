@@ -78,8 +78,8 @@ class Forecaster:
 
     def _kept_of(self, plan: Plan) -> dict[str, Forecast]:
         """Return the forecasts of a plan's variants that are kept, by the variants' ids; no refusal."""
-        found = ((trial.variant, self._kept.get((trial.id, trial.variant))) for trial in plan.trials)
-        return {variant: forecast for variant, forecast in found if forecast is not None and not forecast.refused}
+        kept = ((trial.variant, self._kept.get((trial.id, trial.variant))) for trial in plan.trials)
+        return {variant: forecast for variant, forecast in kept if forecast is not None and not forecast.refused}
 
     def of_variant(self, variant: Variant) -> Forecast:
         """Forecast a variant. Nothing is raised for one that cannot be forecast: it is `refused`, with the reason."""

@@ -22,11 +22,13 @@ def kept_forecasts(folder: Path, space: str) -> dict[tuple[str, str], Forecast]:
     A trial's id holds the model, its sizes and the text, so that a variant with the same trial has the same forecast.
     """
     kept = ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS))
-    found: dict[tuple[str, str], Forecast] = {}
+    forecasts: dict[tuple[str, str], Forecast] = {}
     for _, document in kept.every(space).values() if space in kept.plans else ():
         made = {each["id"]: forecast_of(each["forecast"]) for each in document["variants"] if "forecast" in each}
-        found.update({(trial, variant): made[variant] for trial, variant, _ in document["trials"] if variant in made})
-    return found
+        forecasts.update(
+            {(trial, variant): made[variant] for trial, variant, _ in document["trials"] if variant in made}
+        )
+    return forecasts
 
 
 def with_kept_forecasts(plan: Plan, folder: Path) -> Plan:
