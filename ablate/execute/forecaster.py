@@ -4,49 +4,82 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.data.corpus import corpus_of
 from ablate.data.repetition import measure_repetition
 from ablate.errors import AblateError
-from ablate.plan.forecast import Forecast, ForecastStream
+from ablate.output.escape import visible
+from ablate.output.words import listed, plural
+from ablate.plan.forecast import KINDS, Forecast, ForecastStream
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.setting import Setting
+from ablate.space.documents import Data
 from ablate.space.space import Space
 
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
 """The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
-it then takes less time than planning the variant, which also grows with the layers. Fewer tokens move the cosine at the
-end little in `pre_ln`, `post_ln`, `sas` and `op` (64 instead of 512 by less than 0.02) and the ratio of gradients by up
-to a quarter; where attention decays with distance, as in `e_spa`, the cosine of fewer tokens is larger."""
+it then takes less time than planning the variant, which also grows with the layers. Fewer tokens than 512 moved the
+cosine at the end by at most 0.014 (e_spa, where attention decays with distance) and the ratio of gradients by at most
+28 % (pre_ln of 24 layers), of pre_ln, post_ln, sas, op and e_spa at 12 layers, and of the first two at 24."""
 KEPT = 256
 """The most tokens that the forecasts of a run are over, which are compared with what its trials measure."""
 DIGITS = 6
 """Significant digits of a forecast: the last bits depend on the machine, and a kept plan must not."""
 
 
+LONG = 40.0
+"""From how many layers over `KEPT` tokens on forecasts are announced: about 0.1 s each on one core. The work of a layer
+grows as the square of the tokens, and models of more than `STRIDES` layers go through them by strides."""
+STRIDES = 128
+"""The layers up to which a forecast takes longer the more there are."""
+
+
 @dataclass(frozen=True)
 class Forecaster:
     """Forecasts the variants of a space over its corpus; what is the same model at the same sizes is computed once.
 
-    It is over at most `KEPT` tokens of a sequence, or if it is `quick`, over those of `QUICK`.
+    It is over at most `KEPT` tokens of a sequence, or if it is `quick`, over those of `QUICK`. What is `kept`, by a
+    trial and its variant, is not computed again, except a refusal. `say` is told what takes more than seconds.
     """
 
     models: Models
     cache: Path
     quick: bool = False
+    kept: Callable[[], Mapping[tuple[str, str], Forecast]] = field(default=dict, repr=False, compare=False)
+    say: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
     _asked: dict[tuple[Block, Setting], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[tuple[Architecture, float | None], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _repetitions: dict[tuple[str, int], float | None] = field(default_factory=dict, repr=False, compare=False)
 
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with a forecast of each variant, or the reason why there is none."""
-        return dataclasses.replace(plan, forecasts=tuple((each.id, self.of_variant(each)) for each in plan.variants))
+        known = self._kept_of(plan)
+        self._announce(variant for variant in plan.variants if variant.id not in known)
+        forecasts = ((each.id, known.get(each.id) or self.of_variant(each)) for each in plan.variants)
+        return dataclasses.replace(plan, forecasts=tuple(forecasts))
+
+    def made_of(self, plan: Plan) -> Plan:
+        """Return a plan with those forecasts of its variants that are kept, or were asked for; none is made."""
+        known = self._kept_of(plan)
+        asked = ((each.id, known.get(each.id) or self._asked.get((each.block, each.setting))) for each in plan.variants)
+        return dataclasses.replace(plan, forecasts=tuple((id, made) for id, made in asked if made is not None))
+
+    @cached_property
+    def _kept(self) -> Mapping[tuple[str, str], Forecast]:
+        return self.kept()
+
+    def _kept_of(self, plan: Plan) -> dict[str, Forecast]:
+        """Return the forecasts of a plan's variants that are kept, by the variants' ids; no refusal."""
+        kept = ((trial.variant, self._kept.get((trial.id, trial.variant))) for trial in plan.trials)
+        return {variant: forecast for variant, forecast in kept if forecast is not None and not forecast.refused}
 
     def of_variant(self, variant: Variant) -> Forecast:
         """Forecast a variant. Nothing is raised for one that cannot be forecast: it is `refused`, with the reason."""
@@ -56,14 +89,18 @@ class Forecaster:
         """Forecast a block under a setting, as `of_variant` does."""
         if (block, setting) not in self._asked:
             try:
-                architecture = self.models.architecture(block, setting)
-                made = self._forecast(architecture, self._repetition(setting, architecture.sizes.seq_len))
+                made = self._forecast(self.models.architecture(block, setting), setting)
             except AblateError as error:
-                made = Forecast(refused=str(error).removeprefix("error: ").partition("\n")[0])
+                made = Forecast(refused=_reason(error))
+            except Exception as error:  # noqa: BLE001  a component may raise anything, and no plan needs a forecast
+                made = Forecast(refused=visible(f"its forecast failed: {type(error).__name__}: {_in_a_line(error)}"))
             self._asked[block, setting] = made
         return self._asked[block, setting]
 
-    def _forecast(self, architecture: Architecture, repetition: float | None) -> Forecast:
+    def _forecast(self, architecture: Architecture, setting: Setting) -> Forecast:
+        if architecture.kind not in KINDS:  # known without loading the theory, and without reading the text
+            return Forecast(refused=not_forecast(architecture.kind))
+        repetition = self._repetition(setting, architecture.sizes.seq_len)
         if (architecture, repetition) not in self._known:
             self._known[architecture, repetition] = _forecast(
                 architecture, self.models.space, repetition, self._most(architecture)
@@ -75,16 +112,60 @@ class Forecaster:
         layers = architecture.sizes.n_layers
         return next(tokens for most, tokens in QUICK.items() if layers <= most) if self.quick else KEPT
 
+    def _announce(self, variants: Iterable[Variant]) -> None:
+        """Say that forecasts are made, where they take more than a few seconds."""
+        if self.say is None:
+            return
+        new = {(v.block, v.setting) for v in variants if not v.setting.salt} - self._asked.keys()
+        models = {model for each in new if (model := self._model(*each)) is not None}
+        if sum(map(self._work, models)) >= LONG:
+            self.say(f"forecasting {plural(len(models), 'model')} before the first step")
+
+    def _model(self, block: Block, setting: Setting) -> Architecture | None:
+        """Return a model that is to be forecast; None for one that will be refused."""
+        try:
+            model = self.models.architecture(block, setting)
+        except Exception:  # noqa: BLE001  it is refused with its reason where it is forecast
+            return None
+        return model if model.kind in KINDS else None
+
+    def _work(self, model: Architecture) -> float:
+        """Return the work of a forecast in layers over `KEPT` tokens."""
+        tokens = min(model.sizes.seq_len, self._most(model))
+        return min(model.sizes.n_layers, STRIDES) * (tokens / KEPT) ** 2
+
     def _repetition(self, setting: Setting, length: int) -> float | None:
-        """Return how often two tokens of a sequence of the text are the same; None where there is no text."""
+        """Return how often two tokens of a sequence of a variant's text are the same; None where there is no text."""
         space = self.models.at(setting.changes)
-        data, catalogue = space.data, space.grammar.catalogue
         text = self.models.text(setting.changes).fingerprint, length
         if text not in self._repetitions:
-            is_text = corpus_of(data, catalogue).layout(data.corpus.settings) is None
-            value = measure_repetition(data, space.folder, self.cache, length, catalogue).value if is_text else None
-            self._repetitions[text] = value
+            catalogue = space.grammar.catalogue
+            self._repetitions[text] = repetition_of(space.data, space.folder, self.cache, length, catalogue)
         return self._repetitions[text]
+
+
+def repetition_of(data: Data, folder: Path, cache: Path, length: int, catalogue: Catalogue) -> float | None:
+    """Return how often two tokens of a sequence of a text are the same; None for data that are no text.
+
+    Raises RefusedError where the text is missing or too small.
+    """
+    if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
+        return None
+    return measure_repetition(data, folder, cache, length, catalogue).value
+
+
+def not_forecast(kind: str) -> str:
+    """Return why a model of a kind that has no forecast has none, and the way out."""
+    return f"a model of kind {kind} is not forecast; choose one of kind {' or '.join(KINDS)}"
+
+
+def _reason(error: AblateError) -> str:
+    """Return what an error says in one line, with its way out."""
+    return listed(["; ".join([each.message, *each.way_out]).strip() for each in error.mistakes])
+
+
+def _in_a_line(error: Exception) -> str:
+    return " ".join(str(error).split())
 
 
 def _forecast(architecture: Architecture, space: Space, repetition: float | None, most: int) -> Forecast:

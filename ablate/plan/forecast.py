@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 DEFINITIONS: dict[str, str] = {
@@ -15,6 +16,19 @@ DEFINITIONS: dict[str, str] = {
     "logits": "root mean square of the logits",
 }
 """The numbers of a forecast, with their definitions."""
+KINDS = ("decoder", "encoder")
+"""The kinds of model that are forecast."""
+DANGERS = (
+    "numbers are no longer finite",
+    "rank collapse",
+    "the stream grows",
+    "the stream shrinks",
+    "exploding gradient",
+    "vanishing gradient",
+)
+"""The kinds of danger that a forecast names, as `kind_of_danger` returns them; `theory/dangers.py` has their bounds."""
+PROBES: Mapping[str, str] = {"size": "activation_rms", "cosine": "token_cosine"}
+"""The probe that measures each quantity of a stream, whose metric has its name. No probe reads its gradient."""
 
 
 def kind_of_danger(danger: str) -> str:
@@ -41,11 +55,6 @@ class ForecastStream:
     cosine: float
     gradient: float
 
-    @property
-    def read_at(self) -> str:
-        """The address at which a probe reads this stream: the block whose input it is."""
-        return f"layers.{self.layer + 1}"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
@@ -66,3 +75,11 @@ class Forecast:
     streams: tuple[ForecastStream, ...] = ()
     dangers: tuple[str, ...] = ()
     refused: str = ""
+
+    @property
+    def read(self) -> tuple[tuple[ForecastStream, str], ...]:
+        """The streams that probes read, with the address of each: the block whose input it is.
+
+        The last is not among them: behind it probes read behind the final norm.
+        """
+        return tuple((stream, f"layers.{stream.layer + 1}") for stream in self.streams[:-1])

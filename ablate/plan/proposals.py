@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from ablate.block.diff import Edit, diff, path_order
 from ablate.output.words import listed
 from ablate.plan.designs.between import edits_around
+from ablate.plan.forecast import DANGERS
 from ablate.plan.models import Models
 from ablate.plan.pairing import unpaired_by
 from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
@@ -59,8 +60,8 @@ def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
         yield f"vetoed before training: {measure} above {limit}"
     if search.beforehand.forecast == AVOID:
         yield (
-            "skipped before training: what a forecast finds in danger (rank collapse, growth of the stream, exploding "
-            "or vanishing gradients); what cannot be forecast is trained"
+            f"skipped before training: what a forecast finds in danger ({', '.join(DANGERS)}); what cannot be forecast "
+            "is trained"
         )
     if (order := search.beforehand.order) is not None:
         yield f"of every {order.of} proposals, the one with the lowest {order.by} is trained"

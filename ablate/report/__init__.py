@@ -9,7 +9,7 @@ and judges nothing: `ablate.verdict` does.
     markdown_renderer.py  a report as Markdown
     json_renderer.py      a report as JSON
     answers.py            the answer in sentences, for the terminal
-    forecasts.py          what the models of a plan will do before a step, in words, and beside what was measured
+    forecasts.py          what the models of a plan will do before a step, in words
     expected.py           what a space claims beforehand, beside what was seen
     effect_columns.py     the columns of every table of comparisons
     effect_tables.py      tables of effects: of edits, of a factorial, its analysis of variance

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from math import isnan
 
 from ablate.output.words import listed
 from ablate.plan.forecast import DEFINITIONS
 from ablate.plan.plan import Plan
+
+NUMBER = re.compile(r"\d[\d.,e+-]*\d|\d")
+"""A number in the sentence of a danger, such as 7, 0.9993, 1,200 or 4.6e+08."""
+GAP = "…"
 
 
 def number(value: float | None) -> str:
@@ -16,19 +21,36 @@ def number(value: float | None) -> str:
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """Yield the dangers that variants are in, and why others are not forecast; each text once, with its variants."""
-    names = {variant.id: variant.name for variant in plan.variants}
-    in_danger: dict[str, list[str]] = {}
+    """Yield the dangers that variants are in, and why others are not forecast; each text once, with its variants.
+
+    Where the same danger has other numbers from variant to variant, these stand behind its name, and … in the text.
+    """
+    forecasts = dict(plan.forecasts)
+    in_danger: dict[str, list[tuple[str, str]]] = {}
     refused: dict[str, list[str]] = {}
-    for id, forecast in plan.forecasts:
+    for variant in plan.variants:
+        if (forecast := forecasts.get(variant.id)) is None:
+            continue
         for danger in forecast.dangers:
-            in_danger.setdefault(danger, []).append(names[id])
+            in_danger.setdefault(NUMBER.sub(GAP, danger), []).append((variant.name, danger))
         if forecast.refused:
-            refused.setdefault(forecast.refused, []).append(names[id])
-    for danger, of in in_danger.items():
-        yield f"forecast of {listed(of)}: {danger}"
+            refused.setdefault(forecast.refused, []).append(variant.name)
+    for told in in_danger.values():
+        yield _told(told)
     for reason, of in refused.items():
         yield f"no forecast of {'any variant' if len(of) == len(plan.variants) else listed(of)}: {reason}"
+
+
+def _told(told: Sequence[tuple[str, str]]) -> str:
+    """Return one danger of several variants, which may differ in its numbers."""
+    words = [danger.split(" ") for _, danger in told]
+    differ = [len(set(column)) > 1 for column in zip(*words, strict=True)]
+    text = " ".join(NUMBER.sub(GAP, word) if gap else word for word, gap in zip(words[0], differ, strict=True))
+    numbers = [
+        "; ".join(NUMBER.findall(word)[0] for word, gap in zip(each, differ, strict=True) if gap) for each in words
+    ]
+    names = [f"{name} ({own})" if own else name for (name, _), own in zip(told, numbers, strict=True)]
+    return f"forecast of {listed(names)}: {text}"
 
 
 def definitions(plan: Plan) -> Iterator[str]:
@@ -37,10 +59,12 @@ def definitions(plan: Plan) -> Iterator[str]:
     if not made:
         return
     yield (
-        f"forecast before a single step, of random weights in the limit of width, without an interval: cosine: "
-        f"{DEFINITIONS['cosine']}; gradient: {DEFINITIONS['gradient']}"
+        f"forecast before a single step, of random weights in the limit of width: cosine: {DEFINITIONS['cosine']}; "
+        f"gradient: {DEFINITIONS['gradient']}; their intervals: `ablate forecast {plan.space}`"
     )
     if shorter := {forecast.context or 0 for forecast in made if not forecast.whole}:
         tokens = listed([f"{context}" for context in sorted(shorter)])
-        command = f"`ablate forecast {plan.space}` is over all"
-        yield f"forecasts are over the first {tokens} tokens of a sequence, so that planning stays quick: {command}"
+        yield (
+            f"forecasts are over the first {tokens} tokens of a sequence, so that planning stays quick: these are not "
+            f"the numbers of `ablate forecast {plan.space}`, which is over all"
+        )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -34,6 +35,7 @@ from ablate.space.objective_fit import PAIRS
 from ablate.space.origin import PROFILE
 from ablate.space.space import Space
 from ablate.store import questions
+from ablate.store.kept_forecasts import kept_forecasts
 from ablate.store.ledger import known_outcomes
 from ablate.train.events import Outcome
 
@@ -90,11 +92,15 @@ def plan_space(
     limit: float | None = None,
     outcomes: Mapping[str, Outcome] | None = None,
     forecasts: Forecasting = "quick",
+    fresh: bool = False,
+    say: Callable[[str], None] | None = None,
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
     `outcomes` are those of the folder, if they were read already. Each variant has a forecast or a reason: over
-    few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`.
+    few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`. Of the
+    same variant those that the folder keeps are not made again unless `fresh`, and `say` is told if making them takes
+    long.
     """
     check(space)  # so that a mistake in the space is reported before its corpus is read
     folder = Path(results)
@@ -102,7 +108,10 @@ def plan_space(
     repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
     read = partial(_read, cache=cache_of(folder))
     models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read)
-    plans = Plans(models, None if forecasts == "none" else Forecaster(models, cache_of(folder), forecasts == "quick"))
+    forecaster = None if forecasts == "none" else Forecaster(models, cache_of(folder), forecasts == "quick", say=say)
+    if forecaster is not None and forecasts == "kept" and not fresh:
+        forecaster = replace(forecaster, kept=partial(kept_forecasts, folder, space.name))
+    plans = Plans(models, forecaster)
     return plan_from(plans, corpus, results=folder, limit=limit, outcomes=outcomes)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ablate.errors import InputError, RefusedError
@@ -21,6 +21,7 @@ from ablate.session.planning import PathLike, plan_space
 from ablate.source.problems import quote, unknown
 from ablate.space.space import Space
 from ablate.store.durable import write_whole, writing
+from ablate.store.kept_forecasts import with_kept_forecasts
 from ablate.store.requests import Request, latest, listing
 from ablate.verdict.summary import Summary
 
@@ -81,7 +82,8 @@ def report(space: Space, *, results: PathLike, request: Request | None = None) -
     if space.design.search is not None:
         return _of_search(space, folder)
 
-    record = gather(plan_space(space, results=folder, forecasts="kept"), folder, request=request)
+    planned = plan_space(space, results=folder, forecasts="none")
+    record = gather(replace(planned, plan=with_kept_forecasts(planned.plan, folder)), folder, request=request)
     path, document = folder / PAGES / f"{space.name}.html", page(record)
     with writing(path.parent):
         path.parent.mkdir(exist_ok=True)

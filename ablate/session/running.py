@@ -66,7 +66,15 @@ def run(
     files = tuple(Path(plugin).resolve() for plugin in plugins)
     with Results(folder, say=_note_on(console)) as store:
         known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
-        planned = plan_space(space, results=folder, limit=options.limit, outcomes=known, forecasts="kept")
+        planned = plan_space(
+            space,
+            results=folder,
+            limit=options.limit,
+            outcomes=known,
+            forecasts="kept",
+            fresh=fresh,
+            say=line_writer(console, "dim"),
+        )
         if show_plan is not None:
             show_plan(planned)
         rehearse(space, planned.plan, planned.to_run, files)

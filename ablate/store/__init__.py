@@ -48,6 +48,7 @@ the DuckDB file and the MLflow store are projections, which can be deleted and a
     query.py        SQL over it, also while a run is writing
     cookbook.py     the ready-made queries, by name
     cookbook.sql    their SQL
+    kept_forecasts.py   what was forecast of the variants of a kept plan
     trial_duration.py         how long trials took
     pages.py        what the page of a space reads: curves, layers, gains, endings
     differences.py  paired differences from a baseline over training

@@ -13,6 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from ablate.plan.forecast import PROBES
 from ablate.store.query import Ask, asking
 
 CURVE_STEPS = 150
@@ -323,7 +324,7 @@ WITH {TRIALS}
 SELECT a.variant, x.metric, x.address, count(*) AS n,
     avg(x.value ORDER BY x.trial_id) AS mean, stddev_samp(x.value ORDER BY x.trial_id) AS sd
 FROM metrics x JOIN requested a USING (trial_id)
-WHERE x.step = 0 AND x.metric IN ('activation_rms', 'token_cosine') AND isfinite(x.value)
+WHERE x.step = 0 AND x.metric IN {tuple(PROBES.values())} AND isfinite(x.value)
 GROUP BY a.variant, x.metric, x.address ORDER BY ALL
 """
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 
+from ablate.plan.forecast import Forecast
 from ablate.store import checksummed_lines, ledger, open_trial, sealed, verdicts
 from ablate.store.checksummed_lines import compact
 from ablate.store.ending import Ending
+from ablate.store.kept_forecasts import NOT_KEPT, forecast_of
 from ablate.store.ledger import KeptPlans
 from ablate.store.open_trial import Segment
 from ablate.store.questions import Document, by_space, mark, question_rows
@@ -313,30 +315,23 @@ def _rows_of_plan(plan_digest: str, plan: Document, head: Document) -> dict[str,
     }
 
 
-NOT_FORECAST = "the plan was kept by an earlier version, which made no forecasts"
-"""Why a variant has no forecast in a plan of such a version."""
-
-
 def _forecast(variant: Document) -> dict[str, Any]:
     """Return the columns of a variant's forecast, or the reason why there is none."""
-    kept = variant.get("forecast") or {"refused": NOT_FORECAST}
-    numbers = ("growth", "cosine", "gradient", "logits", "repetition")
-    refused = kept["refused"] or None
-    return {
-        **{name: verdicts.number(kept.get(name)) for name in numbers},
-        **{name: None if refused else kept[name] for name in ("context", "dangers", "whole")},
-        "refused": refused,
-    }
+    made = _kept_forecast(variant)
+    names = ("growth", "cosine", "gradient", "logits", "repetition", "context", "dangers", "whole")
+    return {**{name: None if made.refused else getattr(made, name) for name in names}, "refused": made.refused or None}
 
 
 def _forecast_layers(variant: Document) -> Iterator[dict[str, Any]]:
-    """Yield what a variant's forecast says of each layer."""
-    *before, last = variant.get("forecast", {}).get("streams") or (None,)
-    for stream in (*before, last):
-        if stream is not None:
-            numbers = {name: verdicts.number(stream[name]) for name in ("size", "cosine", "gradient")}
-            layer = stream["layer"]
-            yield {"layer": layer, "address": None if stream is last else f"layers.{layer + 1}", **numbers}
+    """Yield what a variant's forecast says of each layer, and where a probe reads it."""
+    made = _kept_forecast(variant)
+    read = {stream.layer: address for stream, address in made.read}
+    for stream in made.streams:
+        yield {**asdict(stream), "address": read.get(stream.layer)}
+
+
+def _kept_forecast(variant: Document) -> Forecast:
+    return forecast_of(variant["forecast"]) if "forecast" in variant else Forecast(refused=NOT_KEPT)
 
 
 def _text(document: Any) -> str | None:

@@ -64,7 +64,7 @@ CREATE TABLE plan_forecasts (
     context BIGINT,  -- Tokens of a sequence that the forecast is over
     whole BOOLEAN,  -- Whether these are all tokens of a sequence: of long ones, and in deep models, fewer are forecast
     repetition DOUBLE,  -- Chance that two tokens of a sequence are the same, measured on the text
-    dangers VARCHAR[],  -- Reasons not to train it as it is: rank collapse, growth, vanishing or exploding gradients; none if empty
+    dangers VARCHAR[],  -- Reasons not to train it as it is, a sentence for each; none if empty. The kinds: `ablate docs search`
     refused VARCHAR,  -- Why it is not forecast; NULL if it is
 );
 
@@ -242,7 +242,7 @@ CREATE TABLE plan_skipped (
     space VARCHAR NOT NULL,  -- Name of the space
     plan VARCHAR NOT NULL,  -- The plan: see plans
     k INTEGER NOT NULL,  -- Number of the proposal that was found after it: see plan_proposals
-    danger VARCHAR NOT NULL,  -- The danger: rank collapse, growth or shrinking of the stream, an exploding or vanishing gradient
+    danger VARCHAR NOT NULL,  -- The kind of danger: `ablate docs search` lists them
     n BIGINT NOT NULL,  -- How often something in that danger was drawn; what is in two dangers counts for each
 );
 

@@ -161,7 +161,10 @@ WITH asked AS (
         {'quantity': 'cosine', 'metric': 'token_cosine', 'forecast': l.cosine}
     ], recursive := true)
     FROM plan_forecasts f JOIN plan_forecast_layers l USING (plan, variant_id)
-    WHERE l.address IS NOT NULL
+    WHERE l.address IS NOT NULL AND EXISTS (
+        FROM plan_trials m JOIN trials t USING (trial_id)
+        WHERE (m.plan, m.variant_id) = (f.plan, f.variant_id) AND coalesce(t.salt, 0) = 0
+    )
 ),
 read AS (
     SELECT c.plan, c.variant_id, c.seed, x.trial_id, x.metric, x.address, x.value
@@ -173,17 +176,17 @@ SELECT
     count(r.value) AS n,
     avg(r.value ORDER BY r.seed, r.trial_id) AS measured,
     stddev_samp(r.value ORDER BY r.seed, r.trial_id) AS sd,
-    a.forecast / measured - 1 AS relative_error
+    CASE a.quantity WHEN 'size' THEN a.forecast / nullif(measured, 0) - 1 ELSE a.forecast - measured END AS error
 FROM asked a JOIN plans p USING (plan)
 LEFT JOIN read r ON (r.plan, r.variant_id, r.metric, r.address) = (a.plan, a.variant_id, a.metric, a.address)
 GROUP BY a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast;
-COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured on the evaluation windows before the first step: one row for each layer and quantity. It reads metrics. n is 0 where the probe did not run; variants without a forecast are in forecasts, with the reason';
+COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured on the evaluation windows before the first step: one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
 COMMENT ON COLUMN forecast_errors.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine)';
 COMMENT ON COLUMN forecast_errors.forecast IS 'The forecast, in the limit of width';
 COMMENT ON COLUMN forecast_errors.n IS 'Trials, one for each seed, that measured it at step 0';
 COMMENT ON COLUMN forecast_errors.measured IS 'Mean over these trials';
 COMMENT ON COLUMN forecast_errors.sd IS 'Sample standard deviation over these trials; NULL for one';
-COMMENT ON COLUMN forecast_errors.relative_error IS 'Forecast over measured, minus 1';
+COMMENT ON COLUMN forecast_errors.error IS 'Of a size relative: forecast over measured, minus 1. Of a cosine, which may be 0 or negative, the difference: forecast minus measured. NULL where n is 0';
 
 CREATE OR REPLACE VIEW kernels AS
 WITH cells AS (

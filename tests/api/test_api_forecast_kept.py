@@ -15,8 +15,9 @@ from ablate.api import ask
 from ablate.session.reporting import report
 from ablate.store import ledger
 from ablate.store.checksummed_lines import read
+from ablate.store.kept_forecasts import NOT_KEPT
 from ablate.store.mlflow.read import read_pages
-from ablate.store.pending_rows import NOT_FORECAST, Stored, changes, read_journal
+from ablate.store.pending_rows import Stored, changes, read_journal
 
 SETTINGS = (
     "design={compare: [pre_ln, op, relative]}",
@@ -79,8 +80,8 @@ def test_errors_are_of_the_means_over_seeds_before_the_first_step(world, quantit
         assert row["measured"] == pytest.approx(fmean(values)) and row["sd"] == pytest.approx(stdev(values))
         ahead = getattr(forecasts[row["variant"]].streams[row["layer"]], quantity)
         assert row["forecast"] == ahead
-        assert row["relative_error"] == pytest.approx((ahead - fmean(values)) / fmean(values))
-        assert abs(row["relative_error"]) < 0.5
+        expected = ahead / fmean(values) - 1 if quantity == "size" else ahead - fmean(values)
+        assert row["error"] == pytest.approx(expected) and abs(row["error"]) < 0.5
 
 
 def test_the_page_has_both_beside_each_other_with_n_and_interval(world):
@@ -98,7 +99,7 @@ def test_the_page_has_both_beside_each_other_with_n_and_interval(world):
     assert row[3:] == [
         f"{seen['forecast']:.3g}",
         f"{seen['measured']:.3g} [{low:.3g}, {high:.3g}]",
-        f"{100 * seen['relative_error']:+.1f} %",
+        f"{seen['error']:+.3f}",
         "3",
     ]
     for word in ("size: root mean square", "cosine: mean cosine", "95 % interval by t", "no probe reads the gradient"):
@@ -144,7 +145,7 @@ def test_a_plan_of_an_earlier_version_says_that_it_made_none(world):
         del variant["forecast"]
     journal.kept.plans["tiny"] = digest, old
     tables = changes(results, journal, Stored({}, {})).tables
-    assert tables["plan_forecasts"]["refused"].to_pylist() == [NOT_FORECAST] * 3
+    assert tables["plan_forecasts"]["refused"].to_pylist() == [NOT_KEPT] * 3
     assert tables["plan_forecasts"]["cosine"].null_count == 3 and tables["plan_forecast_layers"].num_rows == 0
 
 

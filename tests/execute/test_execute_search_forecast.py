@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from importlib.resources import files
 
 import pytest
 from test_execute_search_ground import VOCABULARY, batch, searching
@@ -13,9 +14,14 @@ from ablate.api import ask
 from ablate.block.expression import walk
 from ablate.errors import InputError
 from ablate.execute.search.search_space import IN_DANGER, space_ground
+from ablate.execute.search.source import SearchSource
 from ablate.grammar.mutate import draw
-from ablate.plan.forecast import Forecast, kind_of_danger
+from ablate.plan.forecast import DANGERS, Forecast, kind_of_danger
+from ablate.plan.proposals import search_notes
+from ablate.store.checksummed_lines import read
+from ablate.store.ledger import PLANS, plan_lines
 from ablate.theory import dangers as theory
+from ablate.theory import models
 from ablate.theory.initial_state import InitialModel, InitialStream
 
 AVOID = "design.search.beforehand.forecast=avoid"
@@ -87,6 +93,21 @@ def test_the_kind_of_a_danger_has_none_of_its_numbers(model, kind):
     assert [kind_of_danger(each) for each in theory.dangers(model)] == [kind]
 
 
+def test_every_kind_of_danger_is_in_the_list_that_the_search_shows(tmp_path):
+    """The list is all that theory names, and the manual has each."""
+    infinite = streams(mean_square=float("inf"))
+    every = [infinite, streams(correlation=0.999), streams(mean_square=1e8), streams(mean_square=1e-8)]
+    first = {"mean_square": 1.0, "correlation": 0.1, "gradient_correlation": 0.0, "kernel": None}
+    for gradient in (1e6, 1e-6):
+        ends = (InitialStream(layer=0, gradient=gradient, **first), InitialStream(layer=1, gradient=1.0, **first))
+        every.append(InitialModel(ends, 1.0, 0.1, frozenset({0, 1})))
+    assert tuple(kind_of_danger(danger) for model in every for danger in theory.dangers(model)) == DANGERS
+    manual = (files("ablate.docs") / "search.md").read_text(encoding="utf-8")
+    assert all(kind in manual for kind in DANGERS)
+    note = next(note for note in search_notes(searching(tmp_path, AVOID)) if note.startswith("skipped before training"))
+    assert ", ".join(DANGERS) in note
+
+
 def test_a_run_skips_what_is_in_danger_and_says_so(tmp_path, monkeypatch):
     """The bound is set between the cosines of what the grammar derives here, so that some is skipped."""
     monkeypatch.setattr(theory, "COLLAPSED", 0.05)
@@ -108,3 +129,33 @@ def test_a_run_skips_what_is_in_danger_and_says_so(tmp_path, monkeypatch):
     assert ask("SELECT count(*) FROM trials", results=tmp_path / "r").rows == ((5,),)
     texts = " ".join(" ".join(run.report().values()).split())
     assert f"{skipped:,} by a forecast" in texts or "| forecast | rank collapse |" in texts
+
+
+def test_workers_do_not_wait_for_forecasts_that_nothing_needs(tmp_path, monkeypatch):
+    """Each block is forecast once, when the search has ended; a second run forecasts only its start."""
+    asking, made, following, forecast = [], [], SearchSource.next, models.forecast
+
+    def watched(source):
+        asking.append(True)
+        try:
+            return following(source)
+        finally:
+            asking.pop()
+
+    def counted(*given):
+        assert not asking
+        made.append(given)
+        return forecast(*given)
+
+    monkeypatch.setattr(SearchSource, "next", watched)
+    monkeypatch.setattr(models, "forecast", counted)
+    found = "search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 4}, sampler: random, seed: 3}"
+    settings = (f"design={{{found}}}", "recipe.steps=2", "seeds=1")
+    space = ablate.load_space(write_world(tmp_path), settings=settings)
+    run = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
+    assert len(run.plan.variants) == len(dict(run.plan.forecasts)) == len(made) > 2
+    before = list(plan_lines(read(tmp_path / "r" / PLANS)))[-1]
+    again = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
+    assert repr(again.plan.forecasts) == repr(run.plan.forecasts)  # a forecast may have NaN, which equals nothing
+    assert len(made) == len(run.plan.variants) + 1
+    assert list(plan_lines(read(tmp_path / "r" / PLANS)))[-1][1:] == before[1:]  # the same plan

@@ -11,6 +11,7 @@ from report_fixtures import path
 from test_report_tables import GOLDEN, render
 
 from ablate.plan.forecast import Forecast
+from ablate.report.forecasts import definitions, warnings
 from ablate.report.json_form import plan_to_json
 from ablate.report.screens.plan import plan_screen
 
@@ -78,3 +79,34 @@ def test_json_has_every_number_and_every_reason():
         numbers[3]["refused"].startswith("transformer_xl")
         and "forecast" not in json.loads(plan_to_json(path("a"), ()))["variants"][0]
     )
+
+
+def test_one_danger_with_other_numbers_is_told_once_with_the_numbers_of_each_variant():
+    explodes = "exploding gradient: {} times as large in front of the first layer as behind the last"
+    collapses = "rank collapse: from layer {} on tokens are nearly one (mean cosine above 0.99; {} at the end)"
+    plan = forecast(
+        made(0.5, 4.6e8, explodes.format("4.6e+08")),
+        made(0.5, 1200.0, explodes.format("1,200"), collapses.format(7, 0.9993)),
+        made(0.5, 1.0, collapses.format(9, 0.9991)),
+        made(0.5, 1.0, "rank collapse: from the embedding on tokens are nearly one"),
+    )
+    a, b, c, d = (variant.name for variant in plan.variants)
+    assert list(warnings(plan)) == [
+        f"forecast of {a} (4.6e+08) and {b} (1,200): {explodes.format('…')}",
+        f"forecast of {b} (7; 0.9993) and {c} (9; 0.9991): {collapses.format('…', '…')}",
+        f"forecast of {d}: rank collapse: from the embedding on tokens are nearly one",
+    ]
+
+
+def test_forecasts_of_variants_that_a_plan_does_not_have_are_left_out():
+    plan = forecast(*FORECASTS)
+    fewer = replace(plan, variants=plan.variants[:1])
+    assert list(warnings(fewer)) == [] and len(list(warnings(plan))) == 3
+
+
+def test_of_fewer_tokens_the_screen_says_that_ablate_forecast_has_other_numbers():
+    plan = forecast(*(replace(each, whole=False) for each in FORECASTS))
+    text = " ".join(definitions(plan))
+    assert f"these are not the numbers of `ablate forecast {plan.space}`, which is over all" in text
+    assert "these are not" not in " ".join(definitions(forecast(*FORECASTS)))
+    assert f"their intervals: `ablate forecast {plan.space}`" in text

@@ -62,7 +62,7 @@ class SearchSource:
 
     `keep` is given the plan as it grows; `past` is what was stored of the same search. `limit` is how many seconds a
     trial may take, which decides whether one of another space that hit an earlier limit is tried again. With a
-    `forecaster` each block that joins the plan is forecast.
+    `forecaster` each block of the plan is forecast when the search has ended.
     """
 
     def __init__(
@@ -284,30 +284,37 @@ class SearchSource:
                 label = f"{variant.name} · seed {trial.seed}, to confirm"
                 self._queue.append(Work(trial=trial, label=label))
 
-    def _grow(self, *, open: bool, at_once: bool = False) -> None:
+    def _grow(self, *, open: bool, at_once: bool = False, forecast: bool = False) -> None:
         """Extend the plan by all blocks so far, and store it if it has grown enough; at the end always.
+
+        What is not forecast yet is so only with `forecast`: workers wait while the plan grows.
 
         While a resumed search goes through known results, the stored plan has more, and stays.
         """
         joined = sum(block.joined is not None for block in self.blocks.values())
         if open and not at_once and not self.confirming and joined < self._kept * GROWTH:
             return
-        self.plan = self._grown(open=open)
+        self.plan = self._grown(open=open, forecast=forecast)
         if self.confirming or self._past.trials <= {trial.id for trial in self.plan.trials}:
             self._kept = joined
             self._keep(self.plan)
 
     def kept_plan(self) -> Plan:
-        """Return the plan at the end of the run, stored unless the plan stored before has more."""
-        self._grow(open=not self.done, at_once=True)
+        """Return the plan at the end of the run, stored unless the plan stored before has more.
+
+        At the end of the search each of its blocks is forecast; of one that goes on, those that were already.
+        """
+        self._grow(open=not self.done, at_once=True, forecast=self.done)
         return self.plan
 
-    def _grown(self, *, open: bool) -> Plan:
+    def _grown(self, *, open: bool, forecast: bool) -> Plan:
         """Return the plan with all blocks that have joined it."""
         joined = [block.joined for block in self.blocks.values() if block.joined is not None]
         trials = [trial for block in self.blocks.values() for trial in block.trials]
         plan = grown(self.plan, joined, [*trials, *self._confirming], tuple(self._proposals()), open=open)
-        return plan if self._forecaster is None else self._forecaster.of_plan(plan)
+        if self._forecaster is None:
+            return plan
+        return self._forecaster.of_plan(plan) if forecast else self._forecaster.made_of(plan)
 
     def _proposals(self) -> Iterator[KeptProposal]:
         for proposed in self.search.proposed:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ablate.output.words import plural
-from ablate.plan.forecast import Forecast, ForecastStream
+from ablate.plan.forecast import PROBES, Forecast, ForecastStream
 from ablate.report.document import Grid
 from ablate.report.forecasts import number, warnings
 from ablate.report.page.record import PageRecord
@@ -15,14 +15,12 @@ from ablate.report.page.record import PageRecord
 if TYPE_CHECKING:
     from ablate.store.pages import InitialReading
 
-PROBES = {"size": "activation_rms", "cosine": "token_cosine"}
-"""The probe that measures each quantity of a stream, whose metric has its name."""
-HEADING = ("variant", "in front of layer", "quantity", "forecast", "measured at step 0", "relative error", "n")
+HEADING = ("variant", "in front of layer", "quantity", "forecast", "measured at step 0", "error", "n")
 DEFINED = (
-    "forecast: of random weights in the limit of width, without an interval, over the repetition of the text",
+    "forecast: of random weights in the limit of width, over the repetition of the text",
     "size: root mean square of the stream over channels and tokens (probe activation_rms)",
     "cosine: mean cosine of two tokens of one sequence (probe token_cosine); at 1 all are the same",
-    "relative error: forecast over measured, minus 1",
+    "error: of a size forecast over measured, minus 1; of a cosine, which may be 0 or negative, their difference",
     "the forecast of the gradient has nothing beside it: no probe reads the gradient of the stream",
 )
 
@@ -33,8 +31,7 @@ def ends(record: PageRecord) -> Grid:
     for name, id, forecast in _variants(record):
         if forecast.refused:
             rows.append((name, "", f"not forecast: {forecast.refused}", "", "", "", ""))
-        read = forecast.streams[:-1]
-        rows += _rows(name, id, read[:: max(1, len(read) - 1)], record)
+        rows += _rows(name, id, forecast.read[:: max(1, len(forecast.read) - 1)], record)
     level = f"{100 * record.rules.confidence:g} %"
     shorter = {each.context for _, _, each in _variants(record) if not each.refused and not each.whole}
     over = tuple(f"forecasts are over {context} tokens of a sequence, measurements over all" for context in shorter)
@@ -44,14 +41,19 @@ def ends(record: PageRecord) -> Grid:
         heading=HEADING,
         rows=tuple(rows),
         numbers=(3, 4, 5, 6),
-        remarks=(*DEFINED, f"measured: mean over n seeds, with its {level} interval by t", *over),
+        remarks=(
+            *DEFINED,
+            f"the forecast's own interval: `ablate forecast {record.plan.space}`",
+            f"measured: mean over n seeds, with its {level} interval by t",
+            *over,
+        ),
         caveats=tuple(warnings(record.plan)),
     )
 
 
 def layers(record: PageRecord) -> Grid:
     """Return the same table with every layer."""
-    rows = [row for name, id, each in _variants(record) for row in _rows(name, id, each.streams[:-1], record)]
+    rows = [row for name, id, each in _variants(record) for row in _rows(name, id, each.read, record)]
     return Grid(
         title="Before the first step, layer by layer",
         note=plural(len(rows), "row"),
@@ -59,6 +61,11 @@ def layers(record: PageRecord) -> Grid:
         rows=tuple(rows),
         numbers=(3, 4, 5, 6),
     )
+
+
+def has_layers_between(record: PageRecord) -> bool:
+    """Return whether some model has more layers than the two that `ends` shows."""
+    return any(len(forecast.read) > 2 for *_, forecast in _variants(record))
 
 
 def _variants(record: PageRecord) -> Iterator[tuple[str, str, Forecast]]:
@@ -69,22 +76,32 @@ def _variants(record: PageRecord) -> Iterator[tuple[str, str, Forecast]]:
             yield variant.name, variant.id, forecasts[variant.id]
 
 
-def _rows(name: str, id: str, streams: tuple[ForecastStream, ...], record: PageRecord) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each quantity of each stream."""
+def _rows(
+    name: str, id: str, read: Iterable[tuple[ForecastStream, str]], record: PageRecord
+) -> Iterator[tuple[str, ...]]:
+    """Yield a row for each quantity of each stream that is read."""
     measured = {(each.variant, each.metric, each.address): each for each in record.initial}
-    for stream in streams:
+    for stream, address in read:
         for quantity, forecast in (("size", stream.size), ("cosine", stream.cosine)):
-            reading = measured.get((id, PROBES[quantity], stream.read_at))
-            place = str(stream.layer + 1)
-            yield name, place, quantity, number(forecast), *_beside(forecast, reading, record.rules.confidence)
+            reading = measured.get((id, PROBES[quantity], address))
+            beside = _beside(quantity, forecast, reading, record.rules.confidence)
+            yield name, str(stream.layer + 1), quantity, number(forecast), *beside
 
 
-def _beside(forecast: float, reading: InitialReading | None, confidence: float) -> tuple[str, str, str]:
-    """Return what was measured with its interval, the relative error of the forecast, and n."""
+def _beside(quantity: str, forecast: float, reading: InitialReading | None, confidence: float) -> tuple[str, str, str]:
+    """Return what was measured with its interval, the error of the forecast, and n."""
     if reading is None:
         return "not measured", "", "0"
-    error = f"{100 * (forecast / reading.mean - 1):+.1f} %" if reading.mean and math.isfinite(forecast) else "-"
-    return number(reading.mean) + _interval(reading, confidence), error, str(reading.n)
+    return number(reading.mean) + _interval(reading, confidence), _error(quantity, forecast, reading), str(reading.n)
+
+
+def _error(quantity: str, forecast: float, reading: InitialReading) -> str:
+    """Return the error of a forecast: relative for a size, a difference for a cosine, which may be 0 or negative."""
+    if not math.isfinite(forecast):
+        return "-"
+    if quantity == "cosine":
+        return f"{forecast - reading.mean:+.3f}"
+    return f"{100 * (forecast / reading.mean - 1):+.1f} %" if reading.mean else "-"
 
 
 def _interval(reading: InitialReading, confidence: float) -> str:

@@ -187,7 +187,7 @@ def _forecast(record: PageRecord) -> Iterator[Part]:
         return
     ends, every = forecast.ends(record), forecast.layers(record)
     yield TableOf(ends)
-    if len(every.rows) > len(ends.rows):
+    if forecast.has_layers_between(record):
         yield Fold(f"every layer, {every.note}", (TableOf(every, bare=True),))
 
 

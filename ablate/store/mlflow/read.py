@@ -15,6 +15,7 @@ import duckdb
 from ablate.errors import RefusedError
 from ablate.store import verdicts
 from ablate.store.checksummed_lines import compact
+from ablate.store.kept_forecasts import NOT_KEPT
 from ablate.store.mlflow import notes
 from ablate.store.mlflow.answers import VariantAnswer, answer, judged_metrics, read_means, unanswered
 from ablate.store.mlflow.naming import PARAM_LENGTH, TAG_LENGTH, colour, edit_keys, short
@@ -236,7 +237,9 @@ def _variant(row: Row) -> MlflowVariant:
 
 
 def _forecast(row: Row) -> Iterator[tuple[str, str]]:
-    """Yield what was forecast of a variant, or why nothing was."""
+    """Yield what was forecast of a variant, or why nothing was; nothing where the plan was kept without forecasts."""
+    if row["refused"] == NOT_KEPT:
+        return
     for name in FORECAST:
         if row[name] is not None:
             yield f"forecast.{name}", f"{row[name]:.6g}" if isinstance(row[name], float) else str(row[name])
@@ -259,7 +262,6 @@ def _run(
         "variant": variant.name,
         "parameters": str(variant.parameters),
         "flops": str(variant.flops),
-        **variant.forecast,
         **{key: "yes" if edit in variant.edits else "no" for edit, key in keys.items()},
         **dict(_flat(json.loads(row["specification"] or "{}"), NOT_PARAMS)),
     }
@@ -283,6 +285,7 @@ def _run(
     }
     params = {key: short(value, PARAM_LENGTH) for key, value in params.items()}
     tags = {key: short(value, TAG_LENGTH) for key, value in tags.items() if value}
+    # A forecast says nothing of the trial: one that changes is no reason to send its run again.
     tags[DIGEST] = sha256(compact([FORM, name, params, tags, row["digest"]]).encode()).hexdigest()[:16]
     return MlflowRun(
         trial=row["trial_id"],
@@ -290,7 +293,7 @@ def _run(
         status=row["status"],
         began=round(1000 * row["began"]),
         ended=round(1000 * row["ended"]),
-        params=params,
+        params=params | {key: short(value, PARAM_LENGTH) for key, value in variant.forecast.items()},
         tags=tags,
         answer=shown,
     )

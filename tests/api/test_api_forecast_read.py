@@ -1,0 +1,156 @@
+"""Forecasts that were kept: read by the page, by MLflow and by the next run, and never made a second time."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+
+import pytest
+from tiny_spaces import write_world
+
+import ablate
+from ablate.plan.forecast import PROBES, Forecast
+from ablate.report.document import Fold
+from ablate.report.page.sections import _forecast
+from ablate.session.planning import plan_space
+from ablate.session.reporting import report
+from ablate.store import checksummed_lines, ledger
+from ablate.store.kept_forecasts import NOT_KEPT, kept_forecasts
+from ablate.store.mlflow.read import read_pages
+from ablate.store.results import Results
+from ablate.theory import models as theory
+
+SETTINGS = (
+    "design={compare: [pre_ln, op, post_ln]}",
+    "measure.probes=[activation_rms, token_cosine, kurtosis]",
+    "model.layers=3",
+    "recipe.steps=2",
+    "noise={seeds: 2}",
+)
+
+
+def run_in(folder, *settings: str, **options: object):
+    space = ablate.load_space(write_world(folder, seeds=2), settings=(*SETTINGS, *settings))
+    return space, ablate.run(space, results=folder / "results", executor="inline", mirror=False, **options)
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kept")
+    return *run_in(folder), folder / "results"
+
+
+def none_is_made(monkeypatch):
+    monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))
+
+
+def test_the_arm_of_an_aa_test_has_no_errors_of_its_own(world):
+    _, run, results = world
+    rows = ablate.query("FROM forecast_errors", results=results).to_dict("records")
+    salted = [variant.name for variant in run.plan.variants if variant.setting.salt]
+    assert len(salted) == 1 and {row["variant"] for row in rows} == {"pre_ln", "op", "post_ln"}
+    assert {row["n"] for row in rows} == {2}
+
+
+def test_errors_are_relative_for_sizes_and_differences_for_cosines(world):
+    _, _, results = world
+    rows = ablate.query("FROM forecast_errors", results=results).to_dict("records")
+    assert {row["quantity"] for row in rows} == {"size", "cosine"}
+    for row in rows:
+        ahead, seen = row["forecast"], row["measured"]
+        assert row["error"] == pytest.approx(ahead / seen - 1 if row["quantity"] == "size" else ahead - seen, abs=1e-12)
+
+
+def test_the_views_read_the_probes_of_both_quantities():
+    from importlib.resources import files
+
+    view = (files("ablate.store") / "views.sql").read_text(encoding="utf-8")
+    view = view[view.index("VIEW forecast_errors") : view.index("COMMENT ON VIEW forecast_errors")]
+    for quantity, probe in PROBES.items():
+        assert f"{{'quantity': '{quantity}', 'metric': '{probe}', 'forecast': l.{quantity}}}" in view
+    assert f"x.metric IN {tuple(PROBES.values())}" in view
+
+
+def test_the_page_reads_the_forecasts_that_were_kept(world, monkeypatch):
+    space, run, results = world
+    none_is_made(monkeypatch)
+    reported = report(space, results=results)
+    assert reported.record.plan.forecasts == run.plan.forecasts != ()
+    text = reported.markdown.read_text(encoding="utf-8")
+    row = ablate.query("FROM forecast_errors WHERE variant = 'op' AND quantity = 'cosine'", results=results).iloc[-1]
+    shown = [line for line in text.splitlines() if line.startswith(f"| op | {row['layer'] + 1} | cosine |")]
+    assert f"| {row['forecast']:.3g} |" in shown[0] and f"| {row['error']:+.3f} | 2 |" in shown[0]
+
+
+def test_the_next_run_makes_none_and_keeps_the_same_plan(world, monkeypatch):
+    space, run, results = world
+    before = len(checksummed_lines.read(results / ledger.PLANS).bodies)
+    none_is_made(monkeypatch)
+    again = ablate.run(space, results=results, executor="inline", mirror=False)
+    assert again.plan.forecasts == run.plan.forecasts
+    assert len(checksummed_lines.read(results / ledger.PLANS).bodies) == before
+
+
+def test_other_models_of_the_space_are_forecast(world, tmp_path):
+    """The twin: what is kept is reused only where a variant's trial is the same."""
+    space, _, results = world
+    smaller = ablate.load_space(space.path, settings=(*SETTINGS, "model.layers=2"))
+    other = plan_space(smaller, results=results).plan
+    kept = kept_forecasts(results, space.name)
+    assert kept and not any((trial.id, trial.variant) in kept for trial in other.trials)
+    assert all((trial.id, trial.variant) in kept for trial in plan_space(space, results=results).plan.trials)
+
+
+def test_a_refusal_is_tried_again(tmp_path, monkeypatch):
+    forecast = theory.forecast
+    monkeypatch.setattr(theory, "forecast", lambda *given: 1 / 0)
+    _, run = run_in(tmp_path, "recipe.steps=1")
+    assert all(made.refused for _, made in run.plan.forecasts)
+    monkeypatch.setattr(theory, "forecast", forecast)
+    _, again = run_in(tmp_path, "recipe.steps=1")
+    assert not any(made.refused for _, made in again.plan.forecasts)
+
+
+def without_forecasts(results, to):
+    """Copy a results folder as an earlier version would have written it: its plan has no forecasts."""
+    shutil.copytree(results, to)
+    (to / "ablate.duckdb").unlink()
+    lines = [json.loads(body) for body in checksummed_lines.read(to / ledger.PLANS).bodies]
+    for document in (line[2] for line in lines if line[0] == "plan"):
+        for variant in document["variants"]:
+            del variant["forecast"]
+    (to / ledger.PLANS).write_bytes(b"".join(map(checksummed_lines.encode, lines)))
+    with Results(to) as store:
+        store.refresh()
+    return to
+
+
+def test_mlflow_keeps_a_run_whose_forecast_changes(world, tmp_path):
+    (page,) = read_pages(world[2])
+    assert all("forecast.cosine" in run.params for run in page.runs)
+    (other,) = read_pages(without_forecasts(world[2], tmp_path / "old"))
+    assert [run.tags for run in other.runs] == [run.tags for run in page.runs]  # the digest is among them
+    assert not any(name.startswith("forecast") for run in other.runs for name in run.params)
+
+
+def test_a_plan_that_was_kept_without_says_so_on_its_page_and_in_its_rows(world, tmp_path):
+    space, _, results = world
+    old = without_forecasts(results, tmp_path / "old")
+    text = report(space, results=old).markdown.read_text(encoding="utf-8")
+    assert f"not forecast: {NOT_KEPT}" in text
+    rows = ablate.query("FROM forecasts", results=old)
+    assert set(rows["refused"]) == {NOT_KEPT}
+
+
+def test_every_layer_is_on_the_page_whatever_number_of_variants_is_refused(world):
+    """With two refused of three, the rows of the ends are as many as those of every layer."""
+    space, _, results = world
+    record = report(space, results=results).record
+    (first, made), *others = record.plan.forecasts
+    some = ((first, made), *((id, Forecast(refused="no closed form")) for id, _ in others))
+    shown = list(_forecast(replace(record, plan=replace(record.plan, forecasts=some))))
+    assert any(isinstance(part, Fold) for part in shown)
+    short = ((first, replace(made, streams=made.streams[-3:])), *some[1:])
+    shown = list(_forecast(replace(record, plan=replace(record.plan, forecasts=short))))
+    assert not any(isinstance(part, Fold) for part in shown)  # the twin: two layers are all there are

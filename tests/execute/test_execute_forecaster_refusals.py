@@ -1,0 +1,66 @@
+"""Forecasts that cannot be made: a reason with its way out, whatever is raised, and no work before it."""
+
+from __future__ import annotations
+
+import pytest
+from tiny_spaces import write_world
+
+import ablate
+from ablate.errors import InputError
+from ablate.execute import forecaster as room
+from ablate.plan.forecast import KINDS
+from ablate.session.planning import plan_space
+from ablate.theory import models as theory
+
+
+def planned(folder, *settings: str):
+    return plan_space(ablate.load_space(write_world(folder), settings=settings), results=folder / "r")
+
+
+def test_whatever_a_component_raises_is_a_reason_and_planning_goes_on(tmp_path, monkeypatch):
+    def fails(*given):
+        raise ZeroDivisionError("division by\nzero")
+
+    monkeypatch.setattr(theory, "forecast", fails)
+    plan = planned(tmp_path).plan
+    assert {made.refused for _, made in plan.forecasts} == {"its forecast failed: ZeroDivisionError: division by zero"}
+
+
+def test_a_reason_has_the_way_out(tmp_path, monkeypatch):
+    def refuses(*given):
+        raise InputError("mine has no closed form\n  = give its Config a method propagate")
+
+    monkeypatch.setattr(theory, "forecast", refuses)
+    plan = planned(tmp_path).plan
+    assert {made.refused for _, made in plan.forecasts} == {
+        "mine has no closed form; give its Config a method propagate"
+    }
+
+
+def test_a_kind_that_is_never_forecast_reads_no_text(tmp_path, monkeypatch):
+    """The reason is that of the theory, which is not asked."""
+    assert KINDS == theory.FORECAST
+    space = planned(tmp_path)
+    model = space.models.architecture(space.plan.variants[0].block)
+    object.__setattr__(model, "kind", "vit")
+    with pytest.raises(InputError) as error:
+        theory.forecast(model, space.space.grammar.catalogue, None)
+    assert room._reason(error.value) == room.not_forecast("vit")
+    monkeypatch.setattr(room, "KINDS", ())
+    monkeypatch.setattr(room, "measure_repetition", lambda *given: pytest.fail("the text was read"))
+    monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))
+    (reason,) = {made.refused for _, made in planned(tmp_path).plan.forecasts}
+    assert reason.startswith("a model of kind decoder is not forecast")
+
+
+def test_only_forecasts_that_take_long_are_announced(tmp_path, monkeypatch):
+    space, said = ablate.load_space(write_world(tmp_path), settings=("noise={seeds: 2}",)), []
+
+    def plan():
+        return plan_space(space, results=tmp_path / "r", forecasts="kept", say=said.append).plan
+
+    models = len({variant.block for variant in plan().variants})
+    assert said == []
+    monkeypatch.setattr(room, "LONG", room.LONG * 1e-6)
+    plan()
+    assert said == [f"forecasting {models} models before the first step"]
