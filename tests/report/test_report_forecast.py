@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -23,9 +24,9 @@ from ablate.theory.models import forecast
 SIZES = Sizes(n_layers=5, d_model=32, n_heads=2, seq_len=8, vocab_size=64, causal=True)
 
 
-def made(block):
+def made(block, sizes=SIZES):
     around = {"embedding_std": 1.0, "embedding_scale": 1.0, "init": node("fan_in", gain="1")}
-    return forecast(architecture(load_block(block), sizes=SIZES, **around), transformer().catalogue, 0.1)
+    return forecast(architecture(load_block(block), sizes=sizes, **around), transformer().catalogue, 0.1)
 
 
 def shown(document):
@@ -77,3 +78,13 @@ def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():
     assert found["kurtosis"] == pytest.approx([normal_kurtosis(stream.kernel) for stream in POST.streams])
     assert (broken["danger"]["score"], broken["kurtosis"][1], broken["attention"]) == (None, None, [])
     assert not {"danger", "attention", "kurtosis"} & set(document["sampled"]["post_ln"][0])
+
+
+@pytest.mark.parametrize("block", ["post_ln", "[residual: {branch: [mlp], gain: 0, skip: 0}]"])
+def test_json_has_null_for_what_is_no_number(block):
+    """One token has no cosine, nor has a stream of zeros: neither NaN nor Infinity is JSON."""
+    alone = replace(SIZES, seq_len=1)
+    document = json.loads(as_json({"alone": made(block, sizes=alone)}, {}), parse_constant=pytest.fail)
+    last = document["forecasts"]["alone"]["layers"][-1]
+    assert last["correlation"] is None and last["sd"]["correlation"] is None
+    assert last["sd"]["mean_square"] is not None

@@ -158,7 +158,7 @@ def as_json(
         "sampled": {name: [_document(each) for each in models] for name, models in (sampled or {}).items()},
         **({} if figures is None else {"figures": dict(figures)}),
     }
-    return json.dumps(document, indent=2)
+    return json.dumps(document, indent=2, allow_nan=False)
 
 
 def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
                 "gradient": _number(stream.gradient),
                 "gradient_correlation": _number(stream.gradient_correlation),
                 "computed": stream.layer in forecast.computed,
-                "sd": None if stream.spread is None else asdict(stream.spread),
+                "sd": None if stream.spread is None else {of: _number(sd) for of, sd in asdict(stream.spread).items()},
             }
             for stream in forecast.streams
         ],
