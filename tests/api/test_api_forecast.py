@@ -43,6 +43,14 @@ def test_a_block_has_the_numbers_of_theory(name):
     assert row["collapses_at"] == collapse_layer(model) or collapse_layer(model) is None
 
 
+@pytest.mark.parametrize(
+    ("given", "name"), [("pre_ln", "pre_ln"), (" pre_ln ", "pre_ln"), ("[residual: [rms_norm, mlp]]", "block")]
+)
+def test_a_block_that_is_given_as_yaml_is_not_named_by_its_text(given, name):
+    ahead = ablate.forecast(given, SIZES)
+    assert list(ahead.models) == [name] and ahead.table["model"].tolist() == [name]
+
+
 def test_the_layers_are_those_of_the_forecast_and_of_what_was_sampled():
     ahead = ablate.forecast("pre_ln", SIZES, samples=2)
     layers = ahead.layers
