@@ -60,7 +60,7 @@ def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
     if search.beforehand.forecast == AVOID:
         yield (
             "skipped before training: what a forecast finds in danger (rank collapse, growth of the stream, exploding "
-            "or vanishing gradients); what cannot be forecast is trained"
+            "or vanishing gradients, attention nearly one-hot, overflow); what else cannot be forecast is trained"
         )
     if (order := search.beforehand.order) is not None:
         yield f"of every {order.of} proposals, the one with the lowest {order.by} is trained"

@@ -65,7 +65,7 @@ class Forecasts:
 
         rows: list[tuple[object, ...]] = [
             (name, math.sqrt(each.growth), each.streams[-1].correlation, math.sqrt(each.gradient_ratio),
-             math.sqrt(each.logits), collapse_layer(each), dangers(each), "")
+             math.sqrt(each.logits), collapse_layer(each), tuple(map(str, dangers(each))), "")
             for name, each in self.models.items()
         ]  # fmt: skip
         rows += [(name, *[math.nan] * 4, None, (), why) for name, why in self.refused.items()]

@@ -188,8 +188,8 @@ class Beforehand(Document):
     """What is required of a proposal before it is trained.
 
     `veto` sets upper bounds: a number, or a share of the reference's value (`110%`). `order` chooses among several.
-    With `forecast: avoid`, what a forecast finds in danger (rank collapse, growth, exploding or vanishing gradients) is
-    skipped; what cannot be forecast is not.
+    With `forecast: avoid`, what a forecast finds in danger (rank collapse, growth, exploding or vanishing gradients,
+    attention nearly one-hot, overflow) is skipped; what cannot be forecast for another reason is not.
     """
 
     veto: Annotated[

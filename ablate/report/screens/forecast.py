@@ -58,7 +58,7 @@ def block_screen(
         numbers=tuple(range(1, len(heading) + 1)),
         whole=(0,),
     )
-    warned = dangers(forecast)
+    warned = tuple(map(str, dangers(forecast)))
     return ReportDocument(
         title=name,
         about=(about, f"at {at}; two tokens are the same with chance {forecast.repetition:.3g}{note}"),
@@ -180,7 +180,7 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
         "growth": _number(forecast.growth),
         "gradient_ratio": _number(forecast.gradient_ratio),
         "collapses_at": collapse_layer(forecast),
-        "dangers": list(dangers(forecast)),
+        "dangers": list(map(str, dangers(forecast))),
         "laws": {name: None if law is None else asdict(law) for name, law in _laws(forecast).items()},
         "layers": [
             {
