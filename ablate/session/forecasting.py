@@ -59,7 +59,7 @@ class Forecasts:
         logits        root mean square of the logits; NaN behind an encoder's transform
         collapses_at  the first layer behind which tokens are nearly one and stay so; missing if there is none
         dangers       a sentence for each danger
-        refused       why it is not forecast; empty if it is
+        refused       why it is not forecast, with the way out; empty if it is
         """
         import pandas
 
@@ -127,11 +127,16 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
         try:
             forecasts[variant.name] = forecast(model, catalogue, repetition)
         except InputError as error:
-            refused[variant.name] = str(error).partition("\n")[0]
+            refused[variant.name] = _reason(error)
             continue
         windows = (_windows(space, data, model.sizes.seq_len, cache, seed) for seed in range(samples))
         sampled[variant.name] = tuple(_sampled(model, catalogue, tokens, seed) for seed, tokens in enumerate(windows))
     return Forecasts(forecasts, refused, sampled)
+
+
+def _reason(error: InputError) -> str:
+    """Return what an error says in one line, with its way out."""
+    return ", and ".join("; ".join([each.message, *each.way_out]) for each in error.mistakes)
 
 
 def _repetition(space: Space, data: Data, length: int, cache: Path) -> float | None:

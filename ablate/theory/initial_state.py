@@ -59,8 +59,8 @@ class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
     `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. Streams behind
-    layers that are not `computed` lie between those that are (`theory/strides.py`). `attention` is that of each
-    computed layer, in their order; a measured model has none.
+    layers that are not `computed` lie between those that are (`theory/strides.py`). `attention` is that of the
+    computed layers, in their order, each with its layer; a measured model has none.
     `sampled` names the components of a forecast that have no closed form there: what they do is a mean over random
     numbers, which are the same in every forecast.
     """
