@@ -70,7 +70,7 @@ def _dangers(forecast: InitialModel) -> Iterator[Danger]:
             f"{forecast.streams[-1].correlation:.4f} at the end)",
         )
     growth = sqrt(forecast.growth)
-    if not 1 / SIZES <= growth <= SIZES:
+    if growth < 1 / SIZES or growth > SIZES:
         kind = f"the stream {'grows' if growth > 1 else 'shrinks'}"
         by = f"by a factor of {_factor(growth)} through the layers" if growth else "to zero through the layers"
         yield Danger(kind, f"{kind} {by}")

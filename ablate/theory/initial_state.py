@@ -79,8 +79,9 @@ class InitialModel:
 
     @property
     def growth(self) -> float:
-        """The mean square behind the last layer over that in front of the first."""
-        return self.streams[-1].mean_square / self.streams[0].mean_square
+        """The mean square behind the last layer over that in front of the first; NaN if that is 0."""
+        first, last = self.streams[0].mean_square, self.streams[-1].mean_square
+        return last / first if first else math.nan
 
 
 def mean_cosine(kernel: Array) -> float:

@@ -45,4 +45,4 @@ def _concentration(kernel: Array) -> float:
     size = float(np.trace(kernel))
     if not size > 0:
         raise InputError("tokens of zeros have no kurtosis\n  = the stream is 0 there, or not finite: look at its size")
-    return float(np.square(kernel).sum()) / size**2
+    return float(np.square(kernel / size).sum())  # divided first, so that squares of large numbers do not overflow

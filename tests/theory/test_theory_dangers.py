@@ -79,6 +79,11 @@ def test_a_stream_that_overflows_is_told_by_its_layer(size):
     assert str(danger).startswith("numbers are no longer finite at layer 1")
 
 
+def test_a_stream_that_begins_at_zero_has_no_growth():
+    model = made(sizes=(0.0, 1.0, 1.0))
+    assert np.isnan(model.growth) and dangers(model) == ()
+
+
 def test_two_dangers_are_two_kinds():
     model = made(correlations=(0.1, 0.995, 0.999), sizes=(1.0, 1.0, 1e8), gradients=(1e5, 1.0, 1.0))
     assert [each.kind for each in dangers(model)] == ["rank collapse", "the stream grows", "exploding gradient"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import warnings
 
@@ -9,6 +10,7 @@ import pytest
 
 import ablate
 from ablate.errors import InputError
+from ablate.report.screens.forecast import as_json
 
 SIZES = ablate.Sizes(n_layers=3, d_model=16, n_heads=2, seq_len=8, vocab_size=32)
 PLUGIN = """\
@@ -87,8 +89,11 @@ def test_streams_that_are_remembered_beside_are_no_mistake(tmp_path):
     assert len(model.streams) == 4 and model.streams[-1].kernel.shape == (8, 8)
 
 
-def test_what_overflows_is_no_warning_of_numpy():
+@pytest.mark.parametrize("gain", [1e100, 1e200])
+def test_what_overflows_is_no_warning_of_numpy(gain):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        ahead = ablate.forecast("[residual: {gain: 1e100, branch: [mlp]}]", SIZES).models["block"]
+        ahead = ablate.forecast(f"[residual: {{gain: {gain}, branch: [mlp]}}]", SIZES).models["block"]
+        document = json.loads(as_json({"block": ahead}, {}), parse_constant=pytest.fail)
     assert not all(stream.mean_square < float("inf") for stream in ahead.streams)
+    assert document["forecasts"]["block"]["dangers"][0].startswith("numbers are no longer finite")
