@@ -17,7 +17,7 @@ from ablate.grammar.mutate import draw
 from ablate.plan.forecast import Forecast
 from ablate.theory import dangers as theory
 
-DANGERS = {"rank collapse", "attention nearly one-hot"}
+SKIPPED = {"rank collapse", "attention nearly one-hot"}
 AVOID = "design.search.beforehand.forecast=avoid"
 
 
@@ -107,7 +107,7 @@ def test_a_run_skips_what_is_in_danger_and_says_so(tmp_path, monkeypatch):
     assert not any(forecasts[variant.id].dangers for variant in run.plan.variants[1:])
     kept = ask("SELECT k, danger, n FROM skipped ORDER BY ALL", results=tmp_path / "r").rows
     counted = [(proposal.k, danger, n) for proposal in run.plan.proposals for danger, n in proposal.skipped]
-    assert list(kept) == sorted(counted) and {danger for _, danger, _ in kept} == DANGERS
+    assert list(kept) == sorted(counted) and {danger for _, danger, _ in kept} == SKIPPED
     skipped = sum(n for *_, n in kept)
     assert skipped > 0
     assert ask("SELECT count(*) FROM trials", results=tmp_path / "r").rows == ((5,),)
