@@ -165,11 +165,11 @@ def forecast(
 ) -> Forecasts:
     """Forecast a block at `sizes`, or the model of each variant of a space, before a single step; nothing is trained.
 
-    A block is a name, YAML, or what `load_block` returns; `grammar` and `overrides` are as there. It is forecast within
-    a plain decoder (embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer), whose tokens repeat as
-    often as the sizes say. A space has its own sizes and text, and nothing but `results`, where that is cached, is
-    given with it. Beside each model that is forecast, `samples` initialisations are measured, for which torch is
-    loaded.
+    A block is a name, YAML, or what `load_block` returns; `grammar` and `overrides` are as there. One that is not
+    given by its name is called "block" in the answer. It is forecast within a plain decoder (embedding N(0, 1), weights
+    N(0, 1/d), a LayerNorm behind the last layer), whose tokens repeat as often as the sizes say. A space has its own
+    sizes and text, and nothing but `results`, where that is cached, is given with it. Beside each model that is
+    forecast, `samples` initialisations are measured, for which torch is loaded.
 
     The `table` and the `layers` of the answer are DataFrames; what is not forecast is in `refused`, with its reason.
     Raises InputError for a block that is not forecast, for sizes with a space and for a block without them, and, as
@@ -196,9 +196,12 @@ def forecast(
             "a block is forecast at sizes\n"
             "  = give ablate.Sizes(n_layers=…, d_model=…, n_heads=…, seq_len=…, vocab_size=…), or a space of load_space"
         )
-    name, block = of if isinstance(of, str) else "block", of
+    name, block = "block", of
     if isinstance(block, str) or grammar is not None or overrides:
-        block = load_block(block, grammar=GRAMMAR if grammar is None else grammar, overrides=overrides, plugins=plugins)
+        grammar = grammar if isinstance(grammar, Grammar) else load_grammar(grammar or GRAMMAR, plugins=plugins)
+        if isinstance(of, str) and of.strip() in grammar.blocks:
+            name = of.strip()
+        block = load_block(block, grammar=grammar, overrides=overrides)
     known = grammar.catalogue if isinstance(grammar, Grammar) else catalogue(plugins)
     check_known(block, known)
     return forecast_block(name, block, sizes, known, samples=samples)

@@ -14,7 +14,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.data.corpus import corpus_of
 from ablate.data.repetition import measure_repetition
-from ablate.errors import AblateError
+from ablate.errors import AblateError, InputError
 from ablate.output.escape import visible
 from ablate.output.words import listed, plural
 from ablate.plan.forecast import KINDS, Forecast, ForecastStream
@@ -169,17 +169,19 @@ def _in_a_line(error: Exception) -> str:
 
 
 def _forecast(architecture: Architecture, space: Space, repetition: float | None, most: int) -> Forecast:
-    import numpy as np
-
-    from ablate.theory.dangers import dangers
+    from ablate.theory.dangers import danger_of_refusal, dangers
     from ablate.theory.models import forecast
 
     length = architecture.sizes.seq_len
     context = min(length, most)
     shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(architecture.sizes, seq_len=context))
-    with np.errstate(all="ignore"):  # what overflows is infinite, and among the dangers
+    try:
         model = forecast(shorter, space.grammar.catalogue, repetition)
-        warned = dangers(model)
+    except InputError as error:
+        if (danger := danger_of_refusal(error)) is None:
+            raise
+        return Forecast(refused=_reason(error), kinds=(danger.kind,))
+    warned = dangers(model)
     streams = tuple(ForecastStream(s.layer, *map(_rounded, s.shown())) for s in model.streams)
     first, last = streams[0], streams[-1]
     return Forecast(
@@ -191,7 +193,8 @@ def _forecast(architecture: Architecture, space: Space, repetition: float | None
         whole=context == length,
         repetition=_rounded(model.repetition),
         streams=streams,
-        dangers=warned,
+        dangers=tuple(map(str, warned)),
+        kinds=tuple(dict.fromkeys(danger.kind for danger in warned)),
     )
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 DEFINITIONS: dict[str, str] = {
     "growth": "root mean square of the stream behind the last layer over that in front of the first",
@@ -25,21 +24,11 @@ DANGERS = (
     "the stream shrinks",
     "exploding gradient",
     "vanishing gradient",
+    "attention nearly one-hot",
 )
-"""The kinds of danger that a forecast names, as `kind_of_danger` returns them; `theory/dangers.py` has their bounds."""
+"""The kinds of danger that a forecast names, or for which there is none; `theory/dangers.py` has their bounds."""
 PROBES: Mapping[str, str] = {"size": "activation_rms", "cosine": "token_cosine"}
 """The probe that measures each quantity of a stream, whose metric has its name. No probe reads its gradient."""
-
-
-def kind_of_danger(danger: str) -> str:
-    """Return a danger without its numbers, which differ from model to model.
-
-    >>> kind_of_danger("rank collapse: from layer 7 on the tokens of a sequence are nearly one")
-    'rank collapse'
-    >>> kind_of_danger("the stream grows by a factor of 1,200 through the layers")
-    'the stream grows'
-    """
-    return re.split(r":| by a factor | at layer ", danger, maxsplit=1)[0]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +51,8 @@ class Forecast:
 
     It is forecast over `context` tokens of a sequence, of which two are the same with chance `repetition`; `whole` if
     that is all of the sequence. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
-    reason, it has no numbers.
+    reason, it has no numbers. `kinds` are the dangers without their numbers, also one because of which it is refused;
+    they are not kept with a plan.
     """
 
     growth: float | None = None
@@ -75,6 +65,7 @@ class Forecast:
     streams: tuple[ForecastStream, ...] = ()
     dangers: tuple[str, ...] = ()
     refused: str = ""
+    kinds: tuple[str, ...] = field(default=(), compare=False)
 
     @property
     def read(self) -> tuple[tuple[ForecastStream, str], ...]:

@@ -61,7 +61,7 @@ def _notes(search: Search, space: Space, derivations: str) -> Iterator[str]:
     if search.beforehand.forecast == AVOID:
         yield (
             f"skipped before training: what a forecast finds in danger ({', '.join(DANGERS)}); what cannot be forecast "
-            "is trained"
+            "for another reason is trained"
         )
     if (order := search.beforehand.order) is not None:
         yield f"of every {order.of} proposals, the one with the lowest {order.by} is trained"

@@ -59,13 +59,13 @@ class Forecasts:
         logits        root mean square of the logits; NaN behind an encoder's transform
         collapses_at  the first layer behind which tokens are nearly one and stay so; missing if there is none
         dangers       a sentence for each danger
-        refused       why it is not forecast; empty if it is
+        refused       why it is not forecast, with the way out; empty if it is
         """
         import pandas
 
         rows: list[tuple[object, ...]] = [
             (name, math.sqrt(each.growth), each.streams[-1].correlation, math.sqrt(each.gradient_ratio),
-             math.sqrt(each.logits), collapse_layer(each), dangers(each), "")
+             math.sqrt(each.logits), collapse_layer(each), tuple(map(str, dangers(each))), "")
             for name, each in self.models.items()
         ]  # fmt: skip
         rows += [(name, *[math.nan] * 4, None, (), why) for name, why in self.refused.items()]
@@ -127,11 +127,16 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
         try:
             forecasts[variant.name] = forecast(model, catalogue, repetition)
         except InputError as error:
-            refused[variant.name] = str(error).partition("\n")[0]
+            refused[variant.name] = _reason(error)
             continue
         windows = (_windows(space, data, model.sizes.seq_len, cache, seed) for seed in range(samples))
         sampled[variant.name] = tuple(_sampled(model, catalogue, tokens, seed) for seed, tokens in enumerate(windows))
     return Forecasts(forecasts, refused, sampled)
+
+
+def _reason(error: InputError) -> str:
+    """Return what an error says in one line, with its way out."""
+    return ", and ".join("; ".join([each.message, *each.way_out]) for each in error.mistakes)
 
 
 def _repetition(space: Space, data: Data, length: int, cache: Path) -> float | None:

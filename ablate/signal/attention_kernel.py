@@ -26,7 +26,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import factorial
+from math import factorial, isfinite
 from typing import TypeAlias
 
 import numpy as np
@@ -58,11 +58,19 @@ def at_zero_scores(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], 
     return np.asarray(weights / weights.sum(-1, keepdims=True))
 
 
+class NearlyOneHot(InputError):
+    """Scores vary so much that a softmax of them is nearly one-hot, which has no closed form here."""
+
+
+class ScoresOverflow(InputError):
+    """Scores are no longer finite."""
+
+
 @dataclass(frozen=True)
 class RandomAttention:
     """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k), `keys` K and `values` V.
 
-    Raises InputError for scores of a larger variance than `LARGEST`.
+    Raises NearlyOneHot for scores of a larger variance than `LARGEST`, and ScoresOverflow for one that is not finite.
     """
 
     uniform: Array
@@ -72,8 +80,13 @@ class RandomAttention:
 
     def __post_init__(self) -> None:
         variance = float(np.diag(self.queries).max() * np.diag(self.keys).max())
-        if not variance <= LARGEST:
-            raise InputError(
+        if not isfinite(variance):
+            raise ScoresOverflow(
+                "attention whose scores overflow is not forecast: their variance is no longer finite\n"
+                "  = put a norm in front of it, or scale what is added to the stream by a smaller gain or init"
+            )
+        if variance > LARGEST:
+            raise NearlyOneHot(
                 f"attention whose scores have a standard deviation of {variance**0.5:.3g} is nearly one-hot: beyond "
                 f"{LARGEST**0.5:g} it is not forecast\n  = give queries or keys a smaller init, or a norm"
             )

@@ -34,9 +34,13 @@ PLACES, SHARES = np.polynomial.legendre.leggauss(4)
 
 @dataclass(frozen=True)
 class AttentionStart:
-    """The attention of one layer before a step: `heads` are those whose masks or biases are others."""
+    """One attention before a step: `heads` are those whose masks or biases are others, `layer` is where it stands.
+
+    It is None outside of a model.
+    """
 
     heads: tuple[RandomAttention, ...]
+    layer: int | None = None
 
     @property
     def score_variance(self) -> float:

@@ -72,9 +72,9 @@ class Signal:
 
     def times(self, gain: float) -> Signal:
         """Multiply by a number."""
-        transfer = None if self.transfer is None else gain * self.transfer
+        transfer, square = None if self.transfer is None else gain * self.transfer, gain * gain  # ** raises on overflow
         return self._with(
-            gain**2 * self.kernel, gain * self.mean, transfer, lambda gradient: self.backward(gain**2 * gradient)
+            square * self.kernel, gain * self.mean, transfer, lambda gradient: self.backward(square * gradient)
         )
 
     def through_weights(

@@ -188,7 +188,8 @@ class Beforehand(Document):
     """What is required of a proposal before it is trained.
 
     `veto` sets upper bounds: a number, or a share of the reference's value (`110%`). `order` chooses among several.
-    With `forecast: avoid`, what a forecast finds in any danger is skipped; what cannot be forecast is not.
+    With `forecast: avoid`, what a forecast finds in any danger is skipped; what cannot be forecast for another reason
+    is not.
     """
 
     veto: Annotated[

@@ -154,7 +154,9 @@ def _variant(variant: Variant) -> dict[str, Any]:
 
 def _forecast(forecast: Forecast | None) -> dict[str, Any]:
     """Return a forecast; nothing of a plan without, which is written as by earlier versions."""
-    return {} if forecast is None else {"forecast": asdict(forecast)}
+    if forecast is None:
+        return {}
+    return {"forecast": {name: value for name, value in asdict(forecast).items() if name != "kinds"}}
 
 
 def _setting(setting: Setting) -> dict[str, Any] | None:

@@ -205,7 +205,8 @@ def _standing(
         if given and hasattr(config, "measure_signal"):
             profile = here.elsewhere.profile
             more = (profile.earlier,)
-            profile.seen.append(config.measure_signal(given[0], here.sizes))
+            with reporting_errors(spec, "measure_signal"):
+                profile.seen.append(config.measure_signal(given[0], here.sizes))
         y = propagate(*given, *more)
         value = here.value_at(path) if isinstance(y, Signal) else None
         return y if value is None else value.stands(y)
@@ -214,7 +215,10 @@ def _standing(
 
 
 def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[..., Any]:
-    """Return what a component does to a signal; of what acts beside signals (a matrix, a bias), what it is."""
+    """Return what a component does to a signal; of what acts beside signals (a matrix, a bias), what it is.
+
+    Raises InputError where a user's component fails in it, or gives of a signal anything but one of as many tokens.
+    """
 
     def propagate(*given: Any) -> Any:
         if not hasattr(config, "propagate"):
@@ -224,7 +228,27 @@ def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[...
             )
         with reporting_errors(spec, "propagate"):
             if given and isinstance(given[0], Signal):
-                return config.propagate(given[0], sizes, *given[1:])
+                return _of_as_many_tokens(given[0], config.propagate(given[0], sizes, *given[1:]))
             return config.propagate(*given)
 
     return propagate
+
+
+def _of_as_many_tokens(x: Signal, y: object) -> Signal:
+    """Return `y`, what a component gives of `x`; what reads it further on takes its kernel and means for those of x."""
+    if not isinstance(y, Signal):
+        raise TypeError(f"it gives {_kind(y)}, which is not a Signal")
+    tokens = len(x.kernel)
+    if np.shape(y.kernel) != (tokens, tokens) or np.shape(y.mean) != (tokens,):
+        raise ValueError(
+            f"it gives a Signal with a kernel {_shape(y.kernel)} and means {_shape(y.mean)} for one of {tokens} tokens"
+        )
+    return y
+
+
+def _kind(value: object) -> str:
+    return "None" if value is None else f"a value of type {type(value).__name__}"
+
+
+def _shape(values: Any) -> str:
+    return f"[{', '.join(map(str, np.shape(values)))}]"

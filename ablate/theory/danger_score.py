@@ -6,7 +6,8 @@
     gradient    g  the mean square of the gradient in front of the first layer, over that behind the last
     growth      q  the mean square of the stream behind the last layer, over that in front of the first
     logits      z  the mean square of the logits
-    scores      s  the variance of the scores of attention, in the layer where it is largest
+    scores      s  the variance of the scores of attention, in the layer where it is largest: of what its softmax is
+                   taken of, without masks and biases
 
 Each term is the logarithm of how many times one of the numbers is away from where nothing is lost: tokens that are not
 alike, gradients and streams of one size at both ends, logits and scores that are small. They count the same, which is
@@ -27,8 +28,9 @@ from ablate.theory.initial_state import InitialModel
 LEAST = 1e-6
 """The least 1 - c: how far apart tokens are beyond this is rounding, of float32 at the latest."""
 DEFINITION = (
-    "danger: -ln(1 - cosine at the end) + |ln of the gradient's ratio| + |ln of growth| + ½ ln(1 + logits²) "
-    "+ ½ ln(1 + largest variance of scores); 0 is none, and it orders models, it is no probability"
+    "danger score: -ln(1 - cosine at the end) + |ln of the gradient's ratio| + |ln of growth| + ½ ln(1 + logits²) "
+    "+ ½ ln(1 + largest variance of scores); 1 - cosine counts as at least 1e-6, and scores are what the softmax of "
+    "attention is taken of, without masks and biases; larger: likelier to fail; it orders models, and is no probability"
 )
 """What the score is, as screens say it."""
 

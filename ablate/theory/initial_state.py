@@ -59,8 +59,8 @@ class InitialModel:
     """A model before a single step: the stream behind each layer, from 0, and the mean square of the logits.
 
     `repetition` is the share of pairs of tokens that are the same, with which the embedding begins. Streams behind
-    layers that are not `computed` lie between those that are (`theory/strides.py`). `attention` is that of each
-    computed layer, in their order; a measured model has none.
+    layers that are not `computed` lie between those that are (`theory/strides.py`). `attention` is that of the
+    computed layers, in their order, each with its layer; a measured model has none.
     `sampled` names the components of a forecast that have no closed form there: what they do is a mean over random
     numbers, which are the same in every forecast.
     """
@@ -79,9 +79,9 @@ class InitialModel:
 
     @property
     def growth(self) -> float:
-        """The mean square behind the last layer over that in front of the first."""
+        """The mean square behind the last layer over that in front of the first; NaN if that is 0."""
         first, last = self.streams[0].mean_square, self.streams[-1].mean_square
-        return last / first if first else math.inf if last else math.nan
+        return last / first if first else math.nan
 
 
 def mean_cosine(kernel: Array) -> float:

@@ -28,6 +28,7 @@ FORECAST = ("decoder", "encoder")
 """The kinds of model that are forecast."""
 
 
+@np.errstate(all="ignore")  # what overflows is infinite or NaN, and said as such
 def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float | Array | None = None) -> InitialModel:
     """Forecast a model; `repetition` is how likely two tokens are the same, by Zipf's law unless given.
 

@@ -79,8 +79,8 @@ class _Model:
     attention: dict[int, list[AttentionStart]] = field(default_factory=dict)
 
     def attention_of(self, layers: Iterable[int]) -> tuple[AttentionStart, ...]:
-        """Return the attention of some layers, in their order."""
-        return tuple(each for layer in sorted(layers) for each in self.attention.get(layer, ()))
+        """Return the attention of some layers, in their order; a layer may hold none, or several."""
+        return tuple(replace(each, layer=layer) for layer in sorted(layers) for each in self.attention.get(layer, ()))
 
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
         """Return the signal behind a layer (from 1), from its root in front of it, and note its attention."""

@@ -37,12 +37,20 @@ def expected(name: str):
 def test_a_block_has_the_numbers_of_theory(name):
     model = expected(name)
     (row,) = ablate.forecast(name, SIZES).table.to_dict("records")
-    assert row["model"] == name and row["refused"] == "" and row["dangers"] == dangers(model)
+    assert row["model"] == name and row["refused"] == "" and row["dangers"] == tuple(map(str, dangers(model)))
     assert row["cosine"] == model.streams[-1].correlation
     assert row["gradient"] == math.sqrt(model.streams[0].gradient)
     assert row["growth"] == math.sqrt(model.streams[-1].mean_square / model.streams[0].mean_square)
     assert row["logits"] == math.sqrt(model.logits)
     assert row["collapses_at"] == collapse_layer(model) or collapse_layer(model) is None
+
+
+@pytest.mark.parametrize(
+    ("given", "name"), [("pre_ln", "pre_ln"), (" pre_ln ", "pre_ln"), ("[residual: [rms_norm, mlp]]", "block")]
+)
+def test_a_block_that_is_given_as_yaml_is_not_named_by_its_text(given, name):
+    ahead = ablate.forecast(given, SIZES)
+    assert list(ahead.models) == [name] and ahead.table["model"].tolist() == [name]
 
 
 def test_the_layers_are_those_of_the_forecast_and_of_what_was_sampled():

@@ -6,8 +6,8 @@
 A block failed if its training diverged, or if its last loss on the tuning split is not below that of the frequencies of
 bytes in the training text (each counted once more than it is there), which needs no attention. The score is of its
 forecast at the sizes and the repetition of tokens of the space. A block that is not forecast because its attention is
-nearly one-hot counts as infinitely dangerous; any other that is not forecast has no score, and is only counted. Trials
-that ended by a fault of the machine or of the program are left out, and counted.
+nearly one-hot, or its scores overflow, counts as infinitely dangerous; any other that is not forecast has no score, and
+is only counted. Trials that ended by a fault of the machine or of the program are left out, and counted.
 
 Printed are the AUC with its 95 % interval (DeLong), of the score and of each of its terms, and the blocks that are
 misjudged: on the wrong side of the score that separates both kinds best (Youden's J, chosen on the same blocks, so
@@ -33,6 +33,7 @@ from ablate.errors import InputError
 from ablate.execute.task import cache_of
 from ablate.space.space import Space
 from ablate.theory.danger_score import TERMS, DangerScore, danger_score
+from ablate.theory.dangers import danger_of_refusal
 from ablate.theory.models import forecast
 from ablate.theory.separation import separation
 
@@ -82,7 +83,7 @@ def judged(space: Space, row: Any, loss: float, repetition: float, unigram: floa
         score = terms.total
     except InputError as error:
         refused = str(error).partition("\n")[0]
-        score = math.inf if "nearly one-hot" in refused else None
+        score = None if danger_of_refusal(error) is None else math.inf
     failed = row.status == "diverged" or not loss < unigram
     return Judged(row.variant, tuple(row.edits), terms, score, refused, row.status, loss, failed)
 

@@ -20,7 +20,11 @@ def test_a_block_is_shown_by_layers_with_its_dangers():
     lines = [line for line in lines if "±" in line]
     assert [line[0] for line in lines] == ["embedding", "24"]
     assert "size² stays within a factor of 1.5, and gradient² " in " ".join(done.stdout.split())
-    assert lines[1][-3:] == ["1", "±", "0%"]  # the gradient behind the last layer is what the others are compared with
+    assert lines[1][-3:] == [
+        "1.00",
+        "±",
+        "0%",
+    ]  # the gradient behind the last layer is what the others are compared with
 
 
 def test_json_has_every_layer():
@@ -57,6 +61,7 @@ def test_what_is_not_forecast_has_its_reason(tmp_path):
     assert shown.returncode == 0, shown.stderr
     said = " ".join(shown.stdout.split())
     assert "relative is not forecast: transformer_xl is forecast where u and v start at 0" in said
+    assert "else its scores are random; set start: zero" in said  # the way out
     assert "pre_ln" in shown.stdout
 
 

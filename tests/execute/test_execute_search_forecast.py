@@ -16,7 +16,7 @@ from ablate.errors import InputError
 from ablate.execute.search.search_space import IN_DANGER, space_ground
 from ablate.execute.search.source import SearchSource
 from ablate.grammar.mutate import draw
-from ablate.plan.forecast import DANGERS, Forecast, kind_of_danger
+from ablate.plan.forecast import DANGERS, Forecast
 from ablate.plan.proposals import search_notes
 from ablate.store.checksummed_lines import read
 from ablate.store.ledger import PLANS, plan_lines
@@ -24,6 +24,7 @@ from ablate.theory import dangers as theory
 from ablate.theory import models
 from ablate.theory.initial_state import InitialModel, InitialStream
 
+SKIPPED = {"rank collapse", "attention nearly one-hot"}
 AVOID = "design.search.beforehand.forecast=avoid"
 
 
@@ -39,8 +40,9 @@ class NormsAreDangerous:
 
     def of(self, block, setting):
         self.asked += 1
+        kinds = ("rank collapse", "the stream grows")
         dangers = (f"rank collapse: from layer {self.asked} on", "the stream grows by a factor of 1,200 through it")
-        return Forecast(dangers=dangers) if has_norm(block) else Forecast(refused="no closed form")
+        return Forecast(dangers=dangers, kinds=kinds) if has_norm(block) else Forecast(refused="no closed form")
 
 
 def ground(folder, *settings, forecaster):
@@ -62,7 +64,7 @@ def test_what_is_in_danger_is_refused_by_kind_and_what_is_not_forecast_is_not(tm
 def test_where_all_is_in_danger_the_way_out_is_to_ignore_it(tmp_path, monkeypatch):
     monkeypatch.setattr("ablate.grammar.mutate.DRAWS", 50)
     everything = NormsAreDangerous()
-    everything.of = lambda block, setting: Forecast(dangers=("rank collapse: from the embedding on",))
+    everything.of = lambda block, setting: Forecast(kinds=("rank collapse",))
     here = ground(tmp_path, AVOID, forecaster=everything)
     with pytest.raises(InputError, match=r"(?s)rank collapse.*design\.search\.beforehand\.forecast: ignore"):
         draw(here, random.Random(0))
@@ -73,24 +75,35 @@ def test_a_ground_that_avoids_needs_a_forecaster(tmp_path):
         ground(tmp_path, AVOID, forecaster=None)
 
 
+def test_a_forecaster_gives_the_kinds_of_dangers_and_of_what_is_refused_because_of_one(tmp_path):
+    """Attention nearly one-hot is skipped by a search, and what has no closed form is not."""
+    blocks = """{
+        sharp: [residual: [layer_norm, attention: {query: &q {dense: {init: {normal: 3}}}, key: *q}]],
+        huge: [residual: {gain: 1e100, branch: [mlp]}, residual: {gain: 1e100, branch: [mlp]}],
+        flat: [residual: {skip: 0, branch: [layer_norm, attention]}],
+        open: [residual: [layer_norm, attention: {bias: transformer_xl}]]}"""
+    settings = ["design={compare: [pre_ln, sharp, huge, flat, open]}", f"blocks={blocks}", "model.layers=40"]
+    space = ablate.load_space(write_world(tmp_path), settings=settings)
+    planned = ablate.plan_space(space, results=tmp_path / "r")
+    forecaster = planned.plans.forecaster
+    found = {variant.name: forecaster.of_variant(variant) for variant in planned.plan.variants}
+    assert {name: each.kinds for name, each in found.items()} == {
+        "pre_ln": (),
+        "sharp": ("attention nearly one-hot",),
+        "huge": ("numbers are no longer finite",),
+        "flat": ("rank collapse", "vanishing gradient"),
+        "open": (),
+    }
+    assert found["open"].refused.startswith("transformer_xl is forecast where")
+    assert "nearly one-hot" in found["sharp"].refused and "; give queries or keys" in found["sharp"].refused
+    assert all(isinstance(each, str) for each in found["flat"].dangers)
+
+
 def streams(**last: float) -> InitialModel:
     first = {"mean_square": 1.0, "correlation": 0.1, "gradient": 1.0, "gradient_correlation": 0.0, "kernel": None}
     return InitialModel(
         (InitialStream(layer=0, **first), InitialStream(layer=1, **{**first, **last})), 1.0, 0.1, frozenset({0, 1})
     )
-
-
-@pytest.mark.parametrize(
-    ("model", "kind"),
-    [
-        (streams(correlation=0.999), "rank collapse"),
-        (streams(mean_square=1e8), "the stream grows"),
-        (streams(mean_square=1e-8), "the stream shrinks"),
-        (streams(mean_square=float("inf")), "numbers are no longer finite"),
-    ],
-)
-def test_the_kind_of_a_danger_has_none_of_its_numbers(model, kind):
-    assert [kind_of_danger(each) for each in theory.dangers(model)] == [kind]
 
 
 def test_every_kind_of_danger_is_in_the_list_that_the_search_shows(tmp_path):
@@ -101,7 +114,8 @@ def test_every_kind_of_danger_is_in_the_list_that_the_search_shows(tmp_path):
     for gradient in (1e6, 1e-6):
         ends = (InitialStream(layer=0, gradient=gradient, **first), InitialStream(layer=1, gradient=1.0, **first))
         every.append(InitialModel(ends, 1.0, 0.1, frozenset({0, 1})))
-    assert tuple(kind_of_danger(danger) for model in every for danger in theory.dangers(model)) == DANGERS
+    found = [danger.kind for model in every for danger in theory.dangers(model)]
+    assert tuple(dict.fromkeys([*found, *theory.OF_REFUSALS.values()])) == DANGERS
     manual = (files("ablate.docs") / "search.md").read_text(encoding="utf-8")
     assert all(kind in manual for kind in DANGERS)
     note = next(note for note in search_notes(searching(tmp_path, AVOID)) if note.startswith("skipped before training"))
@@ -123,7 +137,7 @@ def test_a_run_skips_what_is_in_danger_and_says_so(tmp_path, monkeypatch):
     assert not any(forecasts[variant.id].dangers for variant in run.plan.variants[1:])
     kept = ask("SELECT k, danger, n FROM skipped ORDER BY ALL", results=tmp_path / "r").rows
     counted = [(proposal.k, danger, n) for proposal in run.plan.proposals for danger, n in proposal.skipped]
-    assert list(kept) == sorted(counted) and {danger for _, danger, _ in kept} == {"rank collapse"}
+    assert list(kept) == sorted(counted) and {danger for _, danger, _ in kept} == SKIPPED
     skipped = sum(n for *_, n in kept)
     assert skipped > 0
     assert ask("SELECT count(*) FROM trials", results=tmp_path / "r").rows == ((5,),)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.theory.dangers import collapse_layer, dangers
+from ablate.errors import InputError
+from ablate.signal.attention_kernel import NearlyOneHot, RandomAttention, ScoresOverflow
+from ablate.theory.dangers import collapse_layer, danger_of_refusal, dangers
 from ablate.theory.initial_state import InitialModel, InitialStream
 
 
@@ -44,18 +46,64 @@ def test_tokens_collapse_from_the_layer_on_behind_which_they_stay_together(corre
 )
 def test_gradients_are_warned_of_from_a_factor_of_a_hundred(ratio, words):
     (danger,) = dangers(made(gradients=(ratio, 1.0, 1.0)))
-    assert danger.startswith(words)
+    assert str(danger) == danger.sentence and str(danger).startswith(words)
+    assert danger.kind == words.partition(":")[0]
     assert dangers(made(gradients=(0.9e4, 1.0, 1.0))) == () == dangers(made(gradients=(1.1e-4, 1.0, 1.0)))
 
 
-@pytest.mark.parametrize(("last", "word"), [(1.1e6, "grows"), (0.9e-6, "shrinks"), (0.0, "shrinks")])
-def test_streams_are_warned_of_from_a_factor_of_a_thousand(last, word):
+def test_a_gradient_of_which_nothing_is_left_vanishes_without_a_factor():
+    (danger,) = dangers(made(gradients=(0.0, 0.0, 1.0)))
+    assert danger.kind == "vanishing gradient"
+    assert str(danger) == "vanishing gradient: zero in front of the first layer, and not behind the last"
+
+
+@pytest.mark.parametrize(
+    ("last", "word", "how"),
+    [
+        (1.1e6, "grows", "by a factor of 1,050 "),
+        (0.9e-6, "shrinks", "by a factor of 1,050 "),
+        (0.0, "shrinks", "to zero "),
+    ],
+)
+def test_streams_are_warned_of_from_a_factor_of_a_thousand(last, word, how):
     (danger,) = dangers(made(sizes=(1.0, 1.0, last)))
-    assert danger.startswith(f"the stream {word} by a factor of ")
+    assert danger.kind == f"the stream {word}"
+    assert str(danger) == f"the stream {word} {how}through the layers"
     assert dangers(made(sizes=(1.0, 1.0, 0.9e6))) == ()
 
 
 @pytest.mark.parametrize("size", [float("inf"), float("nan")])
 def test_a_stream_that_overflows_is_told_by_its_layer(size):
     (danger,) = dangers(made(sizes=(1.0, size, 1.0)))
-    assert danger.startswith("numbers are no longer finite at layer 1")
+    assert danger.kind == "numbers are no longer finite"
+    assert str(danger).startswith("numbers are no longer finite at layer 1")
+
+
+def test_a_stream_that_begins_at_zero_has_no_growth():
+    model = made(sizes=(0.0, 1.0, 1.0))
+    assert np.isnan(model.growth) and dangers(model) == ()
+
+
+def test_two_dangers_are_two_kinds():
+    model = made(correlations=(0.1, 0.995, 0.999), sizes=(1.0, 1.0, 1e8), gradients=(1e5, 1.0, 1.0))
+    assert [each.kind for each in dangers(model)] == ["rank collapse", "the stream grows", "exploding gradient"]
+
+
+@pytest.mark.parametrize(
+    ("variance", "error", "kind", "words"),
+    [
+        (17.0, NearlyOneHot, "attention nearly one-hot", "standard deviation of 4.12 is nearly one-hot"),
+        (float("inf"), ScoresOverflow, "numbers are no longer finite", "attention whose scores overflow"),
+        (float("nan"), ScoresOverflow, "numbers are no longer finite", "attention whose scores overflow"),
+    ],
+)
+def test_attention_that_cannot_be_forecast_is_in_danger(variance, error, kind, words):
+    with pytest.raises(error, match=words) as refused:
+        RandomAttention(np.eye(2), variance * np.ones((2, 2)), np.ones((2, 2)), np.eye(2))
+    assert "\n  = " in str(refused.value) and "nan" not in str(refused.value)
+    danger = danger_of_refusal(refused.value)
+    assert danger.kind == kind and words in danger.sentence and "\n" not in danger.sentence
+
+
+def test_what_is_not_forecast_for_another_reason_is_in_no_danger():
+    assert danger_of_refusal(InputError("a mask is not forecast\n  = choose another")) is None

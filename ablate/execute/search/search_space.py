@@ -32,7 +32,6 @@ from ablate.execute.search.varied_values import apart, with_values
 from ablate.execute.search.zero_cost import MEASURED, InitialModel, measure_start
 from ablate.grammar.derivation import Template
 from ablate.grammar.mutate import DerivationSource
-from ablate.plan.forecast import kind_of_danger
 from ablate.plan.models import Models, TokenisedText
 from ablate.plan.treatment import Treated, block_of, setting_of, treated
 from ablate.source.problems import Problems
@@ -290,8 +289,7 @@ class SpaceGround:
     def _in_danger(self, block: Treated) -> Iterator[str]:
         """Refuse by the dangers that a forecast names, if the search avoids them; each kind of danger is one reason."""
         if self.forecaster is not None and self.search.beforehand.forecast == AVOID:
-            dangers = self.forecaster.of(block_of(block), setting_of(block)).dangers
-            yield from dict.fromkeys(f"{IN_DANGER}{kind_of_danger(danger)}" for danger in dangers)
+            yield from (f"{IN_DANGER}{kind}" for kind in self.forecaster.of(block_of(block), setting_of(block)).kinds)
 
     def _unbuilt(self, block: Treated) -> tuple[str, ...]:
         """Refuse what cannot be built; proposals that differ in their recipe alone are built once."""

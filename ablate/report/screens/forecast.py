@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import exp, expm1, isfinite, isnan, sqrt
 from statistics import fmean, median, stdev
 from typing import Any
 
 from ablate.block.sizes import Sizes
+from ablate.output.words import listed
 from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf, Words
 from ablate.report.screens.block import sizes_in_words
 from ablate.theory.danger_score import DEFINITION, TERMS, danger_score
-from ablate.theory.dangers import collapse_layer, dangers
+from ablate.theory.dangers import COLLAPSED, collapse_layer, dangers
 from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
 from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
 from ablate.theory.kurtosis_bound import normal_kurtosis
@@ -24,10 +25,11 @@ COSINE = f"cosine: {QUANTITIES['cosine']}; at 1 all tokens are the same"
 LOSS = "from a loss whose gradient is independent from token to token"
 DEFINED = (f"size: {QUANTITIES['size']}", COSINE, f"gradient: {QUANTITIES['gradient']}, {LOSS}")
 LIMIT = (
-    "±, ×÷: one network of this width is this near, 95 % of them: twice the standard deviation that drawing weights "
-    "makes, to first order in 1/d, and that forecasts of many blocks missed besides; --samples 5 shows what sampled "
-    "initialisations measure"
+    "± after a forecast, or ×÷ where it is wide: 95 % of networks of this width lie within: twice the standard "
+    "deviation that drawing weights makes, to first order in 1/d, and that forecasts of many blocks missed besides; "
+    "logits and the danger score have no interval"
 )
+OF_SAMPLES = "± after a sample: one standard deviation, from initialisation to initialisation"
 MOST = 0.5
 """An interval that is wider than this share of its number is written as a factor."""
 
@@ -47,18 +49,18 @@ def block_screen(
     for stream in streams:
         row = [str(stream.layer) if stream.layer else "embedding"]
         measured = [model.streams[stream.layer].shown() for model in sampled]
-        for place, value in enumerate(_shown(stream)):
-            row += [value] + ([_mean_and_sd([each[place] for each in measured])] if sampled else [])
+        for place, value in enumerate(_shown(stream, below=bool(sampled))):
+            row += [value] + ([_mean_and_sd([each[place] for each in measured], below=True)] if sampled else [])
         rows.append(tuple(row))
     grid = Grid(
         title="Forecast",
         note="",
-        heading=("behind layer", *heading),
+        heading=("behind\nlayer", *heading),
         rows=tuple(rows),
         numbers=tuple(range(1, len(heading) + 1)),
         whole=(0,),
     )
-    warned = dangers(forecast)
+    warned = tuple(map(str, dangers(forecast)))
     return ReportDocument(
         title=name,
         about=(about, f"at {at}; two tokens are the same with chance {forecast.repetition:.3g}{note}"),
@@ -75,7 +77,7 @@ def block_screen(
                     *_danger(forecast),
                     *_beside([(forecast, sampled)]),
                     *_of_samples([forecast]),
-                    LIMIT,
+                    *_limits(forecast, [sampled]),
                 ),
                 "remarks",
             ),
@@ -96,7 +98,7 @@ def space_screen(
     for variant, each in forecasts.items():
         layer = collapse_layer(each)
         numbers = _of_forecast(each)
-        collapse, danger = "-" if layer is None else str(layer), f"{danger_score(each).total:.3g}"
+        collapse, danger = "-" if layer is None else str(layer), _three(danger_score(each).total)
         rows.append(((StyledText(variant, "strong"),), *numbers, collapse, danger))
         if models := sampled.get(variant, ()):
             measured = zip(*map(_of_model, models), strict=True)
@@ -109,37 +111,58 @@ def space_screen(
         heading=(
             "variant",
             "growth",
-            "cosine at\nthe end",
-            "gradient\nfirst/last",
+            "cosine\nat end",
+            "gradient\nratio",
             "logits",
-            "collapses\nat layer",
-            "danger",
+            "collapse\nat layer",
+            "danger\nscore",
         ),
         rows=tuple(rows),
         numbers=(1, 2, 3, 4, 5, 6),
         whole=(0,),
     )
     warned = [f"{variant}: {danger}" for variant, each in forecasts.items() for danger in dangers(each)]
-    without = [f"{variant} is not forecast: {reason}" for variant, reason in refused.items()]
     defined = (
         "growth: root mean square of the stream behind the last layer over that in front of the first",
         COSINE,
-        f"gradient: root mean square in front of the first layer over that behind the last, {LOSS}",
+        f"gradient ratio: root mean square in front of the first layer over that behind the last, {LOSS}",
         "logits: their root mean square",
+        f"collapse at layer: the first behind which tokens are nearly one and stay so, a cosine above {COLLAPSED:g}",
         DEFINITION,
         *_beside([(each, sampled.get(variant, ())) for variant, each in forecasts.items()]),
         *_of_samples(forecasts.values()),
-        LIMIT,
+        *(sentence for each in list(forecasts.values())[:1] for sentence in _limits(each, sampled.values())),
     )
     return ReportDocument(
         title=question.strip() or name,
         about=(f"{name}: its models before a single step",),
         parts=(
             *([TableOf(grid, titled=False)] if rows else []),
-            BulletList((*warned, *without), "beware"),
-            BulletList(defined, "remarks"),
+            BulletList((*warned, *_without(refused, any_is=bool(rows))), "beware"),
+            *([BulletList(defined, "remarks")] if rows else []),
         ),
     )
+
+
+def _without(refused: Mapping[str, str], *, any_is: bool) -> Iterator[str]:
+    """Yield each reason because of which variants are not forecast once, with its variants."""
+    of_reasons: dict[str, list[str]] = {}
+    for variant, reason in refused.items():
+        of_reasons.setdefault(reason, []).append(variant)
+    for reason, of in of_reasons.items():
+        if len(of_reasons) == 1 and not any_is:
+            yield f"no variant is forecast: {reason}"
+        else:
+            yield f"{listed(of)} {'is' if len(of) == 1 else 'are'} not forecast: {reason}"
+
+
+def _limits(forecast: InitialModel, sampled: Iterable[Sequence[InitialModel]]) -> Iterator[str]:
+    """Yield what ± means, of forecasts and of samples; how to have samples only where there are none."""
+    counts = [len(models) for models in sampled]
+    if forecast.streams[0].spread is not None:
+        yield LIMIT if any(counts) else f"{LIMIT}; --samples 5 shows what sampled initialisations measure"
+    if any(count > 1 for count in counts):
+        yield OF_SAMPLES
 
 
 def as_json(
@@ -153,12 +176,12 @@ def as_json(
     `figures` are those that were written.
     """
     document = {
-        "forecasts": {name: _document(each) | _forecast_alone(each) for name, each in forecasts.items()},
+        "forecasts": {name: _of_forecast_alone(each) for name, each in forecasts.items()},
         "refused": dict(refused),
         "sampled": {name: [_document(each) for each in models] for name, models in (sampled or {}).items()},
         **({} if figures is None else {"figures": dict(figures)}),
     }
-    return json.dumps(document, indent=2)
+    return json.dumps(document, indent=2, allow_nan=False)
 
 
 def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
@@ -180,7 +203,7 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
         "growth": _number(forecast.growth),
         "gradient_ratio": _number(forecast.gradient_ratio),
         "collapses_at": collapse_layer(forecast),
-        "dangers": list(dangers(forecast)),
+        "dangers": list(map(str, dangers(forecast))),
         "laws": {name: None if law is None else asdict(law) for name, law in _laws(forecast).items()},
         "layers": [
             {
@@ -190,28 +213,28 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
                 "gradient": _number(stream.gradient),
                 "gradient_correlation": _number(stream.gradient_correlation),
                 "computed": stream.layer in forecast.computed,
-                "sd": None if stream.spread is None else asdict(stream.spread),
+                "sd": None if stream.spread is None else {of: _number(sd) for of, sd in asdict(stream.spread).items()},
             }
             for stream in forecast.streams
         ],
     }
 
 
-def _forecast_alone(forecast: InitialModel) -> dict[str, Any]:
-    """Return what is known of a forecast and not of a measured model: its score of danger, attention and kurtosis."""
-    score = danger_score(forecast)
-    return {
+def _of_forecast_alone(forecast: InitialModel) -> dict[str, Any]:
+    """Return a forecast with what is not known of a measured model: its score of danger, attention and kurtosis."""
+    score, document = danger_score(forecast), _document(forecast)
+    for layer, stream in zip(document["layers"], forecast.streams, strict=True):
+        layer["kurtosis"] = _number(normal_kurtosis(stream.kernel)) if _has_size(stream) else None
+    return document | {
         "danger": {"score": _number(score.total)} | {term: _number(getattr(score, term)) for term in TERMS},
         "attention": [
             {
+                "layer": each.layer,
                 "score_variance": _number(each.score_variance),
                 "entropy": _number(each.entropy),
                 "uniform_entropy": _number(each.uniform_entropy),
             }
             for each in forecast.attention
-        ],
-        "kurtosis": [
-            _number(normal_kurtosis(stream.kernel)) if _has_size(stream) else None for stream in forecast.streams
         ],
     }
 
@@ -253,15 +276,15 @@ def _of_model(model: InitialModel) -> tuple[float, float, float, float]:
     return sqrt(model.growth), model.streams[-1].correlation, sqrt(model.gradient_ratio), sqrt(model.logits)
 
 
-def _shown(stream: InitialStream) -> tuple[str, str, str]:
+def _shown(stream: InitialStream, *, below: bool) -> tuple[str, str, str]:
     """Return the `QUANTITIES` of a stream as they are shown, with their intervals where they are forecast."""
     size, cosine, gradient = stream.shown()
     if (spread := stream.spread) is None:
-        return _factor(size), _factor(cosine), _factor(gradient)
+        return _three(size), _three(cosine), _three(gradient)
     return (
-        _with_interval(size, spread.mean_square, relative=True),
-        _with_interval(cosine, spread.correlation, relative=False),
-        _with_interval(gradient, spread.gradient, relative=True),
+        _with_interval(size, spread.mean_square, relative=True, below=below),
+        _with_interval(cosine, spread.correlation, relative=False, below=below),
+        _with_interval(gradient, spread.gradient, relative=True, below=below),
     )
 
 
@@ -270,36 +293,37 @@ def _of_forecast(model: InitialModel) -> tuple[str, ...]:
     growth, cosine, ratio, logits = _of_model(model)
     first, last = model.streams[0].spread, model.streams[-1].spread
     if first is None or last is None:
-        return tuple(map(_factor, (growth, cosine, ratio, logits)))
+        return tuple(map(_three, (growth, cosine, ratio, logits)))
     return (
-        _with_interval(growth, last.mean_square, relative=True),
-        _with_interval(cosine, last.correlation, relative=False),
-        _with_interval(ratio, first.gradient, relative=True),
-        _factor(logits),
+        _with_interval(growth, last.mean_square, relative=True, below=True),
+        _with_interval(cosine, last.correlation, relative=False, below=True),
+        _with_interval(ratio, first.gradient, relative=True, below=True),
+        _three(logits),
     )
 
 
-def _with_interval(value: float, sd: float, *, relative: bool) -> str:
+def _with_interval(value: float, sd: float, *, relative: bool, below: bool = False) -> str:
     """Write a number with the interval of 95 % about it: in per cent, or as a factor from a half on.
 
-    Where `relative`, `sd` is that of the log of its square, else its own.
+    Where `relative`, `sd` is that of the log of its square, else its own. The interval is on a line `below`, or beside.
 
     >>> _with_interval(1.6823, 0.04, relative=True), _with_interval(1.6823, 0.9, relative=True)
     ('1.68 ± 4%', '1.68 ×÷2.5')
-    >>> _with_interval(0.2779, 0.031, relative=False)
-    '0.28 ± 0.06'
+    >>> _with_interval(0.2779, 0.031, relative=False), _with_interval(1.0, 0.04, relative=True, below=True)
+    ('0.278 ± 0.062', '1.00\\n± 4%')
     """
-    if isnan(value) or not isfinite(sd):
-        return _factor(value)
+    if not (isfinite(value) and isfinite(sd)):
+        return _three(value)
+    between = "\n" if below else " "
     if not relative:
-        return f"{value:.2f} ± {2 * sd:.2f}"
-    return f"{value:.3g} ± {expm1(sd):.0%}" if expm1(sd) < MOST else f"{value:.3g} ×÷{exp(sd):.2g}"
+        return f"{value:.3f}{between}± {2 * sd:.3f}"
+    return f"{_three(value)}{between}{f'± {expm1(sd):.0%}' if expm1(sd) < MOST else f'×÷{exp(sd):#.2g}'}"
 
 
 def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:
     """Return mean ± sd, on one line or with the latter `below`; of one value no sd."""
     mean, between = fmean(values), "\n" if below else " "
-    return _factor(mean) if len(values) < 2 else f"{mean:.3g}{between}± {stdev(values):.1g}"
+    return _three(mean) if len(values) < 2 else f"{_three(mean)}{between}± {stdev(values):.1g}"
 
 
 def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tuple[str, ...]:
@@ -331,9 +355,7 @@ def _some(streams: tuple[InitialStream, ...]) -> tuple[InitialStream, ...]:
 
 
 def _logits(forecast: InitialModel) -> tuple[str, ...]:
-    return (
-        () if isnan(forecast.logits) else (f"the logits have a root mean square of {_factor(sqrt(forecast.logits))}",)
-    )
+    return () if isnan(forecast.logits) else (f"the logits have a root mean square of {_three(sqrt(forecast.logits))}",)
 
 
 def _attention(forecast: InitialModel) -> tuple[str, ...]:
@@ -341,10 +363,10 @@ def _attention(forecast: InitialModel) -> tuple[str, ...]:
     if not forecast.attention:
         return ()
     first, last = forecast.attention[0], forecast.attention[-1]
+    and_last = "" if first is last else f" and {_three(last.entropy)} in layer {last.layer}"
     return (
-        f"the softmax of attention has an entropy of {first.entropy:.3g} nats in the first layer and "
-        f"{last.entropy:.3g} in the last, mean over heads and queries; at zero scores it would be "
-        f"{first.uniform_entropy:.3g}",
+        f"the softmax of attention has an entropy of {_three(first.entropy)} nats in layer {first.layer}{and_last}, "
+        f"mean over heads and queries; at zero scores it would be {_three(first.uniform_entropy)}",
     )
 
 
@@ -354,7 +376,7 @@ def _kurtosis(forecast: InitialModel) -> tuple[str, ...]:
     if not _has_size(last):
         return ()
     return (
-        f"behind the last layer neurons have a kurtosis of {normal_kurtosis(last.kernel):.3g} over the tokens of a "
+        f"behind the last layer neurons have a kurtosis of {_three(normal_kurtosis(last.kernel))} over the tokens of a "
         "sequence, mean m²/(mean m)² of their mean squares m: 1 if all are of one size, 3 where rank has collapsed",
     )
 
@@ -362,13 +384,20 @@ def _kurtosis(forecast: InitialModel) -> tuple[str, ...]:
 def _danger(forecast: InitialModel) -> tuple[str, ...]:
     """Return the score of danger, with its definition."""
     score = danger_score(forecast)
-    return (f"{DEFINITION}; here {score.total:.3g}, most of it {score.largest}",)
+    return (f"{DEFINITION}; here {_three(score.total)}, most of it {score.largest}",)
 
 
 def _has_size(stream: InitialStream) -> bool:
     return isfinite(stream.mean_square) and stream.mean_square > 0
 
 
-def _factor(value: float) -> str:
-    """Return a number in four digits, without an exponent where it needs none; - for none."""
-    return "-" if isnan(value) else f"{value:.4g}"
+def _three(value: float) -> str:
+    """Return a number in three digits, without an exponent where it needs none; - for none.
+
+    >>> [_three(value) for value in (1.0, 0.20146, 100.4, 999.6, 12345.0, 1.5e7, float("nan"), float("inf"))]
+    ['1.00', '0.201', '100', '1,000', '12,300', '1.50e+07', '-', 'inf']
+    """
+    if isnan(value):
+        return "-"
+    rounded = float(f"{value:.3g}")
+    return f"{rounded:,.0f}" if 1000 <= abs(rounded) < 1e6 else f"{rounded:#.3g}".removesuffix(".")
