@@ -91,7 +91,7 @@ class Forecaster:
             try:
                 made = self._forecast(self.models.architecture(block, setting), setting)
             except AblateError as error:
-                made = Forecast(refused=_reason(error))
+                made = Forecast(refused=reason(error))
             except Exception as error:  # noqa: BLE001  a component may raise anything, and no plan needs a forecast
                 made = Forecast(refused=visible(f"its forecast failed: {type(error).__name__}: {_in_a_line(error)}"))
             self._asked[block, setting] = made
@@ -159,7 +159,7 @@ def not_forecast(kind: str) -> str:
     return f"a model of kind {kind} is not forecast; choose one of kind {' or '.join(KINDS)}"
 
 
-def _reason(error: AblateError) -> str:
+def reason(error: AblateError) -> str:
     """Return what an error says in one line, with its way out."""
     return listed(["; ".join([each.message, *each.way_out]).strip() for each in error.mistakes])
 
@@ -180,7 +180,7 @@ def _forecast(architecture: Architecture, space: Space, repetition: float | None
     except InputError as error:
         if (danger := danger_of_refusal(error)) is None:
             raise
-        return Forecast(refused=_reason(error), kinds=(danger.kind,))
+        return Forecast(refused=reason(error), kinds=(danger.kind,))
     warned = dangers(model)
     streams = tuple(ForecastStream(s.layer, *map(_rounded, s.shown())) for s in model.streams)
     first, last = streams[0], streams[-1]

@@ -13,9 +13,8 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
-from ablate.data.corpus import corpus_of
-from ablate.data.repetition import measure_repetition
 from ablate.errors import InputError
+from ablate.execute.forecaster import reason, repetition_of
 from ablate.execute.task import cache_of
 from ablate.output.words import plural
 from ablate.session.planning import PathLike, corpus_located, plan_space
@@ -123,29 +122,16 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     for variant in planned.plan.variants:
         model = planned.models.architecture(variant.block, variant.setting)
         data = planned.models.at(variant.setting.changes).data
-        repetition = _repetition(space, data, model.sizes.seq_len, cache)
+        with corpus_located(space):
+            repetition = repetition_of(data, space.folder, cache, model.sizes.seq_len, catalogue)
         try:
             forecasts[variant.name] = forecast(model, catalogue, repetition)
         except InputError as error:
-            refused[variant.name] = _reason(error)
+            refused[variant.name] = reason(error)
             continue
         windows = (_windows(space, data, model.sizes.seq_len, cache, seed) for seed in range(samples))
         sampled[variant.name] = tuple(_sampled(model, catalogue, tokens, seed) for seed, tokens in enumerate(windows))
     return Forecasts(forecasts, refused, sampled)
-
-
-def _reason(error: InputError) -> str:
-    """Return what an error says in one line, with its way out."""
-    return ", and ".join("; ".join([each.message, *each.way_out]) for each in error.mistakes)
-
-
-def _repetition(space: Space, data: Data, length: int, cache: Path) -> float | None:
-    """Return how often two tokens of a sequence of a text are the same; None where there is no text."""
-    catalogue = space.grammar.catalogue
-    if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
-        return None
-    with corpus_located(space):
-        return measure_repetition(data, space.folder, cache, length, catalogue).value
 
 
 def _sampled(architecture: Architecture, catalogue: Catalogue, tokens: Tensor, seed: int) -> InitialModel:

@@ -49,13 +49,26 @@ def at_zero_scores(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], 
 
     Without a mask a query sees the past and itself where `causal`, all keys elsewhere.
     """
+    exponents = _exponents(biases, masks, length, causal)
+    return np.asarray(np.exp(exponents - _log_sum(exponents)))
+
+
+def log_totals(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], *, length: int, causal: bool) -> Array:
+    """Return log Σ_m e^{bias_im} over the keys that masks show, [1 or H, T]: log Z at zero scores."""
+    return np.asarray(_log_sum(_exponents(biases, masks, length, causal))[..., 0])
+
+
+def _exponents(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], length: int, causal: bool) -> Array:
     if masks:
         shown = np.logical_and.reduce(masks)
     else:
         shown = np.tri(length, dtype=bool) if causal else np.ones((length, length), dtype=bool)
-    exponents = np.where(shown, sum(biases, np.zeros((1, length, length))), -np.inf)
-    weights = np.exp(exponents - exponents.max(-1, keepdims=True))
-    return np.asarray(weights / weights.sum(-1, keepdims=True))
+    return np.where(shown, sum(biases, np.zeros((1, length, length))), -np.inf)
+
+
+def _log_sum(exponents: Array) -> Array:
+    largest = exponents.max(-1, keepdims=True)
+    return np.asarray(largest + np.log(np.exp(exponents - largest).sum(-1, keepdims=True)))
 
 
 class NearlyOneHot(InputError):

@@ -19,9 +19,6 @@ is no part of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 import numpy as np
@@ -59,24 +56,9 @@ class AttentionStart:
         return float(np.mean([_cross_entropy(head.uniform, head.uniform).mean() for head in self.heads]))
 
 
-@contextmanager
-def recorded_attention() -> Iterator[list[AttentionStart]]:
-    """Collect every attention that signals pass through within this context, in their order."""
-    collected: list[AttentionStart] = []
-    token = _RECORD.set(collected)
-    try:
-        yield collected
-    finally:
-        _RECORD.reset(token)
-
-
-def record(heads: Sequence[RandomAttention]) -> None:
-    """Add attention to what is collected, if anything is."""
-    if (found := _RECORD.get()) is not None:
-        found.append(AttentionStart(tuple(heads)))
-
-
-_RECORD: ContextVar[list[AttentionStart] | None] = ContextVar("attention", default=None)
+def joined(*parts: tuple[AttentionStart, ...]) -> tuple[AttentionStart, ...]:
+    """Join what several signals went through, in their order, each attention once."""
+    return tuple({id(each): each for part in parts for each in part}.values())
 
 
 def _entropies(head: RandomAttention) -> Array:

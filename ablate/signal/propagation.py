@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
-from ablate.signal.attention_start import record
+from ablate.signal.attention_start import AttentionStart, joined
 from ablate.signal.finite_width import FORGOTTEN, HERE, Scatter, added
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
@@ -46,8 +46,8 @@ class Signal:
     """`kernel` Σ [T, T], the `mean` of its channels [T], and, from its root: `transfer` J and `backward`.
 
     J is [T, T], [T] for a diagonal one, or None for zero. `largest` is the largest singular value of the matrix that
-    the signal is just behind, None elsewhere. `width` is the number of its channels, and `scatter` how far its mean
-    square is from its mean in one network of that width.
+    the signal is just behind, None elsewhere. `width` is the number of its channels, `scatter` how far its mean square
+    is from its mean in one network of that width, and `attention` what it went through from its root on.
     """
 
     kernel: Array
@@ -57,6 +57,7 @@ class Signal:
     largest: float | None = None
     width: float = inf
     scatter: Scatter = HERE
+    attention: tuple[AttentionStart, ...] = field(default=(), repr=False)
 
     @staticmethod
     def root(kernel: Array, mean: Array | None = None, width: float = inf) -> Signal:
@@ -94,6 +95,7 @@ class Signal:
             sqrt(forward) + sqrt(backward) if largest is None else largest,
             outputs,
             self.scatter.through_weights(outputs, self.width if orthogonal else inf),
+            self.attention,
         )
 
     def by_spectral_norm(self) -> Signal:
@@ -156,6 +158,7 @@ class Signal:
             _added(transfers),
             lambda gradient: self.backward(gate.kernel * gradient) + gate.backward(self.kernel * gradient),
             self.scatter.gated(self.kernel, gate.scatter, gate.kernel, self.width),
+            joined(self.attention, gate.attention),
         )
 
     def with_gradient_times(self, times: float) -> Signal:
@@ -193,7 +196,6 @@ class Signal:
         through the values, and through the scores to queries and keys.
         """
         each = [_Head(self.kernel, queries.kernel, keys.kernel, weights, scale, mixing, p) for weights in uniform]
-        record([head.random for head in each])
         kernel = _mean([head.forward() for head in each])
 
         def backward(gradient: Array) -> Array:
@@ -207,7 +209,10 @@ class Signal:
         mixed = _mean([head.mean for head in each])
         varied = _mean([head.varied for head in each])
         scatter = self.scatter.attending(kernel, varied, heads)
-        together = self._with(kernel, mixed @ self.mean, transferred(mixed, self.transfer), backward, scatter)
+        start = AttentionStart(tuple(head.random for head in each))
+        attention = joined(self.attention, queries.attention, keys.attention, (start,))
+        transfer = transferred(mixed, self.transfer)
+        together = self._with(kernel, mixed @ self.mean, transfer, backward, scatter, attention)
         return replace(together, width=groups * self.width)
 
     def forked(self, paths: Callable[[Signal], Iterable[Signal]]) -> Signal:
@@ -237,6 +242,7 @@ class Signal:
             backward,
             width=terms[0].width if terms else self.width,
             scatter=inside.of(self.scatter.follows, self.scatter.total(self.kernel)),
+            attention=joined(self.attention, *(term.attention for term in terms)),
         )
 
     @property
@@ -245,11 +251,18 @@ class Signal:
         return self.mean_square - float(self.mean.mean()) ** 2
 
     def _with(
-        self, kernel: Array, mean: Array, transfer: Array | None, backward: Backward, scatter: Scatter | None = None
+        self,
+        kernel: Array,
+        mean: Array,
+        transfer: Array | None,
+        backward: Backward,
+        scatter: Scatter | None = None,
+        attention: tuple[AttentionStart, ...] | None = None,
     ) -> Signal:
-        """Return a signal of as many channels, whose size varies as this one's does unless `scatter` says otherwise."""
+        """Return a signal of as many channels, which varies and went through attention as this one did unless given."""
         scatter = self.scatter if scatter is None else scatter
-        return Signal(kernel, mean, transfer, backward, width=self.width, scatter=scatter)
+        attention = self.attention if attention is None else attention
+        return Signal(kernel, mean, transfer, backward, width=self.width, scatter=scatter, attention=attention)
 
 
 class _Head:

@@ -16,6 +16,7 @@ from math import inf
 
 import numpy as np
 
+from ablate.signal.attention_start import joined
 from ablate.signal.finite_width import added
 from ablate.signal.propagation import Array, Signal
 
@@ -35,7 +36,13 @@ def concatenated(signals: Sequence[Signal], widths: Sequence[int]) -> Signal:
 
     parts = [(x.scatter, share * x.kernel) for share, x in zip(shares, signals, strict=True)]
     return Signal(
-        kernel, mean, None, backward, width=sum(widths), scatter=added(parts, [0.0] * len(parts), kernel, inf)
+        kernel,
+        mean,
+        None,
+        backward,
+        width=sum(widths),
+        scatter=added(parts, [0.0] * len(parts), kernel, inf),
+        attention=joined(*(x.attention for x in signals)),
     )
 
 
@@ -60,7 +67,8 @@ def stacked(signals: Sequence[Signal], root: Array) -> Signal:
     parts = [(x.scatter, x.kernel) for x in signals]
     scatter = added(parts, [0.0] * len(parts), kernel, inf)
     mean = np.concatenate([x.mean for x in signals])
-    return Signal(kernel, mean, transfer, backward, width=signals[0].width, scatter=scatter)
+    attention = joined(*(x.attention for x in signals))
+    return Signal(kernel, mean, transfer, backward, width=signals[0].width, scatter=scatter, attention=attention)
 
 
 def part_of(whole: Signal, place: int, length: int) -> Signal:

@@ -16,26 +16,16 @@ at b = 3 and 12 tokens the gradient comes out 12 % too small, at b = 1 3 %.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ablate.signal.attention_kernel import RandomAttention
+from ablate.signal.attention_start import AttentionStart, joined
 from ablate.signal.finite_width import FORGOTTEN, mean_of
 from ablate.signal.mixing import Mixing
 from ablate.signal.propagation import Array, Signal
 
 NODES = 24
 """Points of the Gauss-Hermite quadrature over log Z."""
-
-
-def log_totals(biases: Sequence[Array], masks: Sequence[NDArray[np.bool_]], *, length: int, causal: bool) -> Array:
-    """Return log Σ_m e^{bias_im} over the keys that masks show, [1 or H, T]: log Z at zero scores."""
-    shown = np.logical_and.reduce(masks) if masks else np.tri(length, dtype=bool) | (not causal)
-    exponents = np.where(shown, sum(biases, np.zeros((1, length, length))), -np.inf)
-    largest = exponents.max(-1, keepdims=True)
-    return np.asarray((np.log(np.exp(exponents - largest).sum(-1, keepdims=True)) + largest)[..., 0])
 
 
 def attending_with_sink(
@@ -63,6 +53,7 @@ def attending_with_sink(
         for each, log_total in zip(uniform, at_zero, strict=True)
     ]
     transfers = [head.transfer for head in heads if head.transfer is not None]
+    start = AttentionStart(tuple(random for head in heads for random in head.attention[-1].heads))
     return Signal(
         np.mean([head.kernel for head in heads], 0),
         np.mean([head.mean for head in heads], 0),
@@ -70,6 +61,7 @@ def attending_with_sink(
         lambda gradient: np.asarray(np.mean([head.backward(gradient) for head in heads], 0)),
         width=heads[0].width,
         scatter=mean_of([head.scatter for head in heads]),
+        attention=joined(values.attention, queries.attention, keys.attention, (start,)),
     )
 
 

@@ -18,6 +18,7 @@
     next_size.py       the next size of a ladder: losses predicted, cost, and the chance of a verdict
     spread.py          standard deviations and their limits
     proportions.py     Wilson's interval
+    separation.py      how well a score tells what failed from what did not: the AUC and its interval
     bisection.py       the zero of an increasing function
 
 Of SciPy only `special` is loaded (the distributions): the rest takes longer to import than anything here to compute.
@@ -41,6 +42,7 @@ from ablate.statistics.planning import (
 )
 from ablate.statistics.proportions import wilson
 from ablate.statistics.scaling_law import Law, SizeLadder, fit_law
+from ablate.statistics.separation import Separation, separation
 from ablate.statistics.sequential import Boundaries, boundaries
 from ablate.statistics.sphericity import Sphericity, sphericity
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
@@ -60,6 +62,7 @@ __all__ = [
     "NextSize",
     "Paired",
     "Ranked",
+    "Separation",
     "SizeLadder",
     "SpeedUp",
     "Sphericity",
@@ -85,6 +88,7 @@ __all__ = [
     "seeds_for_ranks",
     "seeds_for_signs",
     "seeds_per_arm",
+    "separation",
     "speed_ups",
     "sphericity",
     "spread",

@@ -13,7 +13,6 @@
     fixed_points.py       where correlations come to rest in a deep Post-LN model with dropout, and how fast
     dangers.py            what in a forecast is a reason not to train the model as it is
     danger_score.py       one number that is the larger, the likelier a model is to fail
-    separation.py         how well a score tells the models that failed from those that did not
 
 The catalogue of components is handed in; arithmetic is that of `ablate/signal`. Never here: torch, or anything that
 trains.

@@ -124,7 +124,7 @@ class InsideValue:
 
         unknown = np.full(len(self.signal.mean), np.nan)
         scatter = Scatter(follows=0.0, variance=self.signal.scatter.total(self.signal.kernel))
-        return replace(self.signal, transfer=unknown, backward=backward, largest=None, scatter=scatter)
+        return replace(self.signal, transfer=unknown, backward=backward, largest=None, scatter=scatter, attention=())
 
     def settle(self) -> None:
         """Raise InputError for a gradient that came after that of the value itself had gone back."""

@@ -63,6 +63,7 @@ class InitialModel:
     computed layers, in their order, each with its layer; a measured model has none.
     `sampled` names the components of a forecast that have no closed form there: what they do is a mean over random
     numbers, which are the same in every forecast.
+    `fresh` is the share of the stream behind each layer, from 1 on, that the layer has written, of a forecast.
     """
 
     streams: tuple[InitialStream, ...]
@@ -71,6 +72,7 @@ class InitialModel:
     computed: frozenset[int]
     attention: tuple[AttentionStart, ...] = ()
     sampled: tuple[str, ...] = ()
+    fresh: tuple[float, ...] = ()
 
     @property
     def gradient_ratio(self) -> float:

@@ -66,14 +66,9 @@ def spreads(
 
     `start` is the variance of the log of the mean square in front of the first layer.
     """
-    layers = np.arange(1, len(cosines))
-    at = sorted(forward)
-    follows, variance, fresh = (
-        np.interp(layers, at, [getattr(forward[layer], name) for layer in at])
-        for name in ("follows", "variance", "fresh")
-    )
-    behind = sorted(backward)
-    gradients = np.interp(layers, behind, [backward[layer] for layer in behind])
+    layers = len(cosines) - 1
+    follows, variance, fresh = (between(_of(forward, name), layers) for name in ("follows", "variance", "fresh"))
+    gradients = between(backward, layers)
     squares, freedoms = [start], [1 / sizes.d_model]
     for slope, more, new in zip(follows, variance, fresh, strict=True):
         squares.append(slope**2 * squares[-1] + more)
@@ -86,10 +81,25 @@ def spreads(
                 2 * freedom * ((1 - cosine) * (cosine + 1 / sizes.seq_len)) ** 2
                 + CORRELATION**2 * max(1 - cosine**2, 0)
             ),
-            sqrt(gradient + GRADIENT**2) if layer < len(layers) else 0.0,
+            sqrt(gradient + GRADIENT**2) if layer < layers else 0.0,
         )
         for layer, (square, freedom, cosine, gradient) in enumerate(zip(squares, freedoms, cosines, back, strict=True))
     )
+
+
+def fresh_shares(forward: Mapping[int, LayerScatter], layers: int) -> tuple[float, ...]:
+    """Return the share of the stream behind each layer, from 1 on, that the layer has written."""
+    return tuple(between(_of(forward, "fresh"), layers).tolist())
+
+
+def between(known: Mapping[int, float], layers: int) -> Array:
+    """Return the numbers of layers 1 to `layers`, of which some are known and the others lie between those."""
+    at = sorted(known)
+    return np.asarray(np.interp(np.arange(1, layers + 1), at, [known[layer] for layer in at]))
+
+
+def _of(forward: Mapping[int, LayerScatter], name: str) -> dict[int, float]:
+    return {layer: getattr(each, name) for layer, each in forward.items()}
 
 
 def _kept(transfer: Array | None, before: Array, after: Array) -> float:

@@ -21,7 +21,7 @@ from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import through_part
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
-from ablate.theory.intervals import spreads
+from ablate.theory.intervals import fresh_shares, spreads
 from ablate.theory.through_layers import through_layers
 
 FORECAST = ("decoder", "encoder")
@@ -77,6 +77,7 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
         computed=through.computed,
         attention=through.attention,
         sampled=through.sampled,
+        fresh=fresh_shares(through.scatter, sizes.n_layers),
     )
 
 

@@ -1,7 +1,7 @@
 """Sensitivity: by how much the output changes if the stream, or the weights of a layer, are changed a little.
 
     stream    S_l = (g_l q_l) / (g_L q_L)      q the mean square of the stream, g that of its gradient, behind layer l
-    weights   w_l = 1 - tr(J_l Σ_{l-1} J_lᵀ) / tr Σ_l          J_l = E[∂x_l/∂x_{l-1}] over the weights of the layer
+    weights   w_l = 1 - tr(J_l Σ_{l-1} J_lᵀ) / tr Σ_l          J_l = E[∂x_l/∂x_{l-1}]: `InitialModel.fresh`
     model     N · median_l w_l                                  the mean instead, after Davis et al.
 
 A change of the stream behind layer l that is independent from entry to entry, ε² of its mean square, changes that
@@ -19,12 +19,6 @@ from collections.abc import Sequence
 from math import nan
 from statistics import fmean, median
 
-import numpy as np
-
-from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue
-from ablate.signal.propagation import Array, Signal
-from ablate.theory.blocks import through_block
 from ablate.theory.initial_state import InitialModel
 
 
@@ -34,19 +28,6 @@ def stream_sensitivities(forecast: InitialModel) -> tuple[float, ...]:
     return tuple(stream.gradient * stream.mean_square / last if last else nan for stream in forecast.streams)
 
 
-def weight_sensitivities(forecast: InitialModel, architecture: Architecture, catalogue: Catalogue) -> tuple[float, ...]:
-    """Return w_1 to w_L of a model and its forecast; NaN behind a layer whose stream is zeros.
-
-    Raises InputError as `forecast` does.
-    """
-    shares = []
-    for before, behind in zip(forecast.streams, forecast.streams[1:], strict=False):
-        sizes = architecture.sizes.at(behind.layer)
-        x = through_block(architecture.block, Signal.root(before.kernel), sizes, architecture.init, catalogue)
-        shares.append(1 - _kept(x.transfer, before.kernel) / x.mean_square if x.mean_square else nan)
-    return tuple(shares)
-
-
 def model_sensitivity(weights: Sequence[float]) -> tuple[float, float]:
     """Return N times the median of w_l over N layers, and N times their mean.
 
@@ -54,11 +35,3 @@ def model_sensitivity(weights: Sequence[float]) -> tuple[float, float]:
     (0.30000000000000004, 0.7)
     """
     return len(weights) * median(weights), len(weights) * fmean(weights)
-
-
-def _kept(transfer: Array | None, kernel: Array) -> float:
-    """Return tr(J Σ Jᵀ) / T, J as a `Signal` has it."""
-    if transfer is None:
-        return 0.0
-    matrix = np.diag(transfer) if transfer.ndim == 1 else transfer
-    return float(np.trace(matrix @ kernel @ matrix.T)) / len(kernel)

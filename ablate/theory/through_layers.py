@@ -8,8 +8,8 @@ channels in units of its size: exponential growth, decay and collapse are straig
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 
 import numpy as np
@@ -21,7 +21,7 @@ from ablate.block.expression import Block, Node, walk
 from ablate.block.layers import has_patterns
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
-from ablate.signal.attention_start import AttentionStart, recorded_attention
+from ablate.signal.attention_start import AttentionStart
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import own_part, profiles, through_block
 from ablate.theory.elsewhere import Elsewhere, ValuesRead
@@ -76,17 +76,11 @@ class _Model:
     init: Node
     catalogue: Catalogue
     elsewhere: Elsewhere
-    attention: dict[int, list[AttentionStart]] = field(default_factory=dict)
-
-    def attention_of(self, layers: Iterable[int]) -> tuple[AttentionStart, ...]:
-        """Return the attention of some layers, in their order; a layer may hold none, or several."""
-        return tuple(replace(each, layer=layer) for layer in sorted(layers) for each in self.attention.get(layer, ()))
 
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
-        """Return the signal behind a layer (from 1), from its root in front of it, and note its attention."""
-        with recorded_attention() as self.attention[layer]:
-            root, at = Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer)
-            return through_block(self.block, root, at, self.init, self.catalogue, self.elsewhere)
+        """Return the signal behind a layer (from 1), from its root in front of it."""
+        root, at = Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer)
+        return through_block(self.block, root, at, self.init, self.catalogue, self.elsewhere)
 
 
 def through_layers(
@@ -139,7 +133,7 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
         streams[-1].mean,
         frozenset(range(len(streams))),
         {layer: LayerScatter.of(streams[layer - 1].kernel, streams[layer], length) for layer in range(1, len(streams))},
-        model.attention_of(range(1, len(streams))),
+        _attention(dict(enumerate(streams[1:], 1))),
         tuple(sorted(model.elsewhere.sampled)),
         backward,
     )
@@ -195,9 +189,14 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
 
     kernels = (start.kernel, *(_kernel_and_mean(state)[0] for state in through.states[1:]))
     kept = _kept(start, signals, layers)
-    attention = model.attention_of(through.computed)
+    attention = _attention(signals)
     sampled = tuple(sorted(model.elsewhere.sampled))
     return Layers(kernels, kept, signals[layers].mean, through.computed, scatter, attention, sampled, backward)
+
+
+def _attention(signals: Mapping[int, Signal]) -> tuple[AttentionStart, ...]:
+    """Return the attention of the layers behind which signals stand, in their order: none, one or more of each."""
+    return tuple(replace(each, layer=layer) for layer in sorted(signals) for each in signals[layer].attention)
 
 
 def _state(kernel: Array, mean: Array) -> Array:

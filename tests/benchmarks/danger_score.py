@@ -32,10 +32,10 @@ from ablate.data.streams import prepare
 from ablate.errors import InputError
 from ablate.execute.task import cache_of
 from ablate.space.space import Space
+from ablate.statistics import separation
 from ablate.theory.danger_score import TERMS, DangerScore, danger_score
 from ablate.theory.dangers import danger_of_refusal
 from ablate.theory.models import forecast
-from ablate.theory.separation import separation
 
 ENDED = """
 SELECT v.variant, v.variant_id, v.edits, v.block, t.status, t.trial_id

@@ -45,7 +45,7 @@ def test_a_kind_that_is_never_forecast_reads_no_text(tmp_path, monkeypatch):
     object.__setattr__(model, "kind", "vit")
     with pytest.raises(InputError) as error:
         theory.forecast(model, space.space.grammar.catalogue, None)
-    assert room._reason(error.value) == room.not_forecast("vit")
+    assert room.reason(error.value) == room.not_forecast("vit")
     monkeypatch.setattr(room, "KINDS", ())
     monkeypatch.setattr(room, "measure_repetition", lambda *given: pytest.fail("the text was read"))
     monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))

@@ -21,6 +21,7 @@ from ablate.theory.danger_score import LEAST, TERMS, danger_score
 from ablate.theory.initial_state import InitialModel, InitialStream
 from ablate.theory.kurtosis_bound import normal_kurtosis
 from ablate.theory.models import forecast
+from ablate.theory.sensitivity import stream_sensitivities
 
 SIZES = Sizes(n_layers=5, d_model=32, n_heads=2, seq_len=8, vocab_size=64, causal=True)
 
@@ -46,6 +47,7 @@ BROKEN = InitialModel(
     np.nan,
     0.1,
     frozenset({0, 1}),
+    fresh=(np.nan,),
 )
 
 
@@ -141,8 +143,11 @@ def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():
     kurtosis = [layer["kurtosis"] for layer in found["layers"]]
     assert kurtosis == pytest.approx([normal_kurtosis(stream.kernel) for stream in POST.streams])
     assert (broken["danger"]["score"], broken["layers"][1]["kurtosis"], broken["attention"]) == (None, None, [])
+    assert [layer["weight_sensitivity"] for layer in found["layers"][1:]] == pytest.approx(list(POST.fresh))
+    assert [layer["stream_sensitivity"] for layer in found["layers"]] == pytest.approx(stream_sensitivities(POST))
+    assert found["weight_sensitivity"]["by_mean"] == pytest.approx(sum(POST.fresh))
     (sampled,) = document["sampled"]["post_ln"]
-    assert not {"danger", "attention"} & set(sampled) and "kurtosis" not in sampled["layers"][0]
+    assert not {"danger", "attention", "weight_sensitivity"} & set(sampled) and "kurtosis" not in sampled["layers"][0]
 
 
 @pytest.mark.parametrize("block", ["post_ln", "[residual: {branch: [mlp], gain: 0, skip: 0}]"])

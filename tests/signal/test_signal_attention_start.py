@@ -7,7 +7,10 @@ import pytest
 from scipy.special import entr, softmax
 
 from ablate.signal.attention_kernel import RandomAttention, at_zero_scores
-from ablate.signal.attention_start import AttentionStart, record, recorded_attention
+from ablate.signal.attention_start import AttentionStart
+from ablate.signal.mixing import Mixing
+from ablate.signal.propagation import Signal
+from ablate.signal.side_by_side import concatenated, stacked
 
 LENGTH, DRAWS = 24, 400
 
@@ -77,14 +80,18 @@ def test_heads_count_the_same():
     assert one.entropy != pytest.approx(other.entropy, rel=0.1)
 
 
-def test_attention_is_collected_within_the_context_alone():
-    heads = [RandomAttention(uniform(causal=True), np.eye(LENGTH), np.eye(LENGTH), np.eye(LENGTH))]
-    record(heads)
-    with recorded_attention() as found:
-        record(heads)
-        with recorded_attention() as inner:
-            record(heads)
-            record(heads)
-        record(heads)
-    record(heads)
-    assert (len(found), len(inner)) == (2, 2)
+def attended(x):
+    return x.attending(x, x, uniform(causal=True)[None], 0.5, Mixing())
+
+
+def test_a_signal_knows_the_attention_that_it_went_through_from_its_root_on():
+    root = Signal.root(np.eye(LENGTH))
+    once = attended(root)
+    assert root.attention == () and len(once.attention) == 1
+    twice = attended(once.through_weights(1, 1).normalised(1e-5, centred=False))
+    assert [len(twice.attention), twice.attention[0] is once.attention[0]] == [2, True]
+    beside = root.forked(lambda x: [x, (shared := attended(x)), shared.times(2.0)])
+    assert len(beside.attention) == 1
+    assert (
+        len(stacked([once, twice], np.eye(LENGTH)).attention) == len(concatenated([twice, once], [1, 1]).attention) == 2
+    )

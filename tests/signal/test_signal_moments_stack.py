@@ -1,6 +1,7 @@
 """Attention and MLP blocks against ones that are drawn; whole models against the recursions of the paper's appendix."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -196,6 +197,8 @@ def test_vanilla_pre_ln_grows_by_c1_r_plus_c2_and_its_gradient_hyperbolically():
     assert states[-1].variance == pytest.approx(n * (c1 * stable + c2), rel=0.01)
     for before, after in zip(states[:-2:2], states[2::2], strict=True):
         assert after.variance > before.variance + c2
+    published = backward(replace(stack, published=True), states, Moments(1.0, stable))
+    assert published[n].variance == pytest.approx(2.0, rel=0.03)  # half-way: N/n
     back = backward(stack, states, Moments(1.0, stable))
     # Half-way N/n = 2 in the paper, which counts the dropout of what tokens share; without it, a power below 1.
     power = (c1 * (1 - P) * back[n].correlation + c2) / (c1 * stable + c2)
@@ -210,10 +213,16 @@ def test_vanilla_post_ln_gradients_by_layers():
     back = backward(stack, states, Moments(1.0, 0.8))
     for x, before, after in zip(states[:-2:2], back[:-2:2], back[2::2], strict=True):
         # The paper's (1 + C1 ρ)/(1 + C1 r), with the correlation of the gradient where attention hands it back, and
-        # without the dropout of what tokens share.
+        # without the dropout of what tokens share; below, with it.
         middle = back[2 * (list(back[2::2]).index(after)) + 1]
         assert before.variance == pytest.approx(
             middle.variance * (1 + c1 * (1 - P) * middle.correlation) / (1 + c1 * x.correlation), rel=1e-9
+        )
+    back = backward(replace(stack, published=True), states, Moments(1.0, 0.8))
+    for layer, x in enumerate(states[:-2:2]):
+        before, middle = back[2 * layer : 2 * layer + 2]
+        assert before.variance == pytest.approx(
+            middle.variance * (1 + c1 * middle.correlation) / (1 + c1 * x.correlation), rel=1e-9
         )
 
 
@@ -235,6 +244,12 @@ def test_deep_scale_keeps_every_variance_at_one(post):
         assert middle.variance == pytest.approx(after.variance)
         assert before.variance == pytest.approx(
             middle.variance * (SKIP**2 + GAIN**2 * (1 - P) * middle.correlation / states[2 * layer].correlation)
+        )
+    back = backward(replace(stack, published=True), states, Moments(1.0, 0.4))
+    for layer in range(24):
+        before, middle = back[2 * layer : 2 * layer + 2]
+        assert before.variance == pytest.approx(
+            middle.variance * (SKIP**2 + GAIN**2 * middle.correlation / states[2 * layer].correlation)
         )
     white = backward(stack, states, Moments(1.0, 0.0))[0].variance
     assert math.exp(-2) * 0.8 < white < 1  # exp(-N β²(1 - ρ/r)), were ρ 0 all the way

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.signal.attention_kernel import at_zero_scores
+from ablate.signal.attention_kernel import at_zero_scores, log_totals
 from ablate.signal.mixing import Mixing
 from ablate.signal.propagation import Signal
-from ablate.signal.sink import attending_with_sink, log_totals
+from ablate.signal.sink import attending_with_sink
 
 LENGTH, WIDTH, HEAD, DRAWS = 12, 192, 48, 80
 DISTANCE = np.abs(np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH)))

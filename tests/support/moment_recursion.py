@@ -3,7 +3,9 @@
     Pre-LN    x ← λ x + β·f(norm(x))         Post-LN   x ← norm(λ x + β·f(x))
 
 A branch and its skip are taken as uncorrelated, forwards and backwards. At `length` inf and `scores` 0 these are the
-paper's recursions; other values add the terms of short sequences and of gradients through attention weights.
+paper's recursions, but for the gradient of attention, of which the paper divides what tokens share by 1 - p too: that
+is the way back where `published`. Other values add the terms of short sequences and of gradients through attention
+weights.
 
     Kedia et al. 2024, arXiv:2403.09635, App. E.1 to E.4 and F.
 """
@@ -34,6 +36,7 @@ class Stack:
     length: float = inf
     width: int = WIDE
     scores: float = 0.0
+    published: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +87,9 @@ def _sum(stack: Stack, x: Moments, sublayer: _Sublayer) -> Moments:
 
 
 def _branch_backward(stack: Stack, g: Moments, x: Moments, sublayer: _Sublayer) -> Moments:
+    if sublayer.attends and stack.published:
+        shared = sublayer.strength * g.covariance  # App. A.8 and C for many tokens: A r_g σ_g² / (1 - p)
+        return Moments.of(shared / (1 - stack.p), shared)
     if sublayer.attends:
         return attention_backward(g, x, sublayer.strength, stack.p, stack.length, stack.width, stack.scores)
     return mlp_backward(g, x, sublayer.strength, stack.p)

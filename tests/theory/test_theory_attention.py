@@ -61,3 +61,13 @@ def test_each_layer_has_its_own_attention():
     lost = [start.uniform_entropy - start.entropy for start in starts]
     assert lost == sorted(lost, reverse=True)  # the more alike keys become, the more evenly they are attended to
     assert lost[-1] < 0.9 * lost[0]
+
+
+@pytest.mark.parametrize(
+    "block",
+    ["admin", "pre_ln", "[residual: [layer_norm, attention: {sink: learned_sink, bias: alibi}]]"],
+    ids=["measured by a profiling pass, too", "plain", "a sink of heads that differ"],
+)
+def test_each_attention_of_a_layer_is_there_once(block):
+    starts = forecast(whole(block), CATALOGUE, repetition=0.3).attention
+    assert [start.layer for start in starts] == list(range(1, starts[-1].layer + 1))

@@ -126,3 +126,9 @@ def test_segments_of_pairs_are_those_of_sequences_that_are_split_anywhere():
     pairs, plain = (forecast(model("pre_ln", 1, **around, classes=n), CATALOGUE, repetition=0.0) for n in (2, 0))
     assert pairs.streams[0].correlation == pytest.approx(mean_cosine(pairs_of_segments(16)) / 2)
     assert plain.streams[0].correlation == pytest.approx(1 / 2)
+
+
+@pytest.mark.parametrize(("init", "named"), [("zero", ()), ("{normal: 1}", ("t5",))])
+def test_a_component_is_named_as_sampled_where_its_numbers_are_drawn_alone(init, named):
+    block = f"[residual: [layer_norm, attention: {{bias: {{t5: {{init: {init}}}}}}}]]"
+    assert forecast(model(block, 1, length=4), CATALOGUE, 0.1).sampled == named

@@ -12,7 +12,7 @@ from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, compile_model
 from ablate.theory.models import forecast
-from ablate.theory.sensitivity import model_sensitivity, stream_sensitivities, weight_sensitivities
+from ablate.theory.sensitivity import model_sensitivity, stream_sensitivities
 
 CATALOGUE = transformer().catalogue
 LENGTH, WIDTH = 12, 192
@@ -72,7 +72,7 @@ def test_a_change_of_the_stream_changes_the_output_by_as_much(name):
 def test_weights_that_are_drawn_anew_change_the_stream_by_twice_the_share_that_they_write(name):
     model = whole(name, 3)
     known = forecast(model, CATALOGUE, repetition=0.1)
-    for layer, share in enumerate(weight_sensitivities(known, model, CATALOGUE), 1):
+    for layer, share in enumerate(known.fresh, 1):
         kernel, found = known.streams[layer - 1].kernel, []
         x = torch.from_numpy(np.linalg.cholesky(kernel) @ np.random.default_rng(0).normal(size=(4, LENGTH, WIDTH)))
         with torch.no_grad():
@@ -83,8 +83,7 @@ def test_weights_that_are_drawn_anew_change_the_stream_by_twice_the_share_that_t
 
 
 def of_depth(name, layers):
-    model = whole(name, layers, width=64)
-    return model_sensitivity(weight_sensitivities(forecast(model, CATALOGUE, repetition=0.05), model, CATALOGUE))
+    return model_sensitivity(forecast(whole(name, layers, width=64), CATALOGUE, repetition=0.05).fresh)
 
 
 def test_how_sensitivity_goes_with_depth():

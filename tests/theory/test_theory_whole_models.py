@@ -78,9 +78,15 @@ def test_r_squared_up_to_48_layers_of_width_128(table):
 def test_r_squared_from_1_to_768_layers(table):
     """The forecast is a limit of width: 192 and 768 layers of width 64 have larger gradients than it says.
 
-    0.9974 was measured, short of the 0.998 of the paper: means of such gradients spread by up to 22 %.
+    Means of such gradients spread by up to 22 %.
     """
     assert r_squared(both(table)) >= 0.996
+
+
+@pytest.mark.slow
+@pytest.mark.xfail(strict=True, reason="0.9974 was measured, by the gradients of width 64")
+def test_r_squared_from_1_to_768_layers_is_the_papers(table):
+    assert r_squared(both(table)) >= R2
 
 
 REPETITION, DROPOUT, DEPTH, WIDTH = 0.05, 0.1, 24, 256

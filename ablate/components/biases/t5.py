@@ -45,7 +45,16 @@ class Config:
         self.edges(sizes.causal)
         return Cost(parameters=int(self.buckets) * sizes.n_heads)
 
-    sampled = True
+    @property
+    def sampled(self) -> bool:
+        """Whether a forecast draws the numbers: not where they start at 0."""
+        import numpy as np
+
+        from ablate.signal.propagation import Signal
+
+        assert self.init is not None, "the model's own stands in for it"
+        filled: Signal = self.init(Signal.root(np.eye(1)), int(self.buckets), 1)
+        return filled.mean_square > 0
 
     def propagate(self, sizes: Sizes) -> Any:
         """Return the bias of each head, [H, T, T], from numbers that are drawn: the same in every forecast.

@@ -268,7 +268,8 @@ class Config:
                 f"attention to {self.source.name} is not forecast: its keys are of another sequence\n"
                 "  = set source: none, or forecast a block of the encoder"
             )
-        from ablate.signal.sink import attending_with_sink, log_totals
+        from ablate.signal.attention_kernel import log_totals
+        from ablate.signal.sink import attending_with_sink
 
         undone = undoes(self.projection)
         refuse_inverted(

@@ -18,6 +18,7 @@ from ablate.theory.dangers import COLLAPSED, collapse_layer, dangers
 from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
 from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
 from ablate.theory.kurtosis_bound import normal_kurtosis
+from ablate.theory.sensitivity import model_sensitivity, stream_sensitivities
 
 ROWS = 16
 """Layers that are shown of a deep model: about evenly spread, and the first and last."""
@@ -221,11 +222,17 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
 
 
 def _of_forecast_alone(forecast: InitialModel) -> dict[str, Any]:
-    """Return a forecast with what is not known of a measured model: its score of danger, attention and kurtosis."""
+    """Return a forecast with what is not known of a measured model: danger score, attention, kurtosis, sensitivity."""
     score, document = danger_score(forecast), _document(forecast)
     for layer, stream in zip(document["layers"], forecast.streams, strict=True):
         layer["kurtosis"] = _number(normal_kurtosis(stream.kernel)) if _has_size(stream) else None
+    for layer, change in zip(document["layers"], stream_sensitivities(forecast), strict=True):
+        layer["stream_sensitivity"] = _number(change)
+    for layer, share in zip(document["layers"][1:], forecast.fresh, strict=True):
+        layer["weight_sensitivity"] = _number(share)
+    by_median, by_mean = model_sensitivity(forecast.fresh)
     return document | {
+        "weight_sensitivity": {"by_median": _number(by_median), "by_mean": _number(by_mean)},
         "danger": {"score": _number(score.total)} | {term: _number(getattr(score, term)) for term in TERMS},
         "attention": [
             {

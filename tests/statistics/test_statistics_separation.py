@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import norm
 
 from ablate.errors import InputError
-from ablate.theory.separation import separation
+from ablate.statistics import separation
 
 
 def drawn(rng, apart, n=60):

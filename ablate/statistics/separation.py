@@ -23,7 +23,7 @@ from statistics import NormalDist
 import numpy as np
 
 from ablate.errors import InputError
-from ablate.signal.propagation import Array
+from ablate.statistics.paired import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def separation(scores: Sequence[float], failed: Sequence[bool], confidence: floa
     return Separation(auc, _logistic(middle - half), _logistic(middle + half), m, n)
 
 
-def _psi(larger: Array, smaller: Array) -> Array:
+def _psi(larger: Floats, smaller: Floats) -> Floats:
     """Return ψ of each pair, [m, n]."""
     return np.asarray((larger[:, None] > smaller) + 0.5 * (larger[:, None] == smaller))
 
