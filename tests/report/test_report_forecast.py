@@ -126,11 +126,11 @@ def test_attention_is_told_apart_by_its_layer():
     two = json.loads(as_json({"two": made(f"[{one}, {one}]", sizes=replace(SIZES, n_layers=2))}, {}))["forecasts"][
         "two"
     ]
-    assert [each["layer"] for each in two["attention"]] == [1, 1, 2, 2]
+    assert [each["layer"] for each in two["attention_entropy"]] == [1, 1, 2, 2]
     deep = made("pre_ln", sizes=replace(SIZES, n_layers=140))
     document = json.loads(as_json({"deep": deep}, {}))["forecasts"]["deep"]
     computed = [layer["layer"] for layer in document["layers"] if layer["computed"]]
-    assert [each["layer"] for each in document["attention"]] == computed[1:] and len(computed) < 100
+    assert [each["layer"] for each in document["attention_entropy"]] == computed[1:] and len(computed) < 100
 
 
 def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():
@@ -138,16 +138,16 @@ def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():
     found, broken = document["forecasts"]["post_ln"], document["forecasts"]["broken"]
     score = danger_score(POST)
     assert found["danger"] == pytest.approx({"score": score.total} | {term: getattr(score, term) for term in TERMS})
-    assert [each["entropy"] for each in found["attention"]] == pytest.approx([each.entropy for each in POST.attention])
-    assert found["attention"][0]["score_variance"] == pytest.approx(POST.attention[0].score_variance)
+    assert [each["entropy"] for each in found["attention_entropy"]] == pytest.approx([each.entropy for each in POST.attention])
+    assert found["attention_entropy"][0]["score_variance"] == pytest.approx(POST.attention[0].score_variance)
     kurtosis = [layer["kurtosis"] for layer in found["layers"]]
     assert kurtosis == pytest.approx([normal_kurtosis(stream.kernel) for stream in POST.streams])
-    assert (broken["danger"]["score"], broken["layers"][1]["kurtosis"], broken["attention"]) == (None, None, [])
+    assert (broken["danger"]["score"], broken["layers"][1]["kurtosis"], broken["attention_entropy"]) == (None, None, [])
     assert [layer["weight_sensitivity"] for layer in found["layers"][1:]] == pytest.approx(list(POST.fresh))
     assert [layer["stream_sensitivity"] for layer in found["layers"]] == pytest.approx(stream_sensitivities(POST))
     assert found["weight_sensitivity"]["by_mean"] == pytest.approx(sum(POST.fresh))
     (sampled,) = document["sampled"]["post_ln"]
-    assert not {"danger", "attention", "weight_sensitivity"} & set(sampled) and "kurtosis" not in sampled["layers"][0]
+    assert not {"danger", "attention_entropy", "weight_sensitivity"} & set(sampled) and "kurtosis" not in sampled["layers"][0]
 
 
 @pytest.mark.parametrize("block", ["post_ln", "[residual: {branch: [mlp], gain: 0, skip: 0}]"])

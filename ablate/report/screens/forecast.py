@@ -234,7 +234,7 @@ def _of_forecast_alone(forecast: InitialModel) -> dict[str, Any]:
     return document | {
         "weight_sensitivity": {"by_median": _number(by_median), "by_mean": _number(by_mean)},
         "danger": {"score": _number(score.total)} | {term: _number(getattr(score, term)) for term in TERMS},
-        "attention": [
+        "attention_entropy": [
             {
                 "layer": each.layer,
                 "score_variance": _number(each.score_variance),
