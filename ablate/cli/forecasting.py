@@ -39,6 +39,12 @@ def forecast(
     width: Annotated[int | None, _size("width")] = None,
     heads: Annotated[int | None, _size("number of heads")] = None,
     context: Annotated[int | None, _size("number of tokens in a sequence", 4096)] = None,
+    repetition: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Of a block: the chance that two of its tokens are the same.", show_default=False
+        ),
+    ] = None,
     figures: Annotated[
         Path | None,
         typer.Option(
@@ -66,8 +72,8 @@ def forecast(
     from ablate.report.screens.forecast import as_json
     from ablate.report.terminal_renderer import Screen
 
-    sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context}
-    given = {name: size for name, size in sizes.items() if size is not None}
+    sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context, "repetition": repetition}
+    given: dict[str, float] = {name: size for name, size in sizes.items() if size is not None}
     of_block = bool(given) or grammar != GRAMMAR
     if means_space(named) and not (of_block and _is_block(named, grammar, plugin)):
         if of_block:
@@ -114,7 +120,7 @@ def _of_space(
 
 
 def _of_block(
-    named: str, grammar: Path, plugin: list[Path] | None, given: dict[str, int], samples: int
+    named: str, grammar: Path, plugin: list[Path] | None, given: dict[str, float], samples: int
 ) -> tuple[str, Forecasts, ReportDocument]:
     """Forecast a block at the sizes `given`, and others for display; return as `_of_space` does."""
     from ablate import api

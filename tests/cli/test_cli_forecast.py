@@ -27,6 +27,15 @@ def test_a_block_is_shown_by_layers_with_its_dangers():
     ]  # the gradient behind the last layer is what the others are compared with
 
 
+def test_a_block_is_told_how_often_tokens_repeat():
+    starts = []
+    for repetition in ("0", "0.25"):
+        done = run("forecast", "pre_ln", *SIZES, "--repetition", repetition, "--json", heavy=LIGHT)
+        document = json.loads(done.stdout)["forecasts"]["pre_ln"]
+        starts.append(document["layers"][0]["correlation"])
+    assert starts == pytest.approx([0, 0.25])
+
+
 def test_json_has_every_layer():
     done = run("forecast", "pre_ln", *SIZES, "--json", heavy=LIGHT)
     document = json.loads(done.stdout)["forecasts"]["pre_ln"]

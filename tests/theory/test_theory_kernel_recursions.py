@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from builders import node
+from builders import CATALOGUE, node
 from kernel_recursions import RECURSIONS, kernels
 from reading import transformer
 
 from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
+from ablate.session.forecasting import forecast_block
 from ablate.signal.propagation import Signal
 from ablate.theory.blocks import through_block
 from ablate.theory.initial_state import mean_cosine
@@ -75,3 +76,22 @@ def test_each_row_is_the_forecast_of_a_block_layer_by_layer(row):
 def test_a_row_that_is_not_there_is_refused():
     with pytest.raises(InputError, match="choose one of vanilla, u_spa"):
         kernels("pre_rms", 3, SAME, 0.02)
+
+
+@pytest.mark.parametrize("repetition", (0.02, 0.05, 0.2))
+def test_e_spa_keeps_every_size_at_1_where_it_knows_of_repeated_tokens(repetition):
+    """App. B of arXiv:2302.10322, Fig. 5 and 6: without the correction the sizes of later tokens drift with r."""
+    sizes = Sizes(n_layers=36, d_model=64, n_heads=4, seq_len=100, vocab_size=1000, repetition=repetition)
+    corrected, drifting = (
+        np.diag(forecast_block("e_spa", attention_alone(known), sizes, CATALOGUE).models["e_spa"].streams[-1].kernel)
+        for known in ("repetition", "0")
+    )
+    assert corrected == pytest.approx(1)
+    assert drifting[0] == pytest.approx(1)
+    assert drifting[-1] > 1 + 5 * repetition
+
+
+def attention_alone(repetition):
+    """E-SPA without an MLP, told how often tokens repeat."""
+    matrix = f"{{e_spa: {{decay: 0.2, repetition: {repetition}}}}}"
+    return load_block(f"[attention: {{query: {{dense: {{init: zero}}}}, matrix: {matrix}}}]")
