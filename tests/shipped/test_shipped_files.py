@@ -24,6 +24,7 @@ from ablate.compiler import compile_block, compile_model, size_report
 from ablate.plan.size import cost
 
 ROOT = Path(__file__).parents[2]
+REPETITION = 0.05  # of a text, where a block asks for it
 GRAMMARS = sorted((ROOT / "grammars").glob("*.yaml"))
 SPACES = sorted((ROOT / "spaces").glob("*.yaml"))
 GRAMMAR = transformer()
@@ -94,7 +95,7 @@ def test_every_block_that_a_space_brings_is_counted_right_and_takes_a_step(path)
 def count_and_step(space, written, depth):
     """Counted as it is built; a step of training moves what it gives, and every gradient is there."""
     architecture = space.architecture(written, 256)
-    architecture = replace(architecture, sizes=replace(architecture.sizes, n_layers=depth))
+    architecture = replace(architecture, sizes=replace(architecture.sizes, n_layers=depth, repetition=REPETITION))
     assert cost(architecture, CATALOGUE) == size_report(architecture, CATALOGUE)
     drawn = torch.Generator().manual_seed(0)
     if reads_encoder(written):
@@ -103,7 +104,7 @@ def count_and_step(space, written, depth):
         shape = (2, *architecture.input_shape)  # of frames
         inputs = [torch.randn(shape, generator=drawn) if architecture.input_shape else source, tokens]
     else:
-        block = compile_block(written, replace(SIZES, n_layers=depth), CATALOGUE, init=INIT)
+        block = compile_block(written, replace(SIZES, n_layers=depth, repetition=REPETITION), CATALOGUE, init=INIT)
         inputs = [torch.randn(2, SIZES.seq_len, SIZES.d_model, generator=drawn)]
     optimizer = torch.optim.AdamW(block.parameters(), lr=1e-2)
     before = block(*inputs).square().mean()
