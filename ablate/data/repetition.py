@@ -58,6 +58,13 @@ def measure_repetition(
 
 def repetition(stream: Tokens, seq_len: int) -> Repetition:
     """Measure repetition in evenly spaced windows of a stream; RefusedError if there is none of two tokens or more."""
+    windows = evenly_spaced(stream, seq_len)
+    pairs = sum(equal_pairs(window) for window in np.sort(windows, axis=1))
+    return Repetition(seq_len=seq_len, windows=len(windows), value=pairs / (len(windows) * seq_len * (seq_len - 1)))
+
+
+def evenly_spaced(stream: Tokens, seq_len: int) -> Tokens:
+    """Return the windows that repetition is counted in, [windows, seq_len]; RefusedError as `repetition` raises it."""
     windows = min(WINDOWS, max(1, TOKENS // seq_len), len(stream) // seq_len)
     if windows < 1 or seq_len < 2:
         raise RefusedError(
@@ -65,12 +72,10 @@ def repetition(stream: Tokens, seq_len: int) -> Repetition:
             f"{len(stream):,} has none with two tokens. Add more text, or change model.context to 2 or more."
         )
     starts = np.arange(windows) * (len(stream) // windows)
-    sorted_tokens = np.sort(np.asarray(stream[starts[:, None] + np.arange(seq_len)]), axis=1)
-    pairs = sum(_equal_pairs(window) for window in sorted_tokens)
-    return Repetition(seq_len=seq_len, windows=windows, value=pairs / (windows * seq_len * (seq_len - 1)))
+    return np.asarray(stream[starts[:, None] + np.arange(seq_len)])
 
 
-def _equal_pairs(window: Tokens) -> int:
+def equal_pairs(window: Tokens) -> int:
     """Compute Σ_i N_i (N_i - 1) over a sorted window: ordered pairs of positions with the same token."""
     ends = np.flatnonzero(np.diff(window)) + 1
     counts = np.diff(np.concatenate(([0], ends, [len(window)])))

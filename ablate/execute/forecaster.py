@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.data.corpus import corpus_of
-from ablate.data.repetition import measure_repetition
+from ablate.data.typical_windows import Windows, typical_windows
 from ablate.errors import AblateError, InputError
 from ablate.output.escape import visible
 from ablate.output.words import listed, plural
@@ -24,6 +25,9 @@ from ablate.plan.setting import Setting
 from ablate.space.documents import Data
 from ablate.space.space import Space
 
+if TYPE_CHECKING:
+    from ablate.theory.initial_state import InitialModel
+
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
 """The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
 it then takes less time than planning the variant, which also grows with the layers. Fewer tokens than 512 moved the
@@ -31,6 +35,8 @@ cosine at the end by at most 0.014 (e_spa, where attention decays with distance)
 28 % (pre_ln of 24 layers), of pre_ln, post_ln, sas, op and e_spa at 12 layers, and of the first two at 24."""
 KEPT = 256
 """The most tokens that the forecasts of a run are over, which are compared with what its trials measure."""
+SEQUENCES = 4
+"""Of how many typical windows of a text a forecast is the mean; a quick one is of one window."""
 DIGITS = 6
 """Significant digits of a forecast: the last bits depend on the machine, and a kept plan must not."""
 
@@ -56,8 +62,8 @@ class Forecaster:
     kept: Callable[[], Mapping[tuple[str, str], Forecast]] = field(default=dict, repr=False, compare=False)
     say: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
     _asked: dict[tuple[Block, Setting], Forecast] = field(default_factory=dict, repr=False, compare=False)
-    _known: dict[tuple[Architecture, float | None], Forecast] = field(default_factory=dict, repr=False, compare=False)
-    _repetitions: dict[tuple[str, int], float | None] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[Architecture, str], Forecast] = field(default_factory=dict, repr=False, compare=False)
+    _windows: dict[tuple[str, int], Windows | None] = field(default_factory=dict, repr=False, compare=False)
 
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with a forecast of each variant, or the reason why there is none."""
@@ -100,12 +106,17 @@ class Forecaster:
     def _forecast(self, architecture: Architecture, setting: Setting) -> Forecast:
         if architecture.kind not in KINDS:  # known without loading the theory, and without reading the text
             return Forecast(refused=not_forecast(architecture.kind))
-        repetition = self._repetition(setting, architecture.sizes.seq_len)
-        if (architecture, repetition) not in self._known:
-            self._known[architecture, repetition] = _forecast(
-                architecture, self.models.space, repetition, self._most(architecture)
-            )
-        return self._known[architecture, repetition]
+        known = architecture, self.models.text(setting.changes).fingerprint
+        if known not in self._known:
+            self._known[known] = self._computed(architecture, setting)
+        return self._known[known]
+
+    def _computed(self, architecture: Architecture, setting: Setting) -> Forecast:
+        """Forecast a model over the tokens of a sequence that there is time for."""
+        context = min(architecture.sizes.seq_len, self._most(architecture))
+        shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(architecture.sizes, seq_len=context))
+        windows = self._windows_of(setting, context)
+        return _forecast(shorter, self.models.space, windows, whole=context == architecture.sizes.seq_len)
 
     def _most(self, architecture: Architecture) -> int:
         """Return over how many tokens a model is forecast at most."""
@@ -134,24 +145,34 @@ class Forecaster:
         tokens = min(model.sizes.seq_len, self._most(model))
         return min(model.sizes.n_layers, STRIDES) * (tokens / KEPT) ** 2
 
-    def _repetition(self, setting: Setting, length: int) -> float | None:
-        """Return how often two tokens of a sequence of a variant's text are the same; None where there is no text."""
+    def _windows_of(self, setting: Setting, length: int) -> Windows | None:
+        """Return typical windows of a variant's text; None where there is no text."""
         space = self.models.at(setting.changes)
         text = self.models.text(setting.changes).fingerprint, length
-        if text not in self._repetitions:
-            catalogue = space.grammar.catalogue
-            self._repetitions[text] = repetition_of(space.data, space.folder, self.cache, length, catalogue)
-        return self._repetitions[text]
+        if text not in self._windows:
+            catalogue, count = space.grammar.catalogue, 1 if self.quick else SEQUENCES
+            self._windows[text] = windows_of(space.data, space.folder, self.cache, length, count, catalogue)
+        return self._windows[text]
 
 
-def repetition_of(data: Data, folder: Path, cache: Path, length: int, catalogue: Catalogue) -> float | None:
-    """Return how often two tokens of a sequence of a text are the same; None for data that are no text.
+def windows_of(data: Data, folder: Path, cache: Path, length: int, count: int, catalogue: Catalogue) -> Windows | None:
+    """Return typical windows of a text, [count, length]; None for data that are no text.
 
     Raises RefusedError where the text is missing or too small.
     """
     if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
         return None
-    return measure_repetition(data, folder, cache, length, catalogue).value
+    return typical_windows(data, folder, cache, length, count, catalogue)
+
+
+def forecast_on(architecture: Architecture, catalogue: Catalogue, windows: Windows | None) -> InitialModel:
+    """Forecast a model that reads windows of a text, or without a text tokens that repeat by Zipf's law."""
+    from ablate.theory.models import forecast
+    from ablate.theory.sequences import forecast_sequences
+
+    return (
+        forecast(architecture, catalogue) if windows is None else forecast_sequences(architecture, catalogue, windows)
+    )
 
 
 def not_forecast(kind: str) -> str:
@@ -168,15 +189,11 @@ def _in_a_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _forecast(architecture: Architecture, space: Space, repetition: float | None, most: int) -> Forecast:
+def _forecast(architecture: Architecture, space: Space, windows: Windows | None, *, whole: bool) -> Forecast:
     from ablate.theory.dangers import danger_of_refusal, dangers
-    from ablate.theory.models import forecast
 
-    length = architecture.sizes.seq_len
-    context = min(length, most)
-    shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(architecture.sizes, seq_len=context))
     try:
-        model = forecast(shorter, space.grammar.catalogue, repetition)
+        model = forecast_on(architecture, space.grammar.catalogue, windows)
     except InputError as error:
         if (danger := danger_of_refusal(error)) is None:
             raise
@@ -189,8 +206,8 @@ def _forecast(architecture: Architecture, space: Space, repetition: float | None
         cosine=last.cosine,
         gradient=first.gradient,
         logits=_rounded(math.sqrt(model.logits)),
-        context=context,
-        whole=context == length,
+        context=architecture.sizes.seq_len,
+        whole=whole,
         repetition=_rounded(model.repetition),
         streams=streams,
         dangers=tuple(map(str, warned)),

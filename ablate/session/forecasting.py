@@ -13,12 +13,12 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
+from ablate.data.typical_windows import Windows
 from ablate.errors import InputError
-from ablate.execute.forecaster import reason, repetition_of
+from ablate.execute.forecaster import SEQUENCES, forecast_on, reason, windows_of
 from ablate.execute.task import cache_of
 from ablate.output.words import plural
 from ablate.session.planning import PathLike, corpus_located, plan_space
-from ablate.space.documents import Data
 from ablate.space.space import Space
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     import pandas
     from torch import Tensor
 
-SEQUENCES = 8
-"""The sequences that pass through a sampled initialisation."""
+READ = 8
+"""The sequences of random tokens that pass through a sampled initialisation."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
 """What stands around a block that is forecast alone."""
 
@@ -110,8 +110,8 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
 def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Forecasts:
     """Forecast the model of each variant of a space; nothing is trained.
 
-    How often tokens repeat is measured on the text of each, in windows of its length. Of each model that is forecast,
-    `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
+    It is the mean over `SEQUENCES` typical windows of the training text of each, of its length. Of each model that is
+    forecast, `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
     RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
     planned = plan_space(space, results=results, forecasts="none")
@@ -123,14 +123,16 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
         model = planned.models.architecture(variant.block, variant.setting)
         data = planned.models.at(variant.setting.changes).data
         with corpus_located(space):
-            repetition = repetition_of(data, space.folder, cache, model.sizes.seq_len, catalogue)
+            windows = windows_of(data, space.folder, cache, model.sizes.seq_len, SEQUENCES, catalogue)
         try:
-            forecasts[variant.name] = forecast(model, catalogue, repetition)
+            forecasts[variant.name] = forecast_on(model, catalogue, windows)
         except InputError as error:
             refused[variant.name] = reason(error)
             continue
-        windows = (_windows(space, data, model.sizes.seq_len, cache, seed) for seed in range(samples))
-        sampled[variant.name] = tuple(_sampled(model, catalogue, tokens, seed) for seed, tokens in enumerate(windows))
+        read = None if windows is None or not samples else _tensor(windows)
+        sampled[variant.name] = (
+            () if read is None else tuple(_sampled(model, catalogue, read, s) for s in range(samples))
+        )
     return Forecasts(forecasts, refused, sampled)
 
 
@@ -141,20 +143,16 @@ def _sampled(architecture: Architecture, catalogue: Catalogue, tokens: Tensor, s
     return sampled_initialisation(architecture, catalogue, tokens, seed=seed)
 
 
-def _windows(space: Space, data: Data, length: int, cache: Path, seed: int) -> Tensor:
-    """Return windows of a training text, [SEQUENCES, T]."""
-    from ablate.data.batch import first
-    from ablate.data.batches import Batches
-    from ablate.data.streams import prepare
+def _tensor(windows: Windows | None) -> Tensor:
+    import torch
 
-    with corpus_located(space):
-        stream = prepare(data, space.folder, cache, space.grammar.catalogue).train
-        return first(Batches(stream, length, SEQUENCES, seed).at(0).inputs)
+    assert windows is not None
+    return torch.from_numpy(windows)
 
 
 def _tokens(sizes: Sizes, seed: int) -> Tensor:
-    """Return random tokens, [SEQUENCES, T], of as many kinds as repeat as often as the sizes say."""
+    """Return random tokens, [READ, T], of as many kinds as repeat as often as the sizes say."""
     import torch
 
     kinds = min(round(1 / sizes.repetition), sizes.vocab_size) if sizes.repetition else sizes.vocab_size
-    return torch.randint(kinds, (SEQUENCES, sizes.seq_len), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(kinds, (READ, sizes.seq_len), generator=torch.Generator().manual_seed(seed))

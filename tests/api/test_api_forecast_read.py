@@ -20,6 +20,7 @@ from ablate.store.kept_forecasts import NOT_KEPT, kept_forecasts
 from ablate.store.mlflow.read import read_pages
 from ablate.store.results import Results
 from ablate.theory import models as theory
+from ablate.theory import sequences
 
 SETTINGS = (
     "design={compare: [pre_ln, op, post_ln]}",
@@ -42,7 +43,7 @@ def world(tmp_path_factory):
 
 
 def none_is_made(monkeypatch):
-    monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))
+    monkeypatch.setattr(sequences, "forecast", lambda *given: pytest.fail("a forecast was made"))
 
 
 def test_the_arm_of_an_aa_test_has_no_errors_of_its_own(world):
@@ -104,10 +105,10 @@ def test_other_models_of_the_space_are_forecast(world, tmp_path):
 
 def test_a_refusal_is_tried_again(tmp_path, monkeypatch):
     forecast = theory.forecast
-    monkeypatch.setattr(theory, "forecast", lambda *given: 1 / 0)
+    monkeypatch.setattr(sequences, "forecast", lambda *given: 1 / 0)
     _, run = run_in(tmp_path, "recipe.steps=1")
     assert all(made.refused for _, made in run.plan.forecasts)
-    monkeypatch.setattr(theory, "forecast", forecast)
+    monkeypatch.setattr(sequences, "forecast", forecast)
     _, again = run_in(tmp_path, "recipe.steps=1")
     assert not any(made.refused for _, made in again.plan.forecasts)
 

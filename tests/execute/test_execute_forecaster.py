@@ -9,10 +9,11 @@ import pytest
 from tiny_spaces import write_world
 
 import ablate
-from ablate.data.repetition import measure_repetition
+from ablate.data.typical_windows import typical_windows
 from ablate.execute import forecaster as room
 from ablate.session.planning import check, plan_space
 from ablate.theory import models as theory
+from ablate.theory import sequences
 from ablate.theory.dangers import dangers
 
 RELATIVE = "blocks={relative: [residual: [layer_norm, attention: {bias: transformer_xl}]]}"
@@ -23,15 +24,20 @@ def planned(folder, *settings: str, **options: object):
     return plan_space(ablate.load_space(write_world(folder), settings=settings), results=folder / "r", **options)
 
 
+def same(window):
+    """Which tokens of a window are the same, [T, T]."""
+    return (window[:, None] == window).astype(float)
+
+
 def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path):
     plan = planned(tmp_path)
     space, catalogue = plan.space, plan.space.grammar.catalogue
-    repetition = measure_repetition(space.data, space.folder, tmp_path / "r" / "cache", 16, catalogue).value
+    (window,) = typical_windows(space.data, space.folder, tmp_path / "r" / "cache", 16, 1, catalogue)
     forecasts = dict(plan.plan.forecasts)
     assert list(forecasts) == [variant.id for variant in plan.plan.variants]
     for variant in plan.plan.variants:
         made = forecasts[variant.id]
-        model = theory.forecast(plan.models.architecture(variant.block, variant.setting), catalogue, repetition)
+        model = theory.forecast(plan.models.architecture(variant.block, variant.setting), catalogue, same(window))
         assert made.cosine == pytest.approx(model.streams[-1].correlation, rel=1e-5)
         assert made.gradient == pytest.approx(math.sqrt(model.gradient_ratio), rel=1e-5)
         assert made.growth == pytest.approx(math.sqrt(model.growth), rel=1e-5)
@@ -44,7 +50,7 @@ def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path):
 
 def test_one_model_is_computed_once(tmp_path, monkeypatch):
     computed, forecast = [], theory.forecast
-    monkeypatch.setattr(theory, "forecast", lambda *given: computed.append(given) or forecast(*given))
+    monkeypatch.setattr(sequences, "forecast", lambda *given: computed.append(given) or forecast(*given))
     plan = planned(tmp_path, "design={compare: [pre_ln, op]}", "noise={seeds: 2}")
     assert len(plan.plan.variants) == 3 and len(computed) == 2  # the A/A arm is the baseline's model
     first, _, again = (made for _, made in plan.plan.forecasts)
@@ -59,7 +65,9 @@ def test_of_a_long_sequence_fewer_tokens_are_forecast_and_it_is_known(tmp_path, 
     model = plan.models.architecture(variant.block)
     shorter = replace(model, sizes=replace(model.sizes, seq_len=8))
     made = dict(plan.plan.forecasts)[variant.id]
-    expected = theory.forecast(shorter, plan.space.grammar.catalogue, made.repetition)
+    catalogue = plan.space.grammar.catalogue
+    (window,) = typical_windows(plan.space.data, plan.space.folder, tmp_path / "r" / "cache", 8, 1, catalogue)
+    expected = theory.forecast(shorter, catalogue, same(window))
     assert made.cosine == pytest.approx(expected.streams[-1].correlation, rel=1e-4)
 
 
@@ -84,6 +92,6 @@ def test_a_variant_without_a_forecast_has_its_reason(tmp_path):
 
 
 def test_planning_without_them_and_checking_make_none(tmp_path, monkeypatch):
-    monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))
+    monkeypatch.setattr(sequences, "forecast", lambda *given: pytest.fail("a forecast was made"))
     assert planned(tmp_path, forecasts="none").plan.forecasts == ()
     assert check(ablate.load_space(tmp_path / "tiny.yaml")).forecasts == ()

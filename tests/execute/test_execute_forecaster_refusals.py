@@ -11,6 +11,7 @@ from ablate.execute import forecaster as room
 from ablate.plan.forecast import KINDS
 from ablate.session.planning import plan_space
 from ablate.theory import models as theory
+from ablate.theory import sequences
 
 
 def planned(folder, *settings: str):
@@ -21,7 +22,7 @@ def test_whatever_a_component_raises_is_a_reason_and_planning_goes_on(tmp_path, 
     def fails(*given):
         raise ZeroDivisionError("division by\nzero")
 
-    monkeypatch.setattr(theory, "forecast", fails)
+    monkeypatch.setattr(sequences, "forecast", fails)
     plan = planned(tmp_path).plan
     assert {made.refused for _, made in plan.forecasts} == {"its forecast failed: ZeroDivisionError: division by zero"}
 
@@ -30,7 +31,7 @@ def test_a_reason_has_the_way_out(tmp_path, monkeypatch):
     def refuses(*given):
         raise InputError("mine has no closed form\n  = give its Config a method propagate")
 
-    monkeypatch.setattr(theory, "forecast", refuses)
+    monkeypatch.setattr(sequences, "forecast", refuses)
     plan = planned(tmp_path).plan
     assert {made.refused for _, made in plan.forecasts} == {
         "mine has no closed form; give its Config a method propagate"
@@ -47,8 +48,8 @@ def test_a_kind_that_is_never_forecast_reads_no_text(tmp_path, monkeypatch):
         theory.forecast(model, space.space.grammar.catalogue, None)
     assert room.reason(error.value) == room.not_forecast("vit")
     monkeypatch.setattr(room, "KINDS", ())
-    monkeypatch.setattr(room, "measure_repetition", lambda *given: pytest.fail("the text was read"))
-    monkeypatch.setattr(theory, "forecast", lambda *given: pytest.fail("a forecast was made"))
+    monkeypatch.setattr(room, "typical_windows", lambda *given: pytest.fail("the text was read"))
+    monkeypatch.setattr(sequences, "forecast", lambda *given: pytest.fail("a forecast was made"))
     (reason,) = {made.refused for _, made in planned(tmp_path).plan.forecasts}
     assert reason.startswith("a model of kind decoder is not forecast")
 

@@ -13,6 +13,7 @@ import ablate
 from ablate.api import ask
 from ablate.block.expression import walk
 from ablate.errors import InputError
+from ablate.execute.forecaster import SEQUENCES
 from ablate.execute.search.search_space import IN_DANGER, space_ground
 from ablate.execute.search.source import SearchSource
 from ablate.grammar.mutate import draw
@@ -21,7 +22,7 @@ from ablate.plan.proposals import search_notes
 from ablate.store.checksummed_lines import read
 from ablate.store.ledger import PLANS, plan_lines
 from ablate.theory import dangers as theory
-from ablate.theory import models
+from ablate.theory import models, sequences
 from ablate.theory.initial_state import InitialModel, InitialStream
 
 SKIPPED = {"rank collapse", "attention nearly one-hot"}
@@ -162,14 +163,14 @@ def test_workers_do_not_wait_for_forecasts_that_nothing_needs(tmp_path, monkeypa
         return forecast(*given)
 
     monkeypatch.setattr(SearchSource, "next", watched)
-    monkeypatch.setattr(models, "forecast", counted)
+    monkeypatch.setattr(sequences, "forecast", counted)
     found = "search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 4}, sampler: random, seed: 3}"
     settings = (f"design={{{found}}}", "recipe.steps=2", "seeds=1")
     space = ablate.load_space(write_world(tmp_path), settings=settings)
     run = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
-    assert len(run.plan.variants) == len(dict(run.plan.forecasts)) == len(made) > 2
+    assert len(run.plan.variants) == len(dict(run.plan.forecasts)) == len(made) / SEQUENCES > 2
     before = list(plan_lines(read(tmp_path / "r" / PLANS)))[-1]
     again = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
     assert repr(again.plan.forecasts) == repr(run.plan.forecasts)  # a forecast may have NaN, which equals nothing
-    assert len(made) == len(run.plan.variants) + 1
+    assert len(made) == SEQUENCES * len(run.plan.variants) + 1
     assert list(plan_lines(read(tmp_path / "r" / PLANS)))[-1][1:] == before[1:]  # the same plan

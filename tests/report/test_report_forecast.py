@@ -138,7 +138,9 @@ def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():
     found, broken = document["forecasts"]["post_ln"], document["forecasts"]["broken"]
     score = danger_score(POST)
     assert found["danger"] == pytest.approx({"score": score.total} | {term: getattr(score, term) for term in TERMS})
-    assert [each["entropy"] for each in found["attention_entropy"]] == pytest.approx([each.entropy for each in POST.attention])
+    assert [each["entropy"] for each in found["attention_entropy"]] == pytest.approx(
+        [each.entropy for each in POST.attention]
+    )
     assert found["attention_entropy"][0]["score_variance"] == pytest.approx(POST.attention[0].score_variance)
     kurtosis = [layer["kurtosis"] for layer in found["layers"]]
     assert kurtosis == pytest.approx([normal_kurtosis(stream.kernel) for stream in POST.streams])
@@ -147,7 +149,10 @@ def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():
     assert [layer["stream_sensitivity"] for layer in found["layers"]] == pytest.approx(stream_sensitivities(POST))
     assert found["weight_sensitivity"]["by_mean"] == pytest.approx(sum(POST.fresh))
     (sampled,) = document["sampled"]["post_ln"]
-    assert not {"danger", "attention_entropy", "weight_sensitivity"} & set(sampled) and "kurtosis" not in sampled["layers"][0]
+    assert (
+        not {"danger", "attention_entropy", "weight_sensitivity"} & set(sampled)
+        and "kurtosis" not in sampled["layers"][0]
+    )
 
 
 @pytest.mark.parametrize("block", ["post_ln", "[residual: {branch: [mlp], gain: 0, skip: 0}]"])

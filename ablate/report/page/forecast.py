@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 HEADING = ("variant", "in front of layer", "quantity", "forecast", "measured at step 0", "error", "n")
 DEFINED = (
-    "forecast: of random weights in the limit of width, over the repetition of the text",
+    "forecast: of random weights in the limit of width, over typical windows of the text",
     "size: root mean square of the stream over channels and tokens (probe activation_rms)",
     "cosine: mean cosine of two tokens of one sequence (probe token_cosine); at 1 all are the same",
     "error: of a size forecast over measured, minus 1; of a cosine, which may be 0 or negative, their difference",

@@ -124,6 +124,7 @@ def space_screen(
     )
     warned = [f"{variant}: {danger}" for variant, each in forecasts.items() for danger in dangers(each)]
     defined = (
+        *_text(forecasts.values()),
         "growth: root mean square of the stream behind the last layer over that in front of the first",
         COSINE,
         f"gradient ratio: root mean square in front of the first layer over that behind the last, {LOSS}",
@@ -143,6 +144,13 @@ def space_screen(
             *([BulletList(defined, "remarks")] if rows else []),
         ),
     )
+
+
+def _text(forecasts: Iterable[InitialModel]) -> Iterator[str]:
+    """Yield what text forecasts are over, and how often its tokens repeat."""
+    chances = sorted({f"{each.repetition:.3g}" for each in forecasts}, key=float)
+    if chances:
+        yield f"over typical windows of the training text, where two tokens are the same with chance {listed(chances)}"
 
 
 def _without(refused: Mapping[str, str], *, any_is: bool) -> Iterator[str]:
