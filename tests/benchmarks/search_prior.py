@@ -4,20 +4,22 @@
 
 The protocol, which was written down before anything was trained:
 
-- Blocks: all that `spaces/search_prior.yaml` can propose, each trained once, at seed 0, whatever its forecast says. What is
-  the same model is one block. The reference is none of them.
-- Searches: by `random` and by `tpe`, each from the seeds 0 to 19, each with `beforehand.forecast: ignore` and `avoid`, whose
-  bounds are those that ship (`ablate/theory/dangers.py`). One trial at a time. The searches are those of the engine, told what
-  each block came to, which is the same in all of them, so that it need be trained only once.
-- The best: a loss of at most 1.01 times the lowest of all blocks; 1 % is the margin of the space. Also the lowest itself.
-- What counts: the number of blocks trained, without the reference, until the first that is the best. A search that ends
-  without it has the number of all blocks and one.
-- What is said: the median of both arms, the median of the differences paired by seed (avoid - ignore) with its 95 % interval
-  (percentile bootstrap of the seeds, 10,000 times, seed 0), and in how many seeds `avoid` needed fewer and more (sign test).
-- False alarms: of the blocks that are the best, how many are skipped; and of all that are skipped, how many trained, that is
-  ended below the loss of the text's byte frequencies.
-- Twin: the same searches with as many blocks skipped, of random ones in place of those in danger, a permutation for each
-  seed. The skipping itself must not be what helps.
+- Blocks: all that `spaces/search_prior.yaml` can propose, each trained once, at seed 0, whatever its forecast says.
+  What is the same model is one block. The reference is none of them.
+- Searches: by `random` and by `tpe`, each from the seeds 0 to 19, each with `beforehand.forecast: ignore` and `avoid`,
+  whose bounds are those that ship (`ablate/theory/dangers.py`). One trial at a time. The searches are those of the
+  engine, told what each block came to, which is the same in all of them, so that it need be trained only once.
+- The best: a loss of at most 1.01 times the lowest of all blocks; 1 % is the margin of the space. Also the lowest
+  itself.
+- What counts: the number of blocks trained, without the reference, until the first that is the best. A search that
+  ends without it has the number of all blocks and one.
+- What is said: the median of both arms, the median of the differences paired by seed (avoid - ignore) with its 95 %
+  interval (percentile bootstrap of the seeds, 10,000 times, seed 0), and in how many seeds `avoid` needed fewer and
+  more (sign test).
+- False alarms: of the blocks that are the best, how many are skipped; and of all that are skipped, how many trained,
+  that is ended below the loss of the text's byte frequencies.
+- Twin: the same searches with as many blocks skipped, of random ones in place of those in danger, a permutation for
+  each seed. The skipping itself must not be what helps.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ from ablate.store.versions import installed
 
 SAMPLERS = ("random", "tpe")
 SEEDS = range(20)
+"""Those of the protocol."""
 ARMS = ("ignore", "avoid", "permuted")
 MARGIN = 1.01
 """How many times the lowest loss still counts as the best."""
@@ -196,12 +199,14 @@ def permuted(of_mark: Mapping[str, dict[str, Any]], seed: int) -> frozenset[str]
     return frozenset(random.Random(seed).sample(marks, dangerous))
 
 
-def searches(planned: Planned, of_mark: Mapping[str, dict[str, Any]], ignore: SpaceGround) -> Iterator[dict[str, Any]]:
+def searches(
+    planned: Planned, of_mark: Mapping[str, dict[str, Any]], ignore: SpaceGround, seeds: range
+) -> Iterator[dict[str, Any]]:
     """Every search: its sampler, its seed, its arm, and the blocks that it trained, in order."""
     avoiding = ablate.load_space("search_prior", settings=["design.search.beforehand.forecast=avoid"])
     avoid = ground_of(planned, avoiding)
     for sampler in SAMPLERS:
-        for seed in SEEDS:
+        for seed in seeds:
             grounds = {"ignore": ignore, "avoid": avoid, "permuted": Skipping(ignore, permuted(of_mark, seed))}
             for arm in ARMS:
                 trained = searched(grounds[arm], planned.space, sampler, seed, of_mark)
@@ -221,8 +226,8 @@ def bootstrapped(differences: list[int]) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def figures(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """What is said of each sampler, arm and meaning of the best, against `ignore`."""
+def figures(lines: list[dict[str, Any]], seeds: range = SEEDS) -> Iterator[dict[str, Any]]:
+    """What is said of each meaning of the best, sampler and arm, against `ignore`."""
     blocks = {line["block"]: line["loss"] for line in lines if line.get("block")}
     lowest = min(loss for loss in blocks.values() if loss is not None)
     bests = {f"within {MARGIN - 1:.0%}": MARGIN * lowest, "lowest": lowest}
@@ -234,12 +239,12 @@ def figures(lines: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
                 arm: {
                     run["seed"]: until(run["trained"], best, len(blocks))
                     for run in runs
-                    if (run["sampler"], run["arm"]) == (sampler, arm)
+                    if (run["sampler"], run["arm"]) == (sampler, arm) and run["seed"] in seeds
                 }
                 for arm in ARMS
             }
             for arm in ARMS[1:]:
-                differences = [needed[arm][seed] - needed["ignore"][seed] for seed in SEEDS]
+                differences = [needed[arm][seed] - needed["ignore"][seed] for seed in seeds]
                 fewer, more = sum(d < 0 for d in differences), sum(d > 0 for d in differences)
                 yield {
                     "best": name,
@@ -263,7 +268,11 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path("results"))
     parser.add_argument("--kept", type=Path, help="where the lines are kept; with none of it, figures are only printed")
     parser.add_argument("--trained", action="store_true", help="every block is trained already")
+    parser.add_argument(
+        "--seeds", type=int, nargs=2, default=(SEEDS.start, SEEDS.stop), help="the first, and one past the last"
+    )
     given = parser.parse_args()
+    seeds = range(*given.seeds)
     if not given.trained:
         for seed in TRAIN:
             space = ablate.load_space("search_prior", settings=[f"design.search.seed={seed}"])
@@ -286,10 +295,10 @@ def main() -> None:
         },
         *of_mark.values(),
     ]
-    lines.extend(searches(planned, of_mark, ignore))
+    lines.extend(searches(planned, of_mark, ignore, seeds))
     if given.kept:
         given.kept.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    for line in figures(lines):
+    for line in figures(lines, seeds):
         print(json.dumps(line))
 
 
