@@ -8,6 +8,7 @@
     propagation.py           token kernels through any network of random weights, and those of gradients back
     finite_width.py          how far the mean square of one network is from its mean over random weights
     attention_kernel.py      random softmax attention: its effect on token kernels, and on those of gradients
+    sampled_attention.py     the same as means over draws, where there is no closed form
     attention_start.py       attention before a step: the variance of its scores, the entropy of its weights
     side_by_side.py          signals as more channels or more tokens, with what they have in common
     routing.py               a mixture of experts: which tokens its router sends to the same ones

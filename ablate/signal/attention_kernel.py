@@ -37,7 +37,10 @@ from ablate.errors import InputError
 Array: TypeAlias = NDArray[np.float64]
 
 LARGEST = 16.0
-"""The largest variance of scores: beyond, a softmax is nearly one-hot, and E[N/Z] far from E[N]/E[Z]."""
+"""The largest variance of scores: beyond, a softmax is nearly one-hot, and E[N/Z] far from E[N]/E[Z].
+
+Attention whose scores are larger is sampled (`sampled_attention.py`).
+"""
 SMALL = 1e-3
 """Exponents that differ by less than this are taken as equal, and e^{cK} is interpolated to this, relatively."""
 MOST_NODES = 8
@@ -71,19 +74,23 @@ def _log_sum(exponents: Array) -> Array:
     return np.asarray(largest + np.log(np.exp(exponents - largest).sum(-1, keepdims=True)))
 
 
-class NearlyOneHot(InputError):
-    """Scores vary so much that a softmax of them is nearly one-hot, which has no closed form here."""
-
-
 class ScoresOverflow(InputError):
     """Scores are no longer finite."""
+
+
+def score_overflow() -> ScoresOverflow:
+    """Return why attention whose scores overflow is not forecast."""
+    return ScoresOverflow(
+        "attention whose scores overflow is not forecast: their variance is no longer finite\n"
+        "  = put a norm in front of it, or scale what is added to the stream by a smaller gain or init"
+    )
 
 
 @dataclass(frozen=True)
 class RandomAttention:
     """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k), `keys` K and `values` V.
 
-    Raises NearlyOneHot for scores of a larger variance than `LARGEST`, and ScoresOverflow for one that is not finite.
+    It is exact enough for scores of a variance up to `LARGEST`. Raises ScoresOverflow for one that is not finite.
     """
 
     uniform: Array
@@ -92,17 +99,8 @@ class RandomAttention:
     values: Array
 
     def __post_init__(self) -> None:
-        variance = float(np.diag(self.queries).max() * np.diag(self.keys).max())
-        if not isfinite(variance):
-            raise ScoresOverflow(
-                "attention whose scores overflow is not forecast: their variance is no longer finite\n"
-                "  = put a norm in front of it, or scale what is added to the stream by a smaller gain or init"
-            )
-        if variance > LARGEST:
-            raise NearlyOneHot(
-                f"attention whose scores have a standard deviation of {variance**0.5:.3g} is nearly one-hot: beyond "
-                f"{LARGEST**0.5:g} it is not forecast\n  = give queries or keys a smaller init, or a norm"
-            )
+        if not isfinite(float(np.diag(self.queries).max() * np.diag(self.keys).max())):
+            raise score_overflow()
 
     @cached_property
     def forward(self) -> Array:
@@ -136,6 +134,16 @@ class RandomAttention:
         """E[A], with W for it: its entries are equal where keys are of one length."""
         return self._weights
 
+    @property
+    def score_variances(self) -> Array:
+        """Var(s_ij), [T, T]."""
+        return np.outer(np.diag(self.queries), np.diag(self.keys))
+
+    @cached_property
+    def mixed_keys(self) -> Array:
+        """E[A K Aᵀ]."""
+        return self._mixed_kernel(self.keys)
+
     def queries_backward(self, gradient: Array) -> Array:
         """Compute the kernel of the gradient of the queries, divided by scale² d_k.
 
@@ -150,7 +158,7 @@ class RandomAttention:
             ]
         )
         crossed = crossed / self._totals
-        means = self._mixed_kernel(self.keys) * self.forward
+        means = self.mixed_keys * self.forward
         return _positive(gradient * (self._mixed_kernel(self.keys * self.values) - crossed - crossed.T + means))
 
     def keys_backward(self, gradient: Array) -> Array:
@@ -166,6 +174,16 @@ class RandomAttention:
             crossed += e * (weights.T @ (near * reached))
         means = self.backward(shared * self.forward)
         return _positive(self.backward(shared) * self.values - crossed - crossed.T + means)
+
+    def dropped_queries(self, shares: Array) -> Array:
+        """Compute Σ_j S_ij E[A_ij²] |k_j - Σ_m A_im k_m|², A its mean: what dropped weights give queries, [T]."""
+        mixed = self.mean @ self.keys
+        apart = np.diag(self.keys) - 2 * mixed + np.einsum("ij,ij->i", mixed, self.mean)[:, None]
+        return np.asarray((shares * self.squares * apart).sum(1))
+
+    def dropped_keys(self, shares: Array) -> Array:
+        """Compute Σ_ij S_ij E[A_ij²] (δ_jk - A_ik) (δ_jk' - A_ik'), A its mean: what they give keys, [T, T]."""
+        return spread_over_keys(self.mean, shares * self.squares)
 
     @cached_property
     def _mean_values(self) -> list[Array]:
@@ -228,6 +246,15 @@ class RandomAttention:
     def log_covariances(self) -> Array:
         """Cov(log Z_i, log Z_i') of the sums Z_i over e^s, taken as lognormal: log (E[Z_i Z_i'] / (E[Z_i] E[Z_i']))."""
         return np.asarray(np.log(self._totals) + self.queries * self._middle)
+
+
+def spread_over_keys(weights: Array, shares: Array) -> Array:
+    """Compute Σ_ij S_ij (δ_jk - A_ik) (δ_jk' - A_ik'), [..., T, T]."""
+    turned = np.swapaxes(weights, -1, -2)
+    crossed = turned @ shares
+    own = shares.sum(-2)[..., None] * np.eye(shares.shape[-1])
+    means = turned @ (shares.sum(-1)[..., None] * weights)
+    return np.asarray(own - crossed - np.swapaxes(crossed, -1, -2) + means)
 
 
 def _positive(kernel: Array) -> Array:

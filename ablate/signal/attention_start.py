@@ -10,8 +10,8 @@ integration by parts, of which nothing is approximate but E[A_t K A_tᵀ]:
 
 For n keys whose scores have the variance v and correlation r this is about log n - v (1 - r) / 2 where v is small.
 Where e^{v(1-r)} nears n, E[A K Aᵀ] is least exact and E[H] too large: by 0.3 nats of 0.8 for v = 3, r = 0.3 and n = 24.
-E[H] is what the probe `attention_entropy` measures, before dropout. What attention adds to A (a skip, a fixed matrix)
-is no part of it.
+Where attention is sampled (`sampled_attention.py`), so is its entropy. E[H] is what the probe `attention_entropy`
+measures, before dropout. What attention adds to A (a skip, a fixed matrix) is no part of it.
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3 (the entropy); Stein 1981, Annals of Statistics 9(6), Lemma 2 (the
     integration by parts).
@@ -24,6 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ablate.signal.attention_kernel import Array, RandomAttention
+from ablate.signal.sampled_attention import SampledAttention
 
 PLACES, SHARES = np.polynomial.legendre.leggauss(4)
 """Where D(t) is taken between -1 and 1, and what each place counts for: exact for polynomials of degree 7."""
@@ -36,14 +37,27 @@ class AttentionStart:
     It is None outside of a model.
     """
 
-    heads: tuple[RandomAttention, ...]
+    heads: tuple[RandomAttention | SampledAttention, ...]
     layer: int | None = None
 
     @property
     def score_variance(self) -> float:
-        """The mean of Var(s_ij) = C_ii K_jj over heads, queries, and the keys that they see, weighed by W."""
-        means = [np.diag(head.queries) @ head.uniform @ np.diag(head.keys) / len(head.keys) for head in self.heads]
+        """The mean of Var(s_ij) = C_ii K_jj over heads, queries, and the keys that they see, weighed by W.
+
+        Random relative positions, whose scores are drawn as those of queries and keys are, are part of it.
+        """
+        means = [(head.uniform * head.score_variances).sum() / len(head.keys) for head in self.heads]
         return float(np.mean(means))
+
+    @property
+    def largest_variance(self) -> float:
+        """The largest Var(s_ij) of any query, key and head."""
+        return float(max(head.score_variances.max() for head in self.heads))
+
+    @property
+    def sampled(self) -> bool:
+        """Whether its numbers are means over draws, in some head."""
+        return any(isinstance(head, SampledAttention) for head in self.heads)
 
     @property
     def entropy(self) -> float:
@@ -61,8 +75,10 @@ def joined(*parts: tuple[AttentionStart, ...]) -> tuple[AttentionStart, ...]:
     return tuple({id(each): each for part in parts for each in part}.values())
 
 
-def _entropies(head: RandomAttention) -> Array:
+def _entropies(head: RandomAttention | SampledAttention) -> Array:
     """Return E[H_i] of each query, [T]."""
+    if isinstance(head, SampledAttention):
+        return head.entropies
     free = sum(share * _spread(head, (1 + place) / 2) for place, share in zip(PLACES, SHARES, strict=True)) / 4
     # E[N]/E[Z] for E[N/Z] can leave a query of few keys a little below 0
     return np.asarray(np.maximum(_cross_entropy(head.mean, head.uniform) + free - _spread(head, 1.0), 0.0))

@@ -63,6 +63,15 @@ class Scatter:
         share = abs(float(np.trace(varied))) / whole if whole > 0 and isfinite(whole) else 0.0
         return replace(self, variance=self.variance + 2 * share**2 / heads)
 
+    def attending_sampled(self, kernel: Floats, variance: float, heads: int, draws: int) -> Scatter:
+        """Go through attention whose weights were drawn: the trace behind one head has this `variance`.
+
+        So the mean over heads varies by its part 1 / heads, and the forecast, which is a mean over draws, by 1 / draws.
+        """
+        whole = float(np.trace(kernel))
+        share = variance / whole**2 if whole > 0 and isfinite(whole) else 0.0
+        return replace(self, variance=self.variance + share * (1 / heads + 1 / draws))
+
     def of(self, follows: float, variance: float) -> Scatter:
         """Return the scatter behind a root that itself follows another one and varies so much."""
         return Scatter(self.follows * follows, self.variance + self.follows**2 * variance)

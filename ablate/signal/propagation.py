@@ -35,6 +35,7 @@ from ablate.signal.finite_width import FORGOTTEN, HERE, Scatter, added
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
 from ablate.signal.mixing import Mixing
+from ablate.signal.sampled_attention import RelativePositions, SampledAttention, random_attention
 
 Array: TypeAlias = NDArray[np.float64]
 Backward: TypeAlias = Callable[[Array], Array]
@@ -186,16 +187,24 @@ class Signal:
         p: float = 0.0,
         groups: int = 1,
         heads: int = 1,
+        positions: RelativePositions | None = None,
     ) -> Signal:
         """Mix these values by M = α I + β A - γ C, with A random attention and C = `uniform` the same at zero scores.
 
         `uniform` is [H, T, T], for each head whose masks or biases are others; `scale` is that of the scores times
-        √d_k, p the share of A that is dropped, `groups` how many heads read each head of keys and values, and `heads`
-        how many heads there are. Values, queries and keys have one root, and weights of their own. With M̄ = E[M] the
-        output has the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise
-        through the values, and through the scores to queries and keys.
+        √d_k, p the share of A that is dropped, `groups` how many heads read each head of keys and values, `heads`
+        how many heads there are, and `positions` random relative ones, if there are any: then C is what they make of
+        queries of 0. Values, queries and keys have one root, and weights of their own. With M̄ = E[M] the output has
+        the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise through the
+        values, and through the scores to queries and keys.
         """
-        each = [_Head(self.kernel, queries.kernel, keys.kernel, weights, scale, mixing, p) for weights in uniform]
+        centre = mixing.centre / mixing.gain if mixing.gain else 0.0
+        kernels = (queries.kernel, keys.kernel, self.kernel)
+        attentions = [
+            random_attention(weights, *kernels, scale, positions, centre, n, len(uniform))
+            for n, weights in enumerate(uniform)
+        ]
+        each = [_Head(self.kernel, random, scale, mixing, p) for random in attentions]
         kernel = _mean([head.forward() for head in each])
 
         def backward(gradient: Array) -> Array:
@@ -207,8 +216,11 @@ class Signal:
             return np.asarray(arrived + queries.backward(into_queries) + keys.backward(into_keys))
 
         mixed = _mean([head.mean for head in each])
-        varied = _mean([head.varied for head in each])
-        scatter = self.scatter.attending(kernel, varied, heads)
+        if draws := sum(head.random.draws for head in each if isinstance(head.random, SampledAttention)):
+            variance = float(np.mean([head.size_variance for head in each]))
+            scatter = self.scatter.attending_sampled(kernel, variance, heads, draws)
+        else:
+            scatter = self.scatter.attending(kernel, _mean([head.varied for head in each]), heads)
         start = AttentionStart(tuple(head.random for head in each))
         attention = joined(self.attention, queries.attention, keys.attention, (start,))
         transfer = transferred(mixed, self.transfer)
@@ -269,14 +281,16 @@ class _Head:
     """One head: the kernels of values, queries and keys, and what mixes the values."""
 
     def __init__(
-        self, values: Array, queries: Array, keys: Array, uniform: Array, scale: float, mixing: Mixing, p: float
+        self, values: Array, random: RandomAttention | SampledAttention, scale: float, mixing: Mixing, p: float
     ):
         self.values, self.scale, self.p = values, scale, p
         self.rows = np.ones(len(values)) if mixing.rows is None else mixing.rows
         self.gain = mixing.gain
-        self.random = RandomAttention(uniform, scale**2 * queries, keys, values)
+        self.random = random
         self.attention = self.rows[:, None] * self.random.mean
-        self.mean = mixing.skip * np.eye(len(values)) + self.gain * self.attention - mixing.centre * uniform
+        self.mean = mixing.skip * np.eye(len(values)) + self.gain * self.attention
+        if not (isinstance(random, SampledAttention) and random.centre):  # else it is part of the draws
+            self.mean = self.mean - mixing.centre * random.uniform
         self.both = self.gain**2 * np.outer(self.rows, self.rows)
         self.scored = bool(self.gain) and scale != 0
 
@@ -305,28 +319,30 @@ class _Head:
     def into_queries(self, gradient: Array) -> Array:
         arrived = self.random.queries_backward(self.both * gradient)
         if self.p:
-            weights, keys = self.random.mean, self.random.keys
-            mixed = weights @ keys
-            apart = np.diag(keys) - 2 * mixed + np.einsum("ij,ij->i", mixed, weights)[:, None]
-            arrived = arrived + np.diag((self.dropped_values(gradient) * apart).sum(1))
+            arrived = arrived + np.diag(self.random.dropped_queries(self.dropped_values(gradient)))
         return self.scale**2 * arrived
 
     def into_keys(self, gradient: Array) -> Array:
         arrived = self.random.keys_backward(self.both * gradient)
         if self.p:
-            weights = self.random.mean
-            own = np.diag(self.random.queries)[:, None] * self.dropped_values(gradient)
-            crossed = weights.T @ own
-            arrived = arrived + np.diag(own.sum(0)) - crossed - crossed.T
-            arrived = arrived + weights.T @ (own.sum(1)[:, None] * weights)
+            shares = np.diag(self.random.queries)[:, None] * self.dropped_values(gradient)
+            arrived = arrived + self.random.dropped_keys(shares)
         return np.asarray(arrived)
 
     def dropped_values(self, gradient: Array) -> Array:
-        """Γ_ii times what dropping a weight makes of (g_i · v_j)², [T, T].
+        """Γ_ii times what dropping a weight makes of (g_i · v_j)², over E[A_ij²], [T, T].
 
         The gradient of the score s_ik is Σ_j m_j A_ij (g_i · v_j) (δ_jk - A_ik), of which the m_j are independent.
         """
-        return np.asarray(np.diag(gradient)[:, None] * self.dropped * np.diag(self.values))
+        each = np.diag(self.both) * np.diag(gradient) * self.p / (1 - self.p)
+        return np.asarray(each[:, None] * np.diag(self.values))
+
+    @property
+    def size_variance(self) -> float:
+        """The variance of the trace of what is mixed, from head to head; 0 in closed form, which does not know it."""
+        if not isinstance(self.random, SampledAttention):
+            return 0.0
+        return float(self.both.diagonal().mean()) ** 2 * self.random.size_variance
 
     @property
     def dropped(self) -> Array:

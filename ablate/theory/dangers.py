@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import isfinite, sqrt
 
 from ablate.errors import InputError
-from ablate.signal.attention_kernel import NearlyOneHot, ScoresOverflow
+from ablate.signal.attention_kernel import LARGEST, ScoresOverflow
 from ablate.theory.initial_state import InitialModel
 
 COLLAPSED = 0.99
@@ -18,7 +18,7 @@ SIZES = 1000.0
 """How many times larger a stream may be at one end of the model than at the other, as a root mean square."""
 OVERFLOW = "numbers are no longer finite"
 """The kind of danger of what overflows, in the stream or in the scores of attention."""
-OF_REFUSALS: Mapping[type[InputError], str] = {NearlyOneHot: "attention nearly one-hot", ScoresOverflow: OVERFLOW}
+OF_REFUSALS: Mapping[type[InputError], str] = {ScoresOverflow: OVERFLOW}
 """The kinds of danger that a model is in because of which it is not forecast."""
 
 
@@ -41,8 +41,8 @@ def dangers(forecast: InitialModel) -> tuple[Danger, ...]:
 def danger_of_refusal(error: InputError) -> Danger | None:
     """Return the danger because of which a model is not forecast; None if that is no danger of the model.
 
-    >>> danger_of_refusal(NearlyOneHot("attention is nearly one-hot\\n  = give queries a norm")).kind
-    'attention nearly one-hot'
+    >>> danger_of_refusal(ScoresOverflow("attention overflows\\n  = give queries a norm")).kind
+    'numbers are no longer finite'
     """
     kind = OF_REFUSALS.get(type(error))
     return None if kind is None else Danger(kind, error.mistakes[0].message)
@@ -82,6 +82,13 @@ def _dangers(forecast: InitialModel) -> Iterator[Danger]:
         if reached:
             how = f"{_factor(reached)} times smaller in front of the first layer than behind"
         yield Danger(kind, f"{kind}: {how} the last")
+    if sharp := [attention for attention in forecast.attention if attention.largest_variance > LARGEST]:
+        kind = "attention nearly one-hot"
+        first, largest = sharp[0].layer, sqrt(max(attention.largest_variance for attention in sharp))
+        where = "" if first is None else f", first in layer {first}"
+        yield Danger(
+            kind, f"{kind}{where}: its scores have a standard deviation of up to {largest:.3g}, above {sqrt(LARGEST):g}"
+        )
 
 
 def _factor(ratio: float) -> str:

@@ -76,7 +76,9 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
         repetition=share,
         computed=through.computed,
         attention=through.attention,
-        sampled=through.sampled,
+        sampled=tuple(
+            sorted({*through.sampled, *(["attention"] if any(a.sampled for a in through.attention) else [])})
+        ),
         fresh=fresh_shares(through.scatter, sizes.n_layers),
     )
 

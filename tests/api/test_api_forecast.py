@@ -13,8 +13,8 @@ from ablate.block.read import read_component
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.models import forecast
 
-RELATIVE = "[residual: [layer_norm, attention: {bias: transformer_xl}]]"
-"""A block that is not forecast: its scores are random from distance to distance."""
+ALIKE = "[residual: [layer_norm, attention: {query: identity, key: identity}]]"
+"""A block that is not forecast: its scores are not random."""
 SIZES = ablate.Sizes(n_layers=8, d_model=32, n_heads=4, seq_len=8, vocab_size=64)
 
 
@@ -74,12 +74,12 @@ def test_a_block_may_be_a_name_yaml_or_a_value_with_overrides():
 
 
 def test_a_space_has_a_row_for_each_variant_and_the_reason_of_what_is_not_forecast(tmp_path):
-    settings = ["design={compare: [pre_ln, relative]}", f"blocks={{relative: {RELATIVE}}}"]
+    settings = ["design={compare: [pre_ln, alike]}", f"blocks={{alike: {ALIKE}}}"]
     space = ablate.load_space(write_world(tmp_path), settings=settings)
     ahead = ablate.forecast(space, results=tmp_path / "results")
     first, last = ahead.table.to_dict("records")
-    assert (first["model"], last["model"]) == ("pre_ln", "relative") and first["cosine"] < 1
-    assert last["refused"].startswith("transformer_xl is forecast where") and math.isnan(last["cosine"])
+    assert (first["model"], last["model"]) == ("pre_ln", "alike") and first["cosine"] < 1
+    assert last["refused"].startswith("attention whose queries and keys both start") and math.isnan(last["cosine"])
     assert repr(ahead) == "<Forecasts of 1 model: 0 in danger, 1 not forecast>"
     with pytest.raises(ablate.InputError, match="a space has sizes"):
         ablate.forecast(space, SIZES)
@@ -88,7 +88,7 @@ def test_a_space_has_a_row_for_each_variant_and_the_reason_of_what_is_not_foreca
 def test_what_cannot_be_forecast_is_refused_with_a_way_out():
     with pytest.raises(ablate.InputError, match="a block is forecast at sizes\n  = give"):
         ablate.forecast("pre_ln")
-    with pytest.raises(ablate.InputError, match="transformer_xl is forecast where u and v start at 0"):
-        ablate.forecast(RELATIVE, SIZES)
+    with pytest.raises(ablate.InputError, match="queries and keys both start as its input"):
+        ablate.forecast(ALIKE, SIZES)
     with pytest.raises(ablate.InputError, match="samples is -1"):
         ablate.forecast("pre_ln", SIZES, samples=-1)

@@ -20,8 +20,8 @@ from ablate.store.mlflow.read import read_pages
 from ablate.store.pending_rows import Stored, changes, read_journal
 
 SETTINGS = (
-    "design={compare: [pre_ln, op, relative]}",
-    "blocks={relative: [residual: [layer_norm, attention: {bias: transformer_xl}]]}",
+    "design={compare: [pre_ln, op, alike]}",
+    "blocks={alike: [residual: [layer_norm, attention: {query: identity, key: identity}]]}",
     "measure.probes=[activation_rms, token_cosine, kurtosis]",
     "recipe.steps=2",
 )
@@ -40,13 +40,13 @@ def test_every_variant_has_a_row_with_its_numbers_or_its_reason(world):
     answer = ask("FROM forecasts ORDER BY position", results=results)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     forecasts = dict(run.plan.forecasts)
-    assert [row["variant"] for row in rows] == ["pre_ln", "op", "relative"] and len(forecasts) == 3
+    assert [row["variant"] for row in rows] == ["pre_ln", "op", "alike"] and len(forecasts) == 3
     for row in rows[:2]:
         made = forecasts[row["variant_id"]]
         for name in ("growth", "cosine", "gradient", "logits", "context", "whole", "repetition"):
             assert row[name] == getattr(made, name), name
         assert tuple(row["dangers"]) == made.dangers and row["refused"] is None
-    assert rows[2]["refused"].startswith("transformer_xl is forecast where") and rows[2]["dangers"] is None
+    assert rows[2]["refused"].startswith("attention whose queries and keys both start") and rows[2]["dangers"] is None
     assert rows[2]["cosine"] is rows[2]["whole"] is None
 
 
@@ -89,7 +89,7 @@ def test_the_page_has_both_beside_each_other_with_n_and_interval(world):
     text = report(space, results=results).markdown.read_text(encoding="utf-8")
     section = text[text.index("## Forecast") : text.index("## Blocks")]
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in section.splitlines() if line[:2] == "| "]
-    assert any(row[0] == "relative" and row[2].startswith("not forecast: transformer_xl is") for row in rows)
+    assert any(row[0] == "alike" and row[2].startswith("not forecast: attention whose") for row in rows)
     (row,) = [row for row in rows if row[:3] == ["op", "2", "cosine"]]
     seen = ablate.query(
         "FROM forecast_errors WHERE variant = 'op' AND quantity = 'cosine' AND layer = 1", results=results

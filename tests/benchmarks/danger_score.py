@@ -3,11 +3,11 @@
     ablate run danger
     python tests/benchmarks/danger_score.py --results results
 
-A block failed if its training diverged, or if its last loss on the tuning split is not below that of the frequencies of
-bytes in the training text (each counted once more than it is there), which needs no attention. The score is of its
-forecast at the sizes and the repetition of tokens of the space. A block that is not forecast because its attention is
-nearly one-hot, or its scores overflow, counts as infinitely dangerous; any other that is not forecast has no score, and
-is only counted. Trials that ended by a fault of the machine or of the program are left out, and counted.
+A block failed if its training diverged, or if its last loss on the tuning split is not below that of the frequencies
+of bytes in the training text (each counted once more than it is there), which needs no attention. The score is of its
+forecast at the sizes and the repetition of tokens of the space. A block that is not forecast because its scores
+overflow counts as infinitely dangerous; any other that is not forecast has no score, and is only counted. Trials that
+ended by a fault of the machine or of the program are left out, and counted.
 
 Printed are the AUC with its 95 % interval (DeLong), of the score and of each of its terms, and the blocks that are
 misjudged: on the wrong side of the score that separates both kinds best (Youden's J, chosen on the same blocks, so

@@ -63,14 +63,14 @@ def test_a_space_is_shown_by_variants_at_the_repetition_of_its_text(tmp_path):
 
 def test_what_is_not_forecast_has_its_reason(tmp_path):
     space = write_world(tmp_path)
-    text = space.read_text(encoding="utf-8").replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, relative]}")
-    text += "blocks: {relative: [residual: [layer_norm, attention: {bias: transformer_xl}]]}\n"
+    text = space.read_text(encoding="utf-8").replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, alike]}")
+    text += "blocks: {alike: [residual: [layer_norm, attention: {query: identity, key: identity}]]}\n"
     space.write_text(text, encoding="utf-8")
     shown = run("forecast", str(space), "--results", str(tmp_path / "results"), heavy=set())
     assert shown.returncode == 0, shown.stderr
     said = " ".join(shown.stdout.split())
-    assert "relative is not forecast: transformer_xl is forecast where u and v start at 0" in said
-    assert "else its scores are random; set start: zero" in said  # the way out
+    assert "alike is not forecast: attention whose queries and keys both start as its input is not forecast" in said
+    assert "its scores are not random; give one of the two a weight" in said  # the way out
     assert "pre_ln" in shown.stdout
 
 

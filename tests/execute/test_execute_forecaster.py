@@ -16,7 +16,7 @@ from ablate.theory import models as theory
 from ablate.theory import sequences
 from ablate.theory.dangers import dangers
 
-RELATIVE = "blocks={relative: [residual: [layer_norm, attention: {bias: transformer_xl}]]}"
+ALIKE = "blocks={alike: [residual: [layer_norm, attention: {query: identity, key: identity}]]}"
 """A block that is not forecast."""
 
 
@@ -84,10 +84,10 @@ def test_what_is_kept_is_forecast_over_more_tokens_than_what_is_quick(tmp_path, 
 
 
 def test_a_variant_without_a_forecast_has_its_reason(tmp_path):
-    plan = planned(tmp_path, "design={compare: [pre_ln, relative]}", RELATIVE)
+    plan = planned(tmp_path, "design={compare: [pre_ln, alike]}", ALIKE)
     made, refused = (each for _, each in plan.plan.forecasts)
     assert not made.refused and made.cosine is not None
-    assert refused.refused.startswith("transformer_xl is forecast where u and v start at 0")
+    assert refused.refused.startswith("attention whose queries and keys both start as its input")
     assert refused.cosine is refused.gradient is None and refused.streams == () == refused.dangers
 
 

@@ -44,6 +44,7 @@ NOT_COMPUTING = frozenset(
         "signal/gaussian_activations.py",
         "signal/mixing.py",
         "signal/routing.py",
+        "signal/sampled_attention.py",
         "signal/side_by_side.py",
         "signal/sink.py",
     }

@@ -110,6 +110,12 @@ PARTS = {
     "a sink, a bias and a window": "attention: {sink: learned_sink, bias: alibi, mask: {window: 12}, dropout: 0.2}",
     "biases that are random": "attention: {bias: {t5: {init: {normal: 1}}}}",
     "biases that start at 0": "attention: {bias: {t5: {init: zero}}}",
+    "relative positions": "attention: {bias: {transformer_xl: {start: {normal: 1}}}}",
+    "relative positions, a sink and dropout": """attention: {bias: {transformer_xl: {start: {normal: 1}}},
+        sink: learned_sink, dropout: 0.2}""",
+    "shaped attention with relative positions": """attention: {matrix: {shaped: {skip: 1, gain: 1, centre: 1}},
+        bias: {transformer_xl: {start: {normal: 1}}}}""",
+    "scores that are nearly one-hot": "attention: {query: &q {dense: {init: {normal: 3/sqrt(width)}}}, key: *q}",
     "values that are the keys": "attention: {value: {from: attention.key}}",
     "a projection that undoes the values": """attention: {value: {dense: {init: orthogonal}},
         projection: {dense: {init: {inverse: value}}}}""",
@@ -155,8 +161,11 @@ def test_a_branch(path):
 
 
 REFUSED = {
-    "transformer_xl": ("[attention: {bias: transformer_xl}]", "set start: zero"),
-    "queries that start at 0": ("[attention: {bias: {transformer_xl: {start: zero}}}]", "init of the query: zero"),
+    "both start as its input": ("[attention: {query: identity, key: identity}]", "a weight with a random init"),
+    "what is taken off is random": (
+        "[attention: {bias: transformer_xl, matrix: {shaped: {skip: 1, gain: 0, centre: 1}}}]",
+        "query: zero",
+    ),
     "it starts orthogonal": (
         "[attention: {value: {dense: {init: xavier}}, "
         "projection: {dense: {init: {inverse: {of: value, init: xavier}}}}}]",

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from ablate.errors import InputError
-from ablate.signal.attention_kernel import NearlyOneHot, RandomAttention, ScoresOverflow
+from ablate.signal.attention_kernel import LARGEST, ScoresOverflow
+from ablate.signal.attention_start import AttentionStart
+from ablate.signal.sampled_attention import random_attention
 from ablate.theory.dangers import collapse_layer, danger_of_refusal, dangers
 from ablate.theory.initial_state import InitialModel, InitialStream
 
@@ -89,17 +93,27 @@ def test_two_dangers_are_two_kinds():
     assert [each.kind for each in dangers(model)] == ["rank collapse", "the stream grows", "exploding gradient"]
 
 
-@pytest.mark.parametrize(
-    ("variance", "error", "kind", "words"),
-    [
-        (17.0, NearlyOneHot, "attention nearly one-hot", "standard deviation of 4.12 is nearly one-hot"),
-        (float("inf"), ScoresOverflow, "numbers are no longer finite", "attention whose scores overflow"),
-        (float("nan"), ScoresOverflow, "numbers are no longer finite", "attention whose scores overflow"),
-    ],
-)
-def test_attention_that_cannot_be_forecast_is_in_danger(variance, error, kind, words):
-    with pytest.raises(error, match=words) as refused:
-        RandomAttention(np.eye(2), variance * np.ones((2, 2)), np.ones((2, 2)), np.eye(2))
+def test_attention_is_nearly_one_hot_from_scores_of_a_standard_deviation_of_four():
+    def of(*variances):
+        kernels = [
+            random_attention(np.eye(2), variance * np.eye(2), np.eye(2), np.eye(2), 1.0) for variance in variances
+        ]
+        layers = tuple(AttentionStart((head,), layer) for layer, head in enumerate(kernels, 1))
+        return dangers(replace(made(), attention=layers))
+
+    assert of(1.0, LARGEST) == ()
+    (danger,) = of(1.0, 17.0, 25.0, 2.0)
+    assert danger.kind == "attention nearly one-hot"
+    assert str(danger) == (
+        "attention nearly one-hot, first in layer 2: its scores have a standard deviation of up to 5, above 4"
+    )
+
+
+@pytest.mark.parametrize("variance", [float("inf"), float("nan")])
+def test_attention_that_cannot_be_forecast_is_in_danger(variance):
+    kind, words = "numbers are no longer finite", "attention whose scores overflow"
+    with pytest.raises(ScoresOverflow, match=words) as refused:
+        random_attention(np.eye(2), variance * np.ones((2, 2)), np.ones((2, 2)), np.eye(2), 1.0)
     assert "\n  = " in str(refused.value) and "nan" not in str(refused.value)
     danger = danger_of_refusal(refused.value)
     assert danger.kind == kind and words in danger.sentence and "\n" not in danger.sentence

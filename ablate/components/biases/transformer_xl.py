@@ -41,21 +41,27 @@ class Config:
         return Cost(parameters=d_model**2 + 2 * d_model, flops=keys + scores, spared=keys)
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return 0 for every pair, [1, T, T]: what is left at queries of 0 where u and v start at 0, too.
+        """Return 0 for every pair, [1, T, T]: no score is the same in every head; `relative_positions` has the rest."""
+        import numpy as np
 
-        InputError where they do not.
-        """
+        return np.zeros((1, sizes.seq_len, sizes.seq_len))
+
+    def relative_positions(self, sizes: Sizes, scale: float) -> Any:
+        """Return how random its scores are: the variances of u and v, and the kernel of r; `scale` times √d_k."""
         import numpy as np
 
         from ablate.signal.propagation import Signal
+        from ablate.signal.sampled_attention import RelativePositions
 
-        assert self.start is not None, "the model's own stands in for it"
-        at_first: Signal = self.start(Signal.root(np.eye(1)), sizes.d_head, sizes.n_heads)
-        if at_first.mean_square:
-            raise InputError(
-                "transformer_xl is forecast where u and v start at 0: else its scores are random\n  = set start: zero"
-            )
-        return np.zeros((1, sizes.seq_len, sizes.seq_len))
+        assert self.init is not None and self.start is not None, "the model's own stands in for them"
+        width = sizes.query_width
+        bias: Signal = self.start(Signal.root(np.eye(1)), sizes.d_head, sizes.n_heads)
+        of_entries = bias.mean_square / sizes.d_head
+        distances = np.arange(sizes.seq_len) if sizes.causal else np.arange(1 - sizes.seq_len, sizes.seq_len)
+        angles = distances[:, None] * self.base ** (-np.arange(0, width, 2) / width)
+        waves = np.concatenate((np.sin(angles), np.cos(angles)), -1)
+        keys: Signal = self.init(Signal.root(waves @ waves.T / width), width, width)
+        return RelativePositions(of_entries, of_entries, keys.kernel, scale)
 
     def equation(self) -> str:
         """Return the entry for query i and key j as text."""

@@ -261,7 +261,8 @@ class Config:
         """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention.
 
         The kernel of concatenated heads is the mean of theirs. InputError for a source, for queries and
-        keys that both start as the input, and for a bias of content beside queries that do not start at 0.
+        keys that both start as the input, and random relative positions that
+        only a centre reads.
         """
         if self.source is not None:
             raise InputError(
@@ -300,7 +301,7 @@ class Config:
                     queries, keys = regulation(queries, d_head), regulation(keys, d_head)
             if self.position:
                 queries, keys = self.position(queries, d_head), self.position(keys, d_head)
-            self.check_content(queries)
+            positions = self.relative_positions(queries, sizes, mixing)
             values: Signal = self.value(to_carry, width, sizes.key_width)
             values = turned_back(to_carry, values) if undone == "value" else values
             matched, groups = (values, queries, keys, uniform), out // sizes.key_width
@@ -308,9 +309,13 @@ class Config:
                 biases, masks = self.biases_and_masks(sizes, mixing)
                 at_zero = log_totals(biases, masks, length=sizes.seq_len, causal=sizes.causal)
                 sink = self.sink(sizes)
-                y = attending_with_sink(*matched, at_zero, scale, sink, mixing, self.dropout, groups, sizes.n_heads)
+                y = attending_with_sink(
+                    *matched, at_zero, scale, sink, mixing, self.dropout, groups, sizes.n_heads, positions
+                )
             else:
-                y = values.attending(queries, keys, uniform, scale, mixing, self.dropout, groups, sizes.n_heads)
+                y = values.attending(
+                    queries, keys, uniform, scale, mixing, self.dropout, groups, sizes.n_heads, positions
+                )
             y = self.output_norm(y, out) if self.output_norm else y
             y = self.gate(x, y, out, sizes.n_heads) if self.gate else y
             projected: Signal = self.projection(y, out, width)
@@ -318,15 +323,22 @@ class Config:
 
         return x.forked(lambda x: [mixed(x)])
 
-    def check_content(self, queries: Signal) -> None:
-        """Raise InputError for a bias of content whose scores are random, together with those of the keys."""
-        if self.of_content and queries.mean_square:
-            bias = next(bias for bias in self.biases if getattr(bias.config, "of_content", False))
+    def relative_positions(self, queries: Signal, sizes: Sizes, mixing: Mixing) -> Any:
+        """Return the random scores of a bias of content, None without one that there are.
+
+        InputError where nothing but attention at zero queries is random.
+        """
+        of_content = [bias.config for bias in self.biases if getattr(bias.config, "of_content", False)]
+        if not of_content:
+            return None
+        name = of_content[0].spec.name
+        positions = of_content[0].relative_positions(sizes, self.scale * sizes.d_head**0.5)
+        if mixing.centre and not mixing.gain and positions.vary(queries.kernel):
             raise InputError(
-                f"attention: {bias.config.spec.name} is forecast beside queries that start at 0: else its scores are "
-                "random from distance to distance\n"
-                "  = set init of the query: zero, or a bias of distances alone, such as alibi"
+                f"attention: {name} is not forecast beside {self.matrix.config.spec.name} with a centre and no gain: "
+                f"what is taken off is random\n  = set another gain, or {name}.start and init of the query: zero"
             )
+        return positions
 
     def at_zero_scores(self, sizes: Sizes, mixing: Mixing) -> Any:
         """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks."""

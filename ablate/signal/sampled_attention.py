@@ -1,0 +1,374 @@
+"""Sampled attention: what softmax attention does to token kernels where there is no closed form, as means over draws.
+
+There is none where scores are so large that the softmax is nearly one-hot, and none for relative positions of random
+weights. The scores of one head are normal all the same, and can be drawn as they are:
+
+    s_ij = q_i·k_j + u·k_j + (q_i + v)·r_{i-j}
+    Cov(s_ij, s_i'j') = C_ii' K_jj' + P_ii' R_{i-j, i'-j'}
+
+with C = scale² d_k (queries) + σ_u², P = scale² d_k (queries + σ_v²), K the kernel of keys and R that of r_n. With
+roots C = c cᵀ and so on, and X, Y of independent normal entries, s = c X kᵀ + shift(p Y rᵀ), where shift brings column
+n to key i - n. The other numbers are those of `attention_kernel.py`, without its E[N/Z] ≈ E[N]/E[Z]: exact for each A,
+and means over draws, which are the same in every forecast. On the way back through r the gradient g_i·v_j of A_ij is
+drawn, too.
+
+Shaped attention takes off A⁰, the same at queries of 0, where u·k_j + v·r_{i-j} is left. Then A - c A⁰ of the same
+draws stands for A where tokens are mixed, and keys get a gradient from both.
+
+    Dai et al. 2019, arXiv:1901.02860, Sec. 3.3 (the scores); Kedia et al. 2024, arXiv:2403.09635, App. A.8 (normal
+    scores).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from math import ceil, isfinite, sqrt
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ablate.signal.attention_kernel import LARGEST, Array, RandomAttention, score_overflow, spread_over_keys
+
+ROWS = 8192
+"""Rows of A that are drawn at least, over all heads whose masks or biases are others: draws times tokens."""
+LEAST = 32
+"""Draws of A at least, over all heads."""
+TOGETHER = 2**19
+"""Entries of A that are computed at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelativePositions:
+    """Random u, v and r of one attention: `content` σ_u² and `place` σ_v² of an entry, and the kernel `keys` R of r_n.
+
+    R is [N, N], for n = 0, …, T - 1, or from 1 - T on where N is 2T - 1. `scale` is that of these scores times √d_k,
+    which caps of q_i·k_j do not reach.
+    """
+
+    content: float
+    place: float
+    keys: Array
+    scale: float
+
+    def vary(self, queries: Array) -> bool:
+        """Return whether these scores differ from 0, for the kernel of queries."""
+        return bool(self.scale) and bool(self.content or self.place or queries.any())
+
+
+def random_attention(
+    uniform: Array,
+    queries: Array,
+    keys: Array,
+    values: Array,
+    scale: float,
+    positions: RelativePositions | None = None,
+    centre: float = 0.0,
+    head: int = 0,
+    of: int = 1,
+) -> RandomAttention | SampledAttention:
+    """Return attention in closed form where there is one, else from draws: of head number `head` among `of`.
+
+    `scale` is that of the scores times √d_k, and `centre` c how much of attention at zero queries is taken off where
+    positions make it random. Raises ScoresOverflow for scores whose variance is not finite.
+    """
+    scores = scale**2 * queries
+    placed = positions is not None and positions.vary(queries)
+    if not placed and not _largest(scores, keys) > LARGEST:
+        return RandomAttention(uniform, scores, keys, values)
+    if not placed:
+        return SampledAttention(uniform, queries, keys, values, scale, head=head, of=of)
+    return SampledAttention(uniform, queries, keys, values, scale, positions, centre, head, of)
+
+
+def _largest(queries: Array, keys: Array) -> float:
+    return float(np.diag(queries).max() * np.diag(keys).max())
+
+
+class _Moments(NamedTuple):
+    """Means over draws: M = A - c A⁰, A_ij², M V Mᵀ and A K Aᵀ with positions, [T, T]; entropies, [T].
+
+    `sizes` are tr M V Mᵀ of each draw, [S].
+    """
+
+    mean: Array
+    squares: Array
+    forward: Array
+    keys: Array
+    entropies: Array
+    sizes: Array
+
+
+@dataclass(frozen=True)
+class SampledAttention:
+    """Attention at zero scores `uniform` W, kernels of queries, `keys` K and `values` V, and relative positions.
+
+    `of_queries` is not yet multiplied by `scale`², d_k times that of the scores. `centre` is c, of attention at
+    queries of 0. `head` of `of` others sets the draws.
+    Raises ScoresOverflow for scores whose variance is not finite.
+    """
+
+    uniform: Array
+    of_queries: Array
+    keys: Array
+    values: Array
+    scale: float
+    positions: RelativePositions | None = None
+    centre: float = 0.0
+    head: int = 0
+    of: int = 1
+
+    varies = True
+
+    def __post_init__(self) -> None:
+        if not isfinite(float(self.score_variances.max())):
+            raise score_overflow()
+
+    @property
+    def draws(self) -> int:
+        """How many draws of A means are taken over."""
+        return max(ceil(max(LEAST, ROWS / len(self.keys)) / self.of), 2)
+
+    @cached_property
+    def queries(self) -> Array:
+        """C: the kernel of q and u, times scale² d_k."""
+        return self.scale**2 * self.of_queries + self._of_u
+
+    @property
+    def _of_u(self) -> float:
+        """σ_u² times scale² d_k."""
+        return 0.0 if self.positions is None else self.positions.scale**2 * self.positions.content
+
+    @cached_property
+    def score_variances(self) -> Array:
+        """Var(s_ij), [T, T]."""
+        of_pairs = np.outer(np.diag(self.queries), np.diag(self.keys))
+        if self.positions is None:
+            return of_pairs
+        return np.asarray(of_pairs + self.positions.keys[0, 0] * np.diag(self._placed)[:, None])
+
+    @property
+    def forward(self) -> Array:
+        """E[M V Mᵀ], M = A - c A⁰."""
+        return self._moments.forward
+
+    @property
+    def mean(self) -> Array:
+        """E[M], M = A - c A⁰."""
+        return self._moments.mean
+
+    @property
+    def squares(self) -> Array:
+        """E[A_ij²]."""
+        return self._moments.squares
+
+    @property
+    def mixed_keys(self) -> Array:
+        """E[A K Aᵀ], with r_n among the keys, as much as they count for."""
+        return self._moments.keys
+
+    @property
+    def entropies(self) -> Array:
+        """E[H_i] of each query, [T], in nats."""
+        return self._moments.entropies
+
+    @property
+    def size_variance(self) -> float:
+        """The variance of tr(M V Mᵀ) from head to head."""
+        return float(np.var(self._moments.sizes, ddof=1))
+
+    def backward(self, gradient: Array) -> Array:
+        """E[Mᵀ Γ M], the gradient of the values, for the kernel Γ of that of the outputs."""
+
+        def of_values(a: Array, c: Array | None) -> Array:
+            mixing = self._less_centre(a, c)
+            return _turned(mixing) @ gradient @ mixing
+
+        return self._mean(of_values)
+
+    def queries_backward(self, gradient: Array) -> Array:
+        """Compute the kernel of the gradient of the queries, divided by scale² d_k.
+
+        Γ_ii' E[Σ_jj' A_ij A_i'j' V̂_jj' (K_jj' + R_{i-j, i'-j'})], V̂ about the means under A_i and A_i'.
+        """
+
+        def of_keys(a: Array, _: Array | None) -> Array:
+            near = a @ self.values
+            crossed = (near * (a @ self.keys)) @ _turned(a)
+            forward, means = near @ _turned(a), a @ self.keys @ _turned(a)
+            return a @ (self.keys * self.values) @ _turned(a) - crossed - _turned(crossed) + means * forward
+
+        arrived = gradient * self._mean(of_keys)
+        if self.positions is not None:
+            arrived = arrived + self._through_positions(gradient)
+        return arrived
+
+    def keys_backward(self, gradient: Array) -> Array:
+        """Compute the kernel of the gradient of the keys: Σ_ii' Γ_ii' C_ii' E[A_ij A_i'j' V̂_jj'], at C as it stands."""
+
+        def of_queries(a: Array, c: Array | None) -> Array:
+            arrived = self._into_keys(a, a, gradient * self.queries)
+            if c is None:
+                return arrived
+            crossed = self._into_keys(a, c, self.centre * self._of_u * gradient)
+            of_centre = self._into_keys(c, c, self.centre**2 * self._of_u * gradient)
+            return arrived - crossed - _turned(crossed) + of_centre
+
+        return self._mean(of_queries)
+
+    def _into_keys(self, a: Array, b: Array, shared: Array) -> Array:
+        """Σ_ii' Γ_ii' A_ij B_i'j' V̂_jj', V̂ about the means under A_i and B_i', for the symmetric `shared` Γ."""
+        near, others, reached = a @ self.values, b @ self.values, shared @ b
+        crossed = _turned(a) @ (near * reached) + _turned(_turned(b) @ (others * (shared @ a)))
+        means = _turned(a) @ (shared * (near @ _turned(b))) @ b
+        return np.asarray(self.values * (_turned(a) @ reached) - crossed + means)
+
+    def dropped_queries(self, shares: Array) -> Array:
+        """Compute Σ_j S_ij E[A_ij² |k_j - Σ_m A_im k_m|²], r among the keys: what dropped weights give queries, [T]."""
+
+        def of_keys(a: Array, _: Array | None) -> Array:
+            near = a @ self.keys
+            apart = np.diag(self.keys) - 2 * near + (near * a).sum(-1, keepdims=True)
+            if self.positions is not None:
+                placed, r = self._by_distance(a), self.positions.keys
+                near = placed @ r
+                square = (near * placed).sum(-1, keepdims=True)
+                apart = apart + self._share_of_positions * (r[0, 0] - 2 * self._by_key(near) + square)
+            return np.asarray((shares * a**2 * apart).sum(-1))
+
+        return self._mean(of_keys)
+
+    def dropped_keys(self, shares: Array) -> Array:
+        """Compute Σ_ij S_ij E[A_ij² (δ_jk - A_ik) (δ_jk' - A_ik')]: what dropped weights give keys, [T, T]."""
+        return self._mean(lambda a, _: spread_over_keys(a, shares * a**2))
+
+    def log_totals(self, at_zero: Array) -> Iterator[Array]:
+        """Yield log Σ_m e^{b_im + s_im} of draws, [S, T], where `at_zero` [T] is that of the biases b alone."""
+        for scores, _ in self._scores():
+            largest = scores.max(-1, keepdims=True)
+            yield at_zero + largest[..., 0] + np.log((self.uniform * np.exp(scores - largest)).sum(-1))
+
+    @cached_property
+    def _moments(self) -> _Moments:
+        length = len(self.keys)
+        sums = [np.zeros((length, length)) for _ in range(4)] + [np.zeros(length)]
+        sizes = []
+        for a, c in self._drawn():
+            mixing = self._less_centre(a, c)
+            mixed = mixing @ self.values @ _turned(mixing)
+            of_keys = a @ self.keys @ _turned(a)
+            if self.positions is not None:
+                placed = self._by_distance(a)
+                of_keys += self._share_of_positions * (placed @ self.positions.keys @ _turned(placed))
+            logs = np.log(a, out=np.zeros_like(a), where=a > 0)
+            for total, each in zip(sums, (mixing, a**2, mixed, of_keys, -(a * logs).sum(-1)), strict=True):
+                total += each.sum(0)
+            sizes.append(np.trace(mixed, axis1=1, axis2=2))
+        mean, squares, forward, keys, entropies = (total / self.draws for total in sums)
+        return _Moments(mean, squares, forward, keys, entropies, np.concatenate(sizes))
+
+    def _mean(self, of: Callable[[Array, Array | None], Array]) -> Array:
+        return np.asarray(reduce(np.add, (of(a, c).sum(0) for a, c in self._drawn())) / self.draws)
+
+    def _less_centre(self, a: Array, c: Array | None) -> Array:
+        return a if c is None else a - self.centre * c
+
+    def _drawn(self) -> Iterator[tuple[Array, Array | None]]:
+        """Yield draws of A and of A⁰, [some, T, T]; None for A⁰ where nothing of it is taken off."""
+        for scores, at_zero in self._scores():
+            yield self._softmax(scores), self._softmax(at_zero) if self.centre else None
+
+    def _softmax(self, scores: Array) -> Array:
+        shown = np.where(self.uniform > 0, scores, -np.inf)
+        weights = self.uniform * np.exp(shown - shown.max(-1, keepdims=True))
+        return np.asarray(weights / weights.sum(-1, keepdims=True))
+
+    def _scores(self) -> Iterator[tuple[Array, Array]]:
+        """Yield draws of s, [some, T, T], and what it is at queries of 0."""
+        queries, keys = _root(self.scale**2 * self.of_queries), _root(self.keys)
+        every = np.ones((len(keys), 1))  # u and v are the same for all queries
+        if self.positions is not None:
+            size, places = self.positions.scale, _root(self.positions.keys)
+            placed, u, v = (
+                size * _root(self.of_queries),
+                sqrt(self._of_u) * every,
+                size * sqrt(self.positions.place) * every,
+            )
+        for rng, some in self._chunks():
+            scores = _normal(rng, some, queries, keys)
+            if self.positions is None:
+                yield scores, np.zeros_like(scores)
+                continue
+            at_zero = _normal(rng, some, u, keys) + self._by_key(_normal(rng, some, v, places))
+            yield scores + at_zero + self._by_key(_normal(rng, some, placed, places)), at_zero
+
+    def _chunks(self) -> Iterator[tuple[np.random.Generator, int]]:
+        """Yield how many draws are computed at once, with what they are drawn by."""
+        rng = np.random.default_rng(self.head)
+        most = max(1, TOGETHER // len(self.keys) ** 2)
+        for first in range(0, self.draws, most):
+            yield rng, min(most, self.draws - first)
+
+    def _through_positions(self, gradient: Array) -> Array:
+        """Return the kernel of Σ_j A_ij (u_ij - ū_i) r_{i-j}, as much as it counts for, of drawn u_ij = g_i·v_j."""
+        assert self.positions is not None
+        rng, roots = np.random.default_rng(self.of + self.head), (_root(gradient), _root(self.values))
+        keys = self.positions.keys
+
+        def placed(a: Array, _: Array | None) -> Array:
+            u = _normal(rng, len(a), *roots)
+            each = self._by_distance(a * (u - (a * u).sum(-1, keepdims=True)))
+            return np.asarray(each @ keys @ _turned(each))
+
+        return self._share_of_positions * self._mean(placed)
+
+    @cached_property
+    def _placed(self) -> Array:
+        """P: the kernel of q and v, times scale² d_k."""
+        assert self.positions is not None
+        return self.positions.scale**2 * (self.of_queries + self.positions.place)
+
+    @property
+    def _share_of_positions(self) -> float:
+        """What r_n counts for beside k_j: caps make the scale of q_i·k_j another."""
+        assert self.positions is not None
+        return (self.positions.scale / self.scale) ** 2 if self.scale else 0.0
+
+    @cached_property
+    def _columns(self) -> NDArray[np.int64]:
+        """The place of distance i - j in R, [T, T]; of a key ahead of the query, 0 where R has none."""
+        assert self.positions is not None
+        length = len(self.keys)
+        apart = np.subtract.outer(np.arange(length), np.arange(length))
+        return np.maximum(apart, 0) if len(self.positions.keys) == length else apart + length - 1
+
+    def _by_key(self, by_distance: Array) -> Array:
+        """Turn [..., T, N] of distances into [..., T, T] of keys."""
+        columns = np.broadcast_to(self._columns, (*by_distance.shape[:-1], len(self.keys)))
+        return np.take_along_axis(by_distance, columns, -1)
+
+    def _by_distance(self, by_key: Array) -> Array:
+        """Turn [..., T, T] of keys, 0 for those hidden, into [..., T, N] of distances."""
+        assert self.positions is not None
+        length, distances = len(self.keys), len(self.positions.keys)
+        first = 0 if distances == length else 1 - length
+        keys = np.arange(length)[:, None] - np.arange(first, first + distances)
+        there = (keys >= 0) & (keys < length)
+        columns = np.broadcast_to(np.where(there, keys, 0), (*by_key.shape[:-1], distances))
+        return np.where(there, np.take_along_axis(by_key, columns, -1), 0.0)
+
+
+def _normal(rng: np.random.Generator, some: int, rows: Array, columns: Array) -> Array:
+    """Draw matrices of the covariance (r rᵀ)_ii' (c cᵀ)_jj'."""
+    return np.asarray(rows @ rng.normal(size=(some, rows.shape[1], columns.shape[1])) @ columns.T)
+
+
+def _root(kernel: Array) -> Array:
+    values, vectors = np.linalg.eigh(kernel)
+    return np.asarray(vectors * np.sqrt(np.clip(values, 0, None)))
+
+
+def _turned(matrices: Array) -> Array:
+    return np.swapaxes(matrices, -1, -2)
