@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
@@ -23,6 +24,9 @@ from ablate.plan.plan import Plan, Variant
 from ablate.plan.setting import Setting
 from ablate.space.documents import Data
 from ablate.space.space import Space
+
+if TYPE_CHECKING:
+    from ablate.theory.initial_state import InitialStream
 
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
 """The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
@@ -182,7 +186,7 @@ def _forecast(architecture: Architecture, space: Space, repetition: float | None
             raise
         return Forecast(refused=reason(error), kinds=(danger.kind,))
     warned = dangers(model)
-    streams = tuple(ForecastStream(s.layer, *map(_rounded, s.shown())) for s in model.streams)
+    streams = tuple(map(_stream, model.streams))
     first, last = streams[0], streams[-1]
     return Forecast(
         growth=_rounded(math.sqrt(model.growth)),
@@ -196,6 +200,12 @@ def _forecast(architecture: Architecture, space: Space, repetition: float | None
         dangers=tuple(map(str, warned)),
         kinds=tuple(dict.fromkeys(danger.kind for danger in warned)),
     )
+
+
+def _stream(stream: InitialStream) -> ForecastStream:
+    size, cosine, gradient = map(_rounded, stream.shown())
+    ends = [(_rounded(low), _rounded(high)) for low, high in stream.intervals() or ()]
+    return ForecastStream(stream.layer, size, cosine, gradient, *ends)
 
 
 def _rounded(value: float) -> float:
