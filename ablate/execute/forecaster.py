@@ -26,7 +26,7 @@ from ablate.space.documents import Data
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
-    from ablate.theory.initial_state import InitialModel
+    from ablate.theory.initial_state import InitialModel, InitialStream
 
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
 """The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
@@ -199,7 +199,7 @@ def _forecast(architecture: Architecture, space: Space, windows: Windows | None,
             raise
         return Forecast(refused=reason(error), kinds=(danger.kind,))
     warned = dangers(model)
-    streams = tuple(ForecastStream(s.layer, *map(_rounded, s.shown())) for s in model.streams)
+    streams = tuple(map(_stream, model.streams))
     first, last = streams[0], streams[-1]
     return Forecast(
         growth=_rounded(math.sqrt(model.growth)),
@@ -213,6 +213,12 @@ def _forecast(architecture: Architecture, space: Space, windows: Windows | None,
         dangers=tuple(map(str, warned)),
         kinds=tuple(dict.fromkeys(danger.kind for danger in warned)),
     )
+
+
+def _stream(stream: InitialStream) -> ForecastStream:
+    size, cosine, gradient = map(_rounded, stream.shown())
+    ends = [(_rounded(low), _rounded(high)) for low, high in stream.intervals() or ()]
+    return ForecastStream(stream.layer, size, cosine, gradient, *ends)
 
 
 def _rounded(value: float) -> float:

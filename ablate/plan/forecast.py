@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import isfinite
+from typing import TypeAlias
 
 DEFINITIONS: dict[str, str] = {
     "growth": "root mean square of the stream behind the last layer over that in front of the first",
@@ -17,6 +19,12 @@ DEFINITIONS: dict[str, str] = {
 """The numbers of a forecast, with their definitions."""
 KINDS = ("decoder", "encoder")
 """The kinds of model that are forecast."""
+THEORY = 2
+"""The version of the theory: raised by a change that changes a number of some forecast, as that of a component is
+(`plan/versions.py`). It is kept with a forecast, and one that another version made is not reused in other plans. 1 was
+kept without its version, and without intervals."""
+Interval: TypeAlias = tuple[float, float]
+"""The ends of an interval about a forecast, within which 95 % of networks of its width lie."""
 DANGERS = (
     "numbers are no longer finite",
     "rank collapse",
@@ -36,13 +44,17 @@ class ForecastStream:
     """The residual stream behind `layer` (0: in front of the first), and the gradient there.
 
     `size` is its root mean square over channels and tokens, `cosine` the mean cosine of two tokens of one sequence, and
-    `gradient` the root mean square of the gradient over that behind the last layer.
+    `gradient` the root mean square of the gradient over that behind the last layer. Each has an interval, in its own
+    units, as `theory/intervals.py` has it; None in a plan that was kept without.
     """
 
     layer: int
     size: float
     cosine: float
     gradient: float
+    size_interval: Interval | None = None
+    cosine_interval: Interval | None = None
+    gradient_interval: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,8 +63,8 @@ class Forecast:
 
     It is forecast over `context` tokens of a sequence, of which two are the same with chance `repetition`; `whole` if
     that is all of the sequence. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
-    reason, it has no numbers. `kinds` are the dangers without their numbers, also one because of which it is refused;
-    they are not kept with a plan.
+    reason, it has no numbers. `theory` is the version that made it (`THEORY`). `kinds` are the dangers without their
+    numbers, also one because of which it is refused; they are not kept with a plan.
     """
 
     growth: float | None = None
@@ -65,7 +77,26 @@ class Forecast:
     streams: tuple[ForecastStream, ...] = ()
     dangers: tuple[str, ...] = ()
     refused: str = ""
+    theory: int = THEORY
     kinds: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def growth_interval(self) -> Interval | None:
+        """The interval of the growth, which varies as the size behind the last layer does."""
+        if not self.streams or self.growth is None or (ends := self.streams[-1].size_interval) is None:
+            return None
+        size = self.streams[-1].size
+        return (self.growth * ends[0] / size, self.growth * ends[1] / size) if size and isfinite(size) else None
+
+    @property
+    def cosine_interval(self) -> Interval | None:
+        """The interval of the cosine behind the last layer."""
+        return self.streams[-1].cosine_interval if self.streams else None
+
+    @property
+    def gradient_interval(self) -> Interval | None:
+        """The interval of the gradient in front of the first layer."""
+        return self.streams[0].gradient_interval if self.streams else None
 
     @property
     def read(self) -> tuple[tuple[ForecastStream, str], ...]:

@@ -4,20 +4,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from math import isnan
+from math import isfinite, isnan
 
 from ablate.output.words import listed
-from ablate.plan.forecast import DEFINITIONS
+from ablate.plan.forecast import DEFINITIONS, Interval
 from ablate.plan.plan import Plan
 
 NUMBER = re.compile(r"\d[\d.,e+-]*\d|\d")
 """A number in the sentence of a danger, such as 7, 0.9993, 1,200 or 4.6e+08."""
 GAP = "…"
+MOST = 0.5
+"""An interval that is wider than this share of its number is written as a factor."""
+WITHIN = (
+    "± after a forecast, or ×÷ where it is wide: 95 % of networks of this width lie within: twice the standard "
+    "deviation that drawing weights makes, to first order in 1/d, and that forecasts of many blocks missed besides"
+)
 
 
 def number(value: float | None) -> str:
     """Return a number of a forecast in three digits; - for none."""
     return "-" if value is None or isnan(value) else f"{value:.3g}"
+
+
+def plus_minus(value: float, high: float, *, relative: bool) -> str:
+    """Return the interval about a number from its upper end: absolute, or `relative` in per cent, or as a factor.
+
+    >>> plus_minus(0.536, 0.586, relative=False), plus_minus(2.0, 5.2, relative=True)
+    ('± 0.050', '×÷2.6')
+    """
+    if not relative:
+        return f"± {high - value:.3f}"
+    return f"± {high / value - 1:.0%}" if high / value - 1 < MOST else f"×÷{high / value:#.2g}"
+
+
+def with_interval(value: float | None, ends: Interval | None, *, relative: bool, between: str = "\n") -> str:
+    """Return a number of a forecast with its interval behind it, where it has one."""
+    if value is None or ends is None or not (isfinite(value) and all(map(isfinite, ends))) or (relative and not value):
+        return number(value)
+    return f"{number(value)}{between}{plus_minus(value, ends[1], relative=relative)}"
 
 
 def warnings(plan: Plan) -> Iterator[str]:
@@ -60,8 +84,10 @@ def definitions(plan: Plan) -> Iterator[str]:
         return
     yield (
         f"forecast before a single step, of random weights in the limit of width: cosine: {DEFINITIONS['cosine']}; "
-        f"gradient: {DEFINITIONS['gradient']}; their intervals: `ablate forecast {plan.space}`"
+        f"gradient: {DEFINITIONS['gradient']}"
     )
+    if any(forecast.cosine_interval is not None for forecast in made):
+        yield WITHIN
     if shorter := {forecast.context or 0 for forecast in made if not forecast.whole}:
         tokens = listed([f"{context}" for context in sorted(shorter)])
         yield (

@@ -29,13 +29,14 @@ from ablate.plan.trial import HeldOut
 from ablate.session.planned import Planned, Plans
 from ablate.session.stages import Stage, adapts, counts, has_time_budget, unfold
 from ablate.session.step_time import read_step_times
+from ablate.source.located import to_python
 from ablate.source.problems import Problems, together
 from ablate.space.fair import Tune
 from ablate.space.objective_fit import PAIRS
 from ablate.space.origin import PROFILE
 from ablate.space.space import Space
 from ablate.store import questions
-from ablate.store.kept_forecasts import kept_forecasts
+from ablate.store.kept_forecasts import reusable_forecasts
 from ablate.store.ledger import known_outcomes
 from ablate.train.events import Outcome
 
@@ -110,7 +111,8 @@ def plan_space(
     models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read)
     forecaster = None if forecasts == "none" else Forecaster(models, cache_of(folder), forecasts == "quick", say=say)
     if forecaster is not None and forecasts == "kept" and not fresh:
-        forecaster = replace(forecaster, kept=partial(kept_forecasts, folder, space.name))
+        kept = partial(reusable_forecasts, folder, space.name, to_python(space.located))
+        forecaster = replace(forecaster, kept=kept)
     plans = Plans(models, forecaster)
     return plan_from(plans, corpus, results=folder, limit=limit, outcomes=outcomes)
 

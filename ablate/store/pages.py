@@ -81,7 +81,7 @@ class Kernel:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialReading:
     """What the `n` seeds of a variant measured of the stream at an address before the first step: mean, and sd between
-    seeds (None of one). A value that is not finite does not count.
+    seeds (None of one). `values` are those of the trials. A value that is not finite does not count.
     """
 
     variant: str
@@ -90,6 +90,7 @@ class InitialReading:
     n: int
     mean: float
     sd: float | None
+    values: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,8 +182,9 @@ def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
 
 def _initial(ask: Ask, trials: Trials) -> Iterator[InitialReading]:
     """Read what a forecast is compared with."""
-    for variant, metric, address, n, mean, sd in _ask(ask, _INITIAL, trials):
-        yield InitialReading(variant=variant, metric=metric, address=address, n=n, mean=mean, sd=sd)
+    for variant, metric, address, n, mean, sd, values in _ask(ask, _INITIAL, trials):
+        read = tuple(map(float, values))
+        yield InitialReading(variant=variant, metric=metric, address=address, n=n, mean=mean, sd=sd, values=read)
 
 
 def _endings(ask: Ask, trials: Trials) -> tuple[TrialEnd, ...]:
@@ -322,7 +324,8 @@ ORDER BY a.variant, k.address NOT LIKE 'encoder.%', try_cast(split_part(k.addres
 _INITIAL = f"""
 WITH {TRIALS}
 SELECT a.variant, x.metric, x.address, count(*) AS n,
-    avg(x.value ORDER BY x.trial_id) AS mean, stddev_samp(x.value ORDER BY x.trial_id) AS sd
+    avg(x.value ORDER BY x.trial_id) AS mean, stddev_samp(x.value ORDER BY x.trial_id) AS sd,
+    list(x.value ORDER BY x.trial_id) AS values
 FROM metrics x JOIN requested a USING (trial_id)
 WHERE x.step = 0 AND x.metric IN {tuple(PROBES.values())} AND isfinite(x.value)
 GROUP BY a.variant, x.metric, x.address ORDER BY ALL

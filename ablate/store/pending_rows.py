@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow
 
-from ablate.plan.forecast import Forecast
+from ablate.plan.forecast import Forecast, Interval
 from ablate.store import checksummed_lines, ledger, open_trial, sealed, verdicts
 from ablate.store.checksummed_lines import compact
 from ablate.store.ending import Ending
@@ -319,7 +319,10 @@ def _forecast(variant: Document) -> dict[str, Any]:
     """Return the columns of a variant's forecast, or the reason why there is none."""
     made = _kept_forecast(variant)
     names = ("growth", "cosine", "gradient", "logits", "repetition", "context", "dangers", "whole")
-    return {**{name: None if made.refused else getattr(made, name) for name in names}, "refused": made.refused or None}
+    numbers = {name: None if made.refused else getattr(made, name) for name in names}
+    ends = {"growth": made.growth_interval, "cosine": made.cosine_interval, "gradient": made.gradient_interval}
+    theory = made.theory if "forecast" in variant else None
+    return {**numbers, **_ends(ends), "refused": made.refused or None, "theory": theory}
 
 
 def _forecast_layers(variant: Document) -> Iterator[dict[str, Any]]:
@@ -327,7 +330,16 @@ def _forecast_layers(variant: Document) -> Iterator[dict[str, Any]]:
     made = _kept_forecast(variant)
     read = {stream.layer: address for stream, address in made.read}
     for stream in made.streams:
-        yield {**asdict(stream), "address": read.get(stream.layer)}
+        columns = asdict(stream) | {"address": read.get(stream.layer)}
+        yield columns | _ends({name: columns.pop(f"{name}_interval") for name in ("size", "cosine", "gradient")})
+
+
+def _ends(intervals: Mapping[str, Interval | None]) -> dict[str, float | None]:
+    """Return the columns with the ends of intervals, NULL where there is none."""
+    given = {name: (None, None) if ends is None else ends for name, ends in intervals.items()}
+    return {
+        f"{name}_{end}": value for name, ends in given.items() for end, value in zip(("low", "high"), ends, strict=True)
+    }
 
 
 def _kept_forecast(variant: Document) -> Forecast:

@@ -72,6 +72,9 @@ class ForecastStreamRecord(TypedDict):
     size: Number
     cosine: Number
     gradient: Number
+    size_interval: NotRequired[list[Number] | None]
+    cosine_interval: NotRequired[list[Number] | None]
+    gradient_interval: NotRequired[list[Number] | None]
 
 
 class ForecastRecord(TypedDict):
@@ -89,6 +92,7 @@ class ForecastRecord(TypedDict):
     streams: list[ForecastStreamRecord]
     dangers: list[str]
     refused: str
+    theory: NotRequired[int]
 
 
 class VariantRecord(TypedDict):

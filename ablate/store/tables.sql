@@ -60,12 +60,19 @@ CREATE TABLE plan_forecasts (
     growth DOUBLE,  -- Root mean square of the stream behind the last layer over that in front of the first
     cosine DOUBLE,  -- Mean cosine of two tokens of one sequence behind the last layer; at 1 all are the same
     gradient DOUBLE,  -- Root mean square of the gradient in front of the first layer over that behind the last, from a loss whose gradient is independent from token to token
+    growth_low DOUBLE,  -- Lower end of the interval of `growth`, within which 95 % of networks of this width lie; NULL for none
+    growth_high DOUBLE,  -- Upper end of the interval of `growth`; NULL for none
+    cosine_low DOUBLE,  -- Lower end of the interval of `cosine`, within which 95 % of networks of this width lie; NULL for none
+    cosine_high DOUBLE,  -- Upper end of the interval of `cosine`; NULL for none
+    gradient_low DOUBLE,  -- Lower end of the interval of `gradient`, within which 95 % of networks of this width lie; NULL for none
+    gradient_high DOUBLE,  -- Upper end of the interval of `gradient`; NULL for none
     logits DOUBLE,  -- Root mean square of the logits; NaN where there is none in closed form
     context BIGINT,  -- Tokens of a sequence that the forecast is over
     whole BOOLEAN,  -- Whether these are all tokens of a sequence: of long ones, and in deep models, fewer are forecast
     repetition DOUBLE,  -- Chance that two tokens of a sequence are the same, measured on the text
     dangers VARCHAR[],  -- Reasons not to train it as it is, a sentence for each; none if empty. The kinds: `ablate docs search`
     refused VARCHAR,  -- Why it is not forecast; NULL if it is
+    theory BIGINT,  -- Version of the theory that made it; NULL where none was kept
 );
 
 -- The forecast of each variant layer by layer: one row for each layer, and one in front of the first
@@ -78,6 +85,12 @@ CREATE TABLE plan_forecast_layers (
     size DOUBLE,  -- Root mean square of the stream over channels and tokens
     cosine DOUBLE,  -- Mean cosine of two tokens of one sequence
     gradient DOUBLE,  -- Root mean square of the gradient over that behind the last layer
+    size_low DOUBLE,  -- Lower end of the interval of `size`, within which 95 % of networks of this width lie; NULL for none
+    size_high DOUBLE,  -- Upper end of the interval of `size`; NULL for none
+    cosine_low DOUBLE,  -- Lower end of the interval of `cosine`, within which 95 % of networks of this width lie; NULL for none
+    cosine_high DOUBLE,  -- Upper end of the interval of `cosine`; NULL for none
+    gradient_low DOUBLE,  -- Lower end of the interval of `gradient`, within which 95 % of networks of this width lie; NULL for none
+    gradient_high DOUBLE,  -- Upper end of the interval of `gradient`; NULL for none
 );
 
 -- One row for each trial: one training run, whichever plans it belongs to (see plan_trials)

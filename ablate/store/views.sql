@@ -157,8 +157,8 @@ COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard devia
 CREATE OR REPLACE VIEW forecast_errors AS
 WITH asked AS (
     SELECT f.space, f.plan, f.variant_id, f.variant, l.layer, l.address, f.whole, unnest([
-        {'quantity': 'size', 'metric': 'activation_rms', 'forecast': l.size},
-        {'quantity': 'cosine', 'metric': 'token_cosine', 'forecast': l.cosine}
+        {'quantity': 'size', 'metric': 'activation_rms', 'forecast': l.size, 'low': l.size_low, 'high': l.size_high},
+        {'quantity': 'cosine', 'metric': 'token_cosine', 'forecast': l.cosine, 'low': l.cosine_low, 'high': l.cosine_high}
     ], recursive := true)
     FROM plan_forecasts f JOIN plan_forecast_layers l USING (plan, variant_id)
     WHERE l.address IS NOT NULL AND EXISTS (
@@ -173,20 +173,26 @@ read AS (
 )
 SELECT
     a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
+    a.low, a.high,
     count(r.value) AS n,
     avg(r.value ORDER BY r.seed, r.trial_id) AS measured,
     stddev_samp(r.value ORDER BY r.seed, r.trial_id) AS sd,
-    CASE a.quantity WHEN 'size' THEN a.forecast / nullif(measured, 0) - 1 ELSE a.forecast - measured END AS error
+    CASE a.quantity WHEN 'size' THEN a.forecast / nullif(measured, 0) - 1 ELSE a.forecast - measured END AS error,
+    CASE WHEN a.low IS NOT NULL THEN count(r.value) FILTER (r.value BETWEEN a.low AND a.high) END AS within
 FROM asked a JOIN plans p USING (plan)
 LEFT JOIN read r ON (r.plan, r.variant_id, r.metric, r.address) = (a.plan, a.variant_id, a.metric, a.address)
-GROUP BY a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast;
+GROUP BY a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
+    a.low, a.high;
 COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured on the evaluation windows before the first step: one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
 COMMENT ON COLUMN forecast_errors.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine)';
 COMMENT ON COLUMN forecast_errors.forecast IS 'The forecast, in the limit of width';
+COMMENT ON COLUMN forecast_errors.low IS 'Lower end of the interval of the forecast, within which 95 % of networks of this width lie; NULL in a plan that was kept without';
+COMMENT ON COLUMN forecast_errors.high IS 'Upper end of this interval';
 COMMENT ON COLUMN forecast_errors.n IS 'Trials, one for each seed, that measured it at step 0';
 COMMENT ON COLUMN forecast_errors.measured IS 'Mean over these trials';
 COMMENT ON COLUMN forecast_errors.sd IS 'Sample standard deviation over these trials; NULL for one';
 COMMENT ON COLUMN forecast_errors.error IS 'Of a size relative: forecast over measured, minus 1. Of a cosine, which may be 0 or negative, the difference: forecast minus measured. NULL where n is 0';
+COMMENT ON COLUMN forecast_errors.within IS 'How many of the n trials lie within the interval of the forecast, which is one of single networks; NULL where it has none';
 
 CREATE OR REPLACE VIEW kernels AS
 WITH cells AS (

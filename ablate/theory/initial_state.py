@@ -53,6 +53,23 @@ class InitialStream:
         """Return the `QUANTITIES`, in their order."""
         return math.sqrt(self.mean_square), self.correlation, math.sqrt(self.gradient)
 
+    def intervals(self) -> tuple[tuple[float, float], ...] | None:
+        """Return the ends of the interval of 95 % about each of the `QUANTITIES`; None of what was measured.
+
+        size and gradient   √m e^(-s) to √m e^s, of a mean square m whose logarithm has the standard deviation s
+        cosine              c - 2 s to c + 2 s
+        """
+        if self.spread is None:
+            return None
+        size, cosine, gradient = self.shown()
+        of_size, of_gradient = np.exp(self.spread.mean_square), np.exp(self.spread.gradient)
+        half = 2 * self.spread.correlation
+        return (
+            (float(size / of_size), float(size * of_size)),
+            (cosine - half, cosine + half),
+            (float(gradient / of_gradient), float(gradient * of_gradient)),
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class InitialModel:

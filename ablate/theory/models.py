@@ -16,6 +16,7 @@ import numpy as np
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.errors import InputError
+from ablate.plan.forecast import KINDS
 from ablate.signal.finite_width import Scatter
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
@@ -23,9 +24,6 @@ from ablate.theory.blocks import through_part
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
 from ablate.theory.intervals import fresh_shares, spreads
 from ablate.theory.through_layers import through_layers
-
-FORECAST = ("decoder", "encoder")
-"""The kinds of model that are forecast."""
 
 
 @np.errstate(all="ignore")  # what overflows is infinite or NaN, and said as such
@@ -36,9 +34,9 @@ def forecast(architecture: Architecture, catalogue: Catalogue, repetition: float
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form.
     """
-    if architecture.kind not in FORECAST:
+    if architecture.kind not in KINDS:
         raise InputError(
-            f"a model of kind {architecture.kind} is not forecast\n  = choose one of kind {' or '.join(FORECAST)}"
+            f"a model of kind {architecture.kind} is not forecast\n  = choose one of kind {' or '.join(KINDS)}"
         )
     sizes, init = architecture.sizes, architecture.init
     if isinstance(repetition, np.ndarray) and repetition.shape != (sizes.seq_len, sizes.seq_len):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from statistics import fmean, stdev
 
 import pytest
@@ -97,9 +98,10 @@ def test_the_page_has_both_beside_each_other_with_n_and_interval(world):
     half = stats.t.ppf(0.975, 2) * seen["sd"] / math.sqrt(3)
     low, high = seen["measured"] - half, seen["measured"] + half
     assert row[3:] == [
-        f"{seen['forecast']:.3g}",
+        f"{seen['forecast']:.3g} ± {seen['high'] - seen['forecast']:.3f}",
         f"{seen['measured']:.3g} [{low:.3g}, {high:.3g}]",
         f"{seen['error']:+.3f}",
+        f"{seen['within']:.0f} of 3",
         "3",
     ]
     for word in ("size: root mean square", "cosine: mean cosine", "95 % interval by t", "no probe reads the gradient"):
@@ -113,7 +115,7 @@ def test_what_no_probe_has_measured_is_said_not_to_be(world):
     )
     ablate.run(without, results=results.parent / "unmeasured", executor="inline", mirror=False)
     text = report(without, results=results.parent / "unmeasured").markdown.read_text(encoding="utf-8")
-    assert "| op | 1 | size | 1 | not measured |  | 0 |" in text
+    assert re.search(r"\| op \| 1 \| size \| 1 ± \d+% \| not measured \|  \|  \| 0 \|", text)
     rows = ablate.query("SELECT n, measured FROM forecast_errors", results=results.parent / "unmeasured")
     assert set(rows["n"]) == {0} and rows["measured"].isna().all()
 

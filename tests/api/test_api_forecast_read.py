@@ -10,12 +10,14 @@ import pytest
 from tiny_spaces import write_world
 
 import ablate
-from ablate.plan.forecast import PROBES, Forecast
+from ablate.plan import forecast as forecast_room
+from ablate.plan.forecast import PROBES, THEORY, Forecast
 from ablate.report.document import Fold
 from ablate.report.page.sections import _forecast
 from ablate.session.planning import plan_space
 from ablate.session.reporting import report
 from ablate.store import checksummed_lines, ledger
+from ablate.store import kept_forecasts as kept_room
 from ablate.store.kept_forecasts import NOT_KEPT, kept_forecasts
 from ablate.store.mlflow.read import read_pages
 from ablate.store.results import Results
@@ -69,7 +71,7 @@ def test_the_views_read_the_probes_of_both_quantities():
     view = (files("ablate.store") / "views.sql").read_text(encoding="utf-8")
     view = view[view.index("VIEW forecast_errors") : view.index("COMMENT ON VIEW forecast_errors")]
     for quantity, probe in PROBES.items():
-        assert f"{{'quantity': '{quantity}', 'metric': '{probe}', 'forecast': l.{quantity}}}" in view
+        assert f"{{'quantity': '{quantity}', 'metric': '{probe}', 'forecast': l.{quantity}, 'low': " in view
     assert f"x.metric IN {tuple(PROBES.values())}" in view
 
 
@@ -81,7 +83,8 @@ def test_the_page_reads_the_forecasts_that_were_kept(world, monkeypatch):
     text = reported.markdown.read_text(encoding="utf-8")
     row = ablate.query("FROM forecast_errors WHERE variant = 'op' AND quantity = 'cosine'", results=results).iloc[-1]
     shown = [line for line in text.splitlines() if line.startswith(f"| op | {row['layer'] + 1} | cosine |")]
-    assert f"| {row['forecast']:.3g} |" in shown[0] and f"| {row['error']:+.3f} | 2 |" in shown[0]
+    assert f"| {row['forecast']:.3g} ± {row['high'] - row['forecast']:.3f} |" in shown[0]
+    assert f"| {row['error']:+.3f} | {row['within']:.0f} of 2 | 2 |" in shown[0]
 
 
 def test_the_next_run_makes_none_and_keeps_the_same_plan(world, monkeypatch):
@@ -91,6 +94,51 @@ def test_the_next_run_makes_none_and_keeps_the_same_plan(world, monkeypatch):
     again = ablate.run(space, results=results, executor="inline", mirror=False)
     assert again.plan.forecasts == run.plan.forecasts
     assert len(checksummed_lines.read(results / ledger.PLANS).bodies) == before
+
+
+def test_what_another_version_of_the_theory_made_is_not_reused_but_stays_with_its_plan(world, monkeypatch):
+    """The same plan keeps what was forecast when it was run; a plan of the same trials that asks otherwise does not."""
+    space, run, results = world
+    kept = {id: made.theory for id, made in run.plan.forecasts}
+    assert set(kept.values()) == {THEORY}
+    asked_otherwise = ablate.load_space(space.path, settings=(*SETTINGS, "question=Which?"))
+
+    def made_by(of, version):
+        for room in (kept_room, forecast_room):
+            monkeypatch.setattr(room, "THEORY", version)
+        made = []
+        forecast = theory.forecast
+        with monkeypatch.context() as patched:
+            patched.setattr(theory, "forecast", lambda *given: made.append(given) or forecast(*given))
+            plan = plan_space(of, results=results, forecasts="kept").plan
+        assert {trial.id for trial in plan.trials} == {trial.id for trial in run.plan.trials}
+        return len(made), plan.forecasts
+
+    assert made_by(space, THEORY + 1) == (0, run.plan.forecasts)
+    assert made_by(asked_otherwise, THEORY + 1)[0] == 3
+    assert made_by(asked_otherwise, THEORY) == (0, run.plan.forecasts)  # the twin
+
+
+def test_rows_say_which_theory_and_whether_trials_lie_within(world):
+    _, run, results = world
+    rows = ablate.query("FROM forecasts", results=results).to_dict("records")
+    assert {row["theory"] for row in rows} == {THEORY}
+    made = dict(run.plan.forecasts)
+    for row in rows:
+        ahead = made[row["variant_id"]]
+        for name in ("growth", "cosine", "gradient"):
+            assert (row[f"{name}_low"], row[f"{name}_high"]) == getattr(ahead, f"{name}_interval")
+    errors = ablate.query("FROM forecast_errors", results=results).to_dict("records")
+    values = ablate.query("SELECT * FROM metrics WHERE step = 0", results=results)
+    for row in errors:
+        trials = [trial.id for trial in run.plan.trials if trial.variant == row["variant_id"]]
+        here = values[
+            (values["address"] == row["address"])
+            & (values["metric"] == PROBES[row["quantity"]])
+            & values["trial_id"].isin(trials)
+        ]["value"]
+        assert row["within"] == sum(row["low"] <= value <= row["high"] for value in here) and len(here) == row["n"] == 2
+    assert all(row["low"] < row["forecast"] < row["high"] for row in errors)
 
 
 def test_other_models_of_the_space_are_forecast(world, tmp_path):

@@ -40,7 +40,7 @@ def test_a_reason_has_the_way_out(tmp_path, monkeypatch):
 
 def test_a_kind_that_is_never_forecast_reads_no_text(tmp_path, monkeypatch):
     """The reason is that of the theory, which is not asked."""
-    assert KINDS == theory.FORECAST
+    assert room.KINDS is theory.KINDS is KINDS
     space = planned(tmp_path)
     model = space.models.architecture(space.plan.variants[0].block)
     object.__setattr__(model, "kind", "vit")

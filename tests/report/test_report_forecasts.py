@@ -10,8 +10,8 @@ import pytest
 from report_fixtures import path
 from test_report_tables import GOLDEN, render
 
-from ablate.plan.forecast import Forecast
-from ablate.report.forecasts import definitions, warnings
+from ablate.plan.forecast import Forecast, ForecastStream
+from ablate.report.forecasts import WITHIN, definitions, warnings
 from ablate.report.json_form import plan_to_json
 from ablate.report.screens.plan import plan_screen
 
@@ -109,4 +109,20 @@ def test_of_fewer_tokens_the_screen_says_that_ablate_forecast_has_other_numbers(
     text = " ".join(definitions(plan))
     assert f"these are not the numbers of `ablate forecast {plan.space}`, which is over all" in text
     assert "these are not" not in " ".join(definitions(forecast(*FORECASTS)))
-    assert f"their intervals: `ablate forecast {plan.space}`" in text
+
+
+def test_intervals_stand_below_their_numbers_and_are_defined_where_there_are_some():
+    made = Forecast(
+        cosine=0.536,
+        gradient=5.0,
+        growth=1.0,
+        streams=(
+            ForecastStream(0, 1.0, 0.1, 5.0, (0.9, 1.1), (0.0, 0.2), (2.5, 10.0)),
+            ForecastStream(1, 2.0, 0.536, 1.0, (1.0, 4.0), (0.486, 0.586), (1.0, 1.0)),
+        ),
+    )
+    assert made.growth_interval == (0.5, 2.0)
+    plan = forecast(made, *FORECASTS[1:])
+    lines = render(plan_screen(plan, ()), 80).splitlines()
+    assert any("± 0.050" in line and "×÷2.0" in line for line in lines) and max(map(len, lines)) <= 80
+    assert WITHIN in list(definitions(plan)) and WITHIN not in list(definitions(forecast(*FORECASTS)))

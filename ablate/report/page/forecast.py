@@ -7,20 +7,22 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ablate.output.words import plural
-from ablate.plan.forecast import PROBES, Forecast, ForecastStream
+from ablate.plan.forecast import PROBES, Forecast, ForecastStream, Interval
 from ablate.report.document import Grid
-from ablate.report.forecasts import number, warnings
+from ablate.report.forecasts import WITHIN, number, warnings, with_interval
 from ablate.report.page.record import PageRecord
 
 if TYPE_CHECKING:
     from ablate.store.pages import InitialReading
 
-HEADING = ("variant", "in front of layer", "quantity", "forecast", "measured at step 0", "error", "n")
+HEADING = ("variant", "in front of layer", "quantity", "forecast", "measured at step 0", "error", "within", "n")
 DEFINED = (
     "forecast: of random weights in the limit of width, over typical windows of the text",
     "size: root mean square of the stream over channels and tokens (probe activation_rms)",
     "cosine: mean cosine of two tokens of one sequence (probe token_cosine); at 1 all are the same",
     "error: of a size forecast over measured, minus 1; of a cosine, which may be 0 or negative, their difference",
+    WITHIN,
+    "within: of how many of the n trials, each a network, the number lies within this interval",
     "the forecast of the gradient has nothing beside it: no probe reads the gradient of the stream",
 )
 
@@ -30,7 +32,7 @@ def ends(record: PageRecord) -> Grid:
     rows: list[tuple[str, ...]] = []
     for name, id, forecast in _variants(record):
         if forecast.refused:
-            rows.append((name, "", f"not forecast: {forecast.refused}", "", "", "", ""))
+            rows.append((name, "", f"not forecast: {forecast.refused}", "", "", "", "", ""))
         rows += _rows(name, id, forecast.read[:: max(1, len(forecast.read) - 1)], record)
     level = f"{100 * record.rules.confidence:g} %"
     shorter = {each.context for _, _, each in _variants(record) if not each.refused and not each.whole}
@@ -40,10 +42,9 @@ def ends(record: PageRecord) -> Grid:
         note="what was forecast, beside what trials measured",
         heading=HEADING,
         rows=tuple(rows),
-        numbers=(3, 4, 5, 6),
+        numbers=(3, 4, 5, 6, 7),
         remarks=(
             *DEFINED,
-            f"the forecast's own interval: `ablate forecast {record.plan.space}`",
             f"measured: mean over n seeds, with its {level} interval by t",
             *over,
         ),
@@ -59,7 +60,7 @@ def layers(record: PageRecord) -> Grid:
         note=plural(len(rows), "row"),
         heading=HEADING,
         rows=tuple(rows),
-        numbers=(3, 4, 5, 6),
+        numbers=(3, 4, 5, 6, 7),
     )
 
 
@@ -82,17 +83,22 @@ def _rows(
     """Yield a row for each quantity of each stream that is read."""
     measured = {(each.variant, each.metric, each.address): each for each in record.initial}
     for stream, address in read:
-        for quantity, forecast in (("size", stream.size), ("cosine", stream.cosine)):
+        for quantity in PROBES:
+            forecast, ends = getattr(stream, quantity), getattr(stream, f"{quantity}_interval")
             reading = measured.get((id, PROBES[quantity], address))
-            beside = _beside(quantity, forecast, reading, record.rules.confidence)
-            yield name, str(stream.layer + 1), quantity, number(forecast), *beside
+            shown = with_interval(forecast, ends, relative=quantity == "size", between=" ")
+            yield name, str(stream.layer + 1), quantity, shown, *_beside(quantity, forecast, ends, reading, record)
 
 
-def _beside(quantity: str, forecast: float, reading: InitialReading | None, confidence: float) -> tuple[str, str, str]:
-    """Return what was measured with its interval, the error of the forecast, and n."""
+def _beside(
+    quantity: str, forecast: float, ends: Interval | None, reading: InitialReading | None, record: PageRecord
+) -> tuple[str, str, str, str]:
+    """Return what was measured with its interval, the error of the forecast, how many trials lie within, and n."""
     if reading is None:
-        return "not measured", "", "0"
-    return number(reading.mean) + _interval(reading, confidence), _error(quantity, forecast, reading), str(reading.n)
+        return "not measured", "", "", "0"
+    within = "-" if ends is None else f"{sum(ends[0] <= value <= ends[1] for value in reading.values)} of {reading.n}"
+    seen = number(reading.mean) + _interval(reading, record.rules.confidence)
+    return seen, _error(quantity, forecast, reading), within, str(reading.n)
 
 
 def _error(quantity: str, forecast: float, reading: InitialReading) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from math import exp, expm1, isfinite, isnan, sqrt
+from math import exp, isfinite, isnan, sqrt
 from statistics import fmean, median, stdev
 from typing import Any
 
 from ablate.block.sizes import Sizes
 from ablate.output.words import listed
 from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf, Words
+from ablate.report.forecasts import WITHIN, plus_minus
 from ablate.report.screens.block import sizes_in_words
 from ablate.theory.danger_score import DEFINITION, TERMS, danger_score
 from ablate.theory.dangers import COLLAPSED, collapse_layer, dangers
@@ -25,14 +26,8 @@ ROWS = 16
 COSINE = f"cosine: {QUANTITIES['cosine']}; at 1 all tokens are the same"
 LOSS = "from a loss whose gradient is independent from token to token"
 DEFINED = (f"size: {QUANTITIES['size']}", COSINE, f"gradient: {QUANTITIES['gradient']}, {LOSS}")
-LIMIT = (
-    "± after a forecast, or ×÷ where it is wide: 95 % of networks of this width lie within: twice the standard "
-    "deviation that drawing weights makes, to first order in 1/d, and that forecasts of many blocks missed besides; "
-    "logits and the danger score have no interval"
-)
+LIMIT = f"{WITHIN}; logits and the danger score have no interval"
 OF_SAMPLES = "± after a sample: one standard deviation, from initialisation to initialisation"
-MOST = 0.5
-"""An interval that is wider than this share of its number is written as a factor."""
 
 
 def block_screen(
@@ -331,8 +326,8 @@ def _with_interval(value: float, sd: float, *, relative: bool, below: bool = Fal
         return _three(value)
     between = "\n" if below else " "
     if not relative:
-        return f"{value:.3f}{between}± {2 * sd:.3f}"
-    return f"{_three(value)}{between}{f'± {expm1(sd):.0%}' if expm1(sd) < MOST else f'×÷{exp(sd):#.2g}'}"
+        return f"{value:.3f}{between}{plus_minus(0.0, 2 * sd, relative=False)}"
+    return f"{_three(value)}{between}{plus_minus(1.0, exp(sd), relative=True)}"
 
 
 def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from ablate.output import words
+from ablate.plan.forecast import Forecast
 from ablate.plan.plan import Factors, Plan, Variant
 from ablate.report import footnotes, wording
 from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, StyledText, TableOf, Words
-from ablate.report.forecasts import definitions, number, warnings
+from ablate.report.forecasts import definitions, warnings, with_interval
 from ablate.report.noise_floor import floor_lines
 from ablate.report.to_come import to_come
 from ablate.space.documents import Judge
@@ -83,7 +84,7 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
         new = str(sum(trial not in known for trial in trials))
         size = (f"{variant.parameters:,}", f"{variant.flops / 1e6:,.1f} M")
         ahead = forecasts.get(variant.id) if forecast else None
-        initial = () if ahead is None else (number(ahead.cosine), number(ahead.gradient))
+        initial = () if ahead is None else _initial(ahead)
         rows.append((tuple(name), *([edits] if edited else []), *size, *initial, new, _known(trials, known, failed)))
     names = ("variant", "edits applied") if edited else ("variant",)
     columns = ("parameters", "FLOPs per\nsequence", *(HEADINGS if forecast else ()), "to run", "known")
@@ -93,6 +94,14 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
         heading=(*names, *columns),
         rows=tuple(rows),
         numbers=tuple(range(len(names), len(names) + len(columns))),
+    )
+
+
+def _initial(ahead: Forecast) -> tuple[str, str]:
+    """Return the cells of a forecast, each with its interval below it."""
+    return (
+        with_interval(ahead.cosine, ahead.cosine_interval, relative=False),
+        with_interval(ahead.gradient, ahead.gradient_interval, relative=True),
     )
 
 
