@@ -23,6 +23,7 @@
     cache.py        files that are either complete or absent
     streams.py      prepare, fingerprint: corpus to token streams, through the cache
     repetition.py   how often two tokens of one sequence are the same
+    input_kernels.py  how alike what is read at two places is, for images, features and frames
     epochs.py       Epochs: how often training reads its text, and how much of that is repeated
     uniform.py      numbers drawn by a key, the same on every machine
     bell.py         nearly normal ones, likewise

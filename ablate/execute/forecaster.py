@@ -8,20 +8,18 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
+from typing import TypeAlias
 
 from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
-from ablate.data.corpus import corpus_of
-from ablate.data.repetition import measure_repetition
 from ablate.errors import AblateError, InputError
+from ablate.execute.model_inputs import ModelInputs, measure_model_inputs
 from ablate.output.escape import visible
 from ablate.output.words import listed, plural
 from ablate.plan.forecast import KINDS, Forecast, ForecastStream
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.setting import Setting
-from ablate.space.documents import Data
 from ablate.space.space import Space
 
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
@@ -38,6 +36,8 @@ DIGITS = 6
 LONG = 40.0
 """From how many layers over `KEPT` tokens on forecasts are announced: about 0.1 s each on one core. The work of a layer
 grows as the square of the tokens, and models of more than `STRIDES` layers go through them by strides."""
+_Read: TypeAlias = tuple[str, str, int, int | None, int | None]
+"""What tells apart what models read: the data, the kind of model, the lengths of its sequences, and its patches."""
 STRIDES = 128
 """The layers up to which a forecast takes longer the more there are."""
 
@@ -56,8 +56,8 @@ class Forecaster:
     kept: Callable[[], Mapping[tuple[str, str], Forecast]] = field(default=dict, repr=False, compare=False)
     say: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
     _asked: dict[tuple[Block, Setting], Forecast] = field(default_factory=dict, repr=False, compare=False)
-    _known: dict[tuple[Architecture, float | None], Forecast] = field(default_factory=dict, repr=False, compare=False)
-    _repetitions: dict[tuple[str, int], float | None] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[Architecture, _Read], Forecast] = field(default_factory=dict, repr=False, compare=False)
+    _inputs: dict[_Read, ModelInputs] = field(default_factory=dict, repr=False, compare=False)
 
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with a forecast of each variant, or the reason why there is none."""
@@ -100,15 +100,17 @@ class Forecaster:
     def _forecast(self, architecture: Architecture, setting: Setting) -> Forecast:
         if architecture.kind not in KINDS:  # known without loading the theory, and without reading the text
             return Forecast(refused=not_forecast(architecture.kind))
-        repetition = self._repetition(setting, architecture.sizes.seq_len)
-        if (architecture, repetition) not in self._known:
-            self._known[architecture, repetition] = _forecast(
-                architecture, self.models.space, repetition, self._most(architecture)
+        read, inputs = self._inputs_of(architecture, setting)
+        if (architecture, read) not in self._known:
+            self._known[architecture, read] = _forecast(
+                architecture, self.models.space, inputs, self._most(architecture)
             )
-        return self._known[architecture, repetition]
+        return self._known[architecture, read]
 
     def _most(self, architecture: Architecture) -> int:
-        """Return over how many tokens a model is forecast at most."""
+        """Return over how many tokens a model is forecast at most; images are forecast whole."""
+        if architecture.kind == "vit":
+            return architecture.sizes.seq_len
         layers = architecture.sizes.n_layers
         return next(tokens for most, tokens in QUICK.items() if layers <= most) if self.quick else KEPT
 
@@ -132,26 +134,18 @@ class Forecaster:
     def _work(self, model: Architecture) -> float:
         """Return the work of a forecast in layers over `KEPT` tokens."""
         tokens = min(model.sizes.seq_len, self._most(model))
-        return min(model.sizes.n_layers, STRIDES) * (tokens / KEPT) ** 2
+        layers = model.sizes.n_layers + (model.of_encoder().sizes.n_layers if model.sizes.source_len else 0)
+        return min(layers, STRIDES) * (tokens / KEPT) ** 2
 
-    def _repetition(self, setting: Setting, length: int) -> float | None:
-        """Return how often two tokens of a sequence of a variant's text are the same; None where there is no text."""
-        space = self.models.at(setting.changes)
-        text = self.models.text(setting.changes).fingerprint, length
-        if text not in self._repetitions:
+    def _inputs_of(self, architecture: Architecture, setting: Setting) -> tuple[_Read, ModelInputs]:
+        """Return what a variant's model reads of its data, and what tells it from others."""
+        space, sizes = self.models.at(setting.changes), architecture.sizes
+        text = self.models.text(setting.changes).fingerprint
+        read = (text, architecture.kind, sizes.seq_len, sizes.source_len, architecture.patch)
+        if read not in self._inputs:
             catalogue = space.grammar.catalogue
-            self._repetitions[text] = repetition_of(space.data, space.folder, self.cache, length, catalogue)
-        return self._repetitions[text]
-
-
-def repetition_of(data: Data, folder: Path, cache: Path, length: int, catalogue: Catalogue) -> float | None:
-    """Return how often two tokens of a sequence of a text are the same; None for data that are no text.
-
-    Raises RefusedError where the text is missing or too small.
-    """
-    if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
-        return None
-    return measure_repetition(data, folder, cache, length, catalogue).value
+            self._inputs[read] = measure_model_inputs(architecture, space.data, space.folder, self.cache, catalogue)
+        return read, self._inputs[read]
 
 
 def not_forecast(kind: str) -> str:
@@ -168,20 +162,25 @@ def _in_a_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _forecast(architecture: Architecture, space: Space, repetition: float | None, most: int) -> Forecast:
+def _forecast(architecture: Architecture, space: Space, inputs: ModelInputs, most: int) -> Forecast:
     from ablate.theory.dangers import danger_of_refusal, dangers
     from ablate.theory.models import forecast
 
-    length = architecture.sizes.seq_len
-    context = min(length, most)
-    shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(architecture.sizes, seq_len=context))
+    sizes = architecture.sizes
+    context, source = min(sizes.seq_len, most), None if sizes.source_len is None else min(sizes.source_len, most)
+    shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(sizes, seq_len=context, source_len=source))
+    if source is not None and len(architecture.input_shape) == 2:
+        shorter = dataclasses.replace(shorter, input_shape=(source, architecture.input_shape[1]))
+    read = inputs.of_first(context, source)
     try:
-        model = forecast(shorter, space.grammar.catalogue, repetition)
+        model = forecast(shorter, space.grammar.catalogue, read.repetition, read.kernel)
     except InputError as error:
         if (danger := danger_of_refusal(error)) is None:
             raise
         return Forecast(refused=reason(error), kinds=(danger.kind,))
-    warned = dangers(model)
+    warned = [(danger.kind, str(danger)) for danger in dangers(model)]
+    if model.encoder is not None:
+        warned += [(danger.kind, f"encoder: {danger}") for danger in dangers(model.encoder)]
     streams = tuple(ForecastStream(s.layer, *map(_rounded, s.shown())) for s in model.streams)
     first, last = streams[0], streams[-1]
     return Forecast(
@@ -190,11 +189,11 @@ def _forecast(architecture: Architecture, space: Space, repetition: float | None
         gradient=first.gradient,
         logits=_rounded(math.sqrt(model.logits)),
         context=context,
-        whole=context == length,
-        repetition=_rounded(model.repetition),
+        whole=(context, source) == (sizes.seq_len, sizes.source_len),
+        repetition=None if math.isnan(model.repetition) else _rounded(model.repetition),
         streams=streams,
-        dangers=tuple(map(str, warned)),
-        kinds=tuple(dict.fromkeys(danger.kind for danger in warned)),
+        dangers=tuple(sentence for _, sentence in warned),
+        kinds=tuple(dict.fromkeys(kind for kind, _ in warned)),
     )
 
 

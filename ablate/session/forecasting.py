@@ -8,13 +8,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ablate.block.architecture import Architecture, plain_decoder
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
 from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
-from ablate.execute.forecaster import reason, repetition_of
+from ablate.execute.forecaster import reason
+from ablate.execute.model_inputs import measure_model_inputs
 from ablate.execute.task import cache_of
 from ablate.output.words import plural
 from ablate.session.planning import PathLike, corpus_located, plan_space
@@ -28,8 +31,10 @@ if TYPE_CHECKING:
     import pandas
     from torch import Tensor
 
-SEQUENCES = 8
-"""The sequences that pass through a sampled initialisation."""
+    from ablate.data.batch import Tensors
+
+SEQUENCES, RECORDS = 8, 64
+"""The sequences of a text, or images and other records, that pass through a sampled initialisation."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
 """What stands around a block that is forecast alone."""
 
@@ -110,9 +115,11 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
 def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Forecasts:
     """Forecast the model of each variant of a space; nothing is trained.
 
-    How often tokens repeat is measured on the text of each, in windows of its length. Of each model that is forecast,
-    `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
-    RefusedError as planning does; a model that is not forecast is no error, but has its reason.
+    How often tokens repeat is measured on the text of each, in windows of its length, and how alike inputs are on other
+    data. Of each model that is forecast, `samples` initialisations are sampled too, which read of its training split. A
+    model of two stacks has its decoder under its own name, and its encoder under that with `, encoder` behind it.
+
+    Raises InputError and RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
     planned = plan_space(space, results=results, forecasts="none")
     catalogue, cache = space.grammar.catalogue, cache_of(Path(results))
@@ -123,33 +130,60 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
         model = planned.models.architecture(variant.block, variant.setting)
         data = planned.models.at(variant.setting.changes).data
         with corpus_located(space):
-            repetition = repetition_of(data, space.folder, cache, model.sizes.seq_len, catalogue)
+            read = measure_model_inputs(model, data, space.folder, cache, catalogue)
         try:
-            forecasts[variant.name] = forecast(model, catalogue, repetition)
+            made = forecast(model, catalogue, read.repetition, read.kernel)
         except InputError as error:
             refused[variant.name] = reason(error)
             continue
-        windows = (_windows(space, data, model.sizes.seq_len, cache, seed) for seed in range(samples))
-        sampled[variant.name] = tuple(_sampled(model, catalogue, tokens, seed) for seed, tokens in enumerate(windows))
+        given = (_read(model, space, data, cache, seed) for seed in range(samples))
+        starts = tuple(_sampled(model, catalogue, inputs, seed) for seed, inputs in enumerate(given))
+        forecasts[variant.name], sampled[variant.name] = made, starts
+        if made.encoder is not None:
+            name = f"{variant.name}, encoder"
+            forecasts[name] = made.encoder
+            sampled[name] = tuple(start.encoder for start in starts if start.encoder is not None)
     return Forecasts(forecasts, refused, sampled)
 
 
-def _sampled(architecture: Architecture, catalogue: Catalogue, tokens: Tensor, seed: int) -> InitialModel:
+def _sampled(architecture: Architecture, catalogue: Catalogue, inputs: Tensors, seed: int) -> InitialModel:
     """Sample an initialisation, for which torch is loaded: a forecast alone needs none."""
     from ablate.execute.sampled_initialisation import sampled_initialisation
 
-    return sampled_initialisation(architecture, catalogue, tokens, seed=seed)
+    return sampled_initialisation(architecture, catalogue, inputs, seed=seed)
 
 
-def _windows(space: Space, data: Data, length: int, cache: Path, seed: int) -> Tensor:
-    """Return windows of a training text, [SEQUENCES, T]."""
+def _read(architecture: Architecture, space: Space, data: Data, cache: Path, seed: int) -> Tensors:
+    """Return what a model reads of its training split: `SEQUENCES` windows of text, or `RECORDS` records."""
     from ablate.data.batch import first
     from ablate.data.batches import Batches
+    from ablate.data.records import RecordBatches
     from ablate.data.streams import prepare
 
+    sizes = architecture.sizes
     with corpus_located(space):
-        stream = prepare(data, space.folder, cache, space.grammar.catalogue).train
-        return first(Batches(stream, length, SEQUENCES, seed).at(0).inputs)
+        streams = prepare(data, space.folder, cache, space.grammar.catalogue)
+        if streams.standard is None:
+            lengths = [sizes.seq_len] if sizes.source_len is None else [sizes.source_len, sizes.seq_len]
+            drawn = [Batches(streams.train, length, SEQUENCES, seed).at(step) for step, length in enumerate(lengths)]
+            windows = tuple(first(each.inputs) for each in drawn)
+            return windows[0] if len(windows) == 1 else windows
+        batch = RecordBatches(streams.records("train"), streams.standard, RECORDS, seed).at(0)
+    if architecture.kind != "encoder_decoder":
+        return batch.inputs
+    return first(batch.inputs), _given(first(batch.targets), sizes)
+
+
+def _given(targets: Tensor, sizes: Sizes) -> Tensor:
+    """Return what a decoder is given of targets, [B, T]: one token earlier, behind the token that starts them."""
+    import torch
+
+    from ablate.data.batch import NO_TARGET
+    from ablate.data.input_kernels import FILLED, NONE, START, given_tokens
+
+    assert sizes.start is not None and sizes.padding is not None
+    given = given_tokens(np.where(targets == NO_TARGET, NONE, targets), sizes.seq_len)
+    return torch.from_numpy(np.where(given == START, sizes.start, np.where(given == FILLED, sizes.padding, given)))
 
 
 def _tokens(sizes: Sizes, seed: int) -> Tensor:

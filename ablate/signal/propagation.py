@@ -193,7 +193,8 @@ class Signal:
         √d_k, p the share of A that is dropped, `groups` how many heads read each head of keys and values, and `heads`
         how many heads there are. Values, queries and keys have one root, and weights of their own. With M̄ = E[M] the
         output has the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise
-        through the values, and through the scores to queries and keys.
+        through the values, and through the scores to queries and keys. Keys and values may be of another sequence, of
+        S tokens: `uniform` is then [H, T, S], and there is no skip.
         """
         each = [_Head(self.kernel, queries.kernel, keys.kernel, weights, scale, mixing, p) for weights in uniform]
         kernel = _mean([head.forward() for head in each])
@@ -272,11 +273,11 @@ class _Head:
         self, values: Array, queries: Array, keys: Array, uniform: Array, scale: float, mixing: Mixing, p: float
     ):
         self.values, self.scale, self.p = values, scale, p
-        self.rows = np.ones(len(values)) if mixing.rows is None else mixing.rows
+        self.rows = np.ones(len(queries)) if mixing.rows is None else mixing.rows
         self.gain = mixing.gain
         self.random = RandomAttention(uniform, scale**2 * queries, keys, values)
         self.attention = self.rows[:, None] * self.random.mean
-        self.mean = mixing.skip * np.eye(len(values)) + self.gain * self.attention - mixing.centre * uniform
+        self.mean = mixing.skip * np.eye(*uniform.shape) + self.gain * self.attention - mixing.centre * uniform
         self.both = self.gain**2 * np.outer(self.rows, self.rows)
         self.scored = bool(self.gain) and scale != 0
 
@@ -290,7 +291,7 @@ class _Head:
     def varied(self) -> Array:
         """β² (E[A V Aᵀ] - E[A] V E[A]ᵀ): what comes of A's differing from head to head."""
         if not self.random.varies:
-            return np.zeros_like(self.values)
+            return np.zeros_like(self.both)
         return self.both * (self.random.forward - self.random.mean @ self.values @ self.random.mean.T)
 
     def into_values(self, gradient: Array) -> Array:
@@ -322,7 +323,7 @@ class _Head:
         return np.asarray(arrived)
 
     def dropped_values(self, gradient: Array) -> Array:
-        """Γ_ii times what dropping a weight makes of (g_i · v_j)², [T, T].
+        """Γ_ii times what dropping a weight makes of (g_i · v_j)², [T, S].
 
         The gradient of the score s_ik is Σ_j m_j A_ij (g_i · v_j) (δ_jk - A_ik), of which the m_j are independent.
         """
