@@ -24,6 +24,7 @@
     streams.py      prepare, fingerprint: corpus to token streams, through the cache
     repetition.py   how often two tokens of one sequence are the same
     typical_windows.py  a few windows of a text that repeat their tokens as all of its windows do
+    input_kernels.py  how alike what is read at two places is, for images, features and frames
     epochs.py       Epochs: how often training reads its text, and how much of that is repeated
     uniform.py      numbers drawn by a key, the same on every machine
     bell.py         nearly normal ones, likewise

@@ -28,6 +28,7 @@
     watchdog.py          trials that hang leave a trace
     interrupt.py         Ctrl-C: once to stop cleanly, twice to stop now
     sampled_initialisation.py  what a sampled model measures before a single step
+    model_inputs.py      what a model reads of its data, as a forecast begins with it
     forecaster.py        what the variants of a plan will do before a single step
     rehearsal.py         a block built without training it
     step_time.py         how long a training step takes, relative to one of another model

@@ -8,25 +8,22 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
-from ablate.data.corpus import corpus_of
-from ablate.data.typical_windows import Windows, typical_windows
 from ablate.errors import AblateError, InputError
+from ablate.execute.model_inputs import SEQUENCES, ModelInputs, forecast_on, measure_model_inputs
 from ablate.output.escape import visible
 from ablate.output.words import listed, plural
 from ablate.plan.forecast import KINDS, Forecast, ForecastStream
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan, Variant
 from ablate.plan.setting import Setting
-from ablate.space.documents import Data
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
-    from ablate.theory.initial_state import InitialModel, InitialStream
+    from ablate.theory.initial_state import InitialStream
 
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
 """The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
@@ -35,8 +32,6 @@ cosine at the end by at most 0.014 (e_spa, where attention decays with distance)
 28 % (pre_ln of 24 layers), of pre_ln, post_ln, sas, op and e_spa at 12 layers, and of the first two at 24."""
 KEPT = 256
 """The most tokens that the forecasts of a run are over, which are compared with what its trials measure."""
-SEQUENCES = 4
-"""Of how many typical windows of a text a forecast is the mean; a quick one is of one window."""
 DIGITS = 6
 """Significant digits of a forecast: the last bits depend on the machine, and a kept plan must not."""
 
@@ -44,6 +39,8 @@ DIGITS = 6
 LONG = 40.0
 """From how many layers over `KEPT` tokens on forecasts are announced: about 0.1 s each on one core. The work of a layer
 grows as the square of the tokens, and models of more than `STRIDES` layers go through them by strides."""
+_Read: TypeAlias = tuple[str, str, int, int | None, int | None, int]
+"""What tells apart what models read: the data, the kind of model, the lengths of its sequences, and its patches."""
 STRIDES = 128
 """The layers up to which a forecast takes longer the more there are."""
 
@@ -62,8 +59,8 @@ class Forecaster:
     kept: Callable[[], Mapping[tuple[str, str], Forecast]] = field(default=dict, repr=False, compare=False)
     say: Callable[[str], None] | None = field(default=None, repr=False, compare=False)
     _asked: dict[tuple[Block, Setting], Forecast] = field(default_factory=dict, repr=False, compare=False)
-    _known: dict[tuple[Architecture, str], Forecast] = field(default_factory=dict, repr=False, compare=False)
-    _windows: dict[tuple[str, int], Windows | None] = field(default_factory=dict, repr=False, compare=False)
+    _known: dict[tuple[Architecture, _Read], Forecast] = field(default_factory=dict, repr=False, compare=False)
+    _inputs: dict[_Read, ModelInputs] = field(default_factory=dict, repr=False, compare=False)
 
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with a forecast of each variant, or the reason why there is none."""
@@ -106,20 +103,17 @@ class Forecaster:
     def _forecast(self, architecture: Architecture, setting: Setting) -> Forecast:
         if architecture.kind not in KINDS:  # known without loading the theory, and without reading the text
             return Forecast(refused=not_forecast(architecture.kind))
-        known = architecture, self.models.text(setting.changes).fingerprint
-        if known not in self._known:
-            self._known[known] = self._computed(architecture, setting)
-        return self._known[known]
-
-    def _computed(self, architecture: Architecture, setting: Setting) -> Forecast:
-        """Forecast a model over the tokens of a sequence that there is time for."""
-        context = min(architecture.sizes.seq_len, self._most(architecture))
-        shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(architecture.sizes, seq_len=context))
-        windows = self._windows_of(setting, context)
-        return _forecast(shorter, self.models.space, windows, whole=context == architecture.sizes.seq_len)
+        read, inputs = self._inputs_of(architecture, setting)
+        if (architecture, read) not in self._known:
+            self._known[architecture, read] = _forecast(
+                architecture, self.models.space, inputs, self._most(architecture)
+            )
+        return self._known[architecture, read]
 
     def _most(self, architecture: Architecture) -> int:
-        """Return over how many tokens a model is forecast at most."""
+        """Return over how many tokens a model is forecast at most; images are forecast whole."""
+        if architecture.kind == "vit":
+            return architecture.sizes.seq_len
         layers = architecture.sizes.n_layers
         return next(tokens for most, tokens in QUICK.items() if layers <= most) if self.quick else KEPT
 
@@ -143,36 +137,26 @@ class Forecaster:
     def _work(self, model: Architecture) -> float:
         """Return the work of a forecast in layers over `KEPT` tokens."""
         tokens = min(model.sizes.seq_len, self._most(model))
-        return min(model.sizes.n_layers, STRIDES) * (tokens / KEPT) ** 2
+        layers = model.sizes.n_layers + (model.of_encoder().sizes.n_layers if model.sizes.source_len else 0)
+        return min(layers, STRIDES) * (tokens / KEPT) ** 2
 
-    def _windows_of(self, setting: Setting, length: int) -> Windows | None:
-        """Return typical windows of a variant's text; None where there is no text."""
-        space = self.models.at(setting.changes)
-        text = self.models.text(setting.changes).fingerprint, length
-        if text not in self._windows:
-            catalogue, count = space.grammar.catalogue, 1 if self.quick else SEQUENCES
-            self._windows[text] = windows_of(space.data, space.folder, self.cache, length, count, catalogue)
-        return self._windows[text]
-
-
-def windows_of(data: Data, folder: Path, cache: Path, length: int, count: int, catalogue: Catalogue) -> Windows | None:
-    """Return typical windows of a text, [count, length]; None for data that are no text.
-
-    Raises RefusedError where the text is missing or too small.
-    """
-    if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
-        return None
-    return typical_windows(data, folder, cache, length, count, catalogue)
-
-
-def forecast_on(architecture: Architecture, catalogue: Catalogue, windows: Windows | None) -> InitialModel:
-    """Forecast a model that reads windows of a text, or without a text tokens that repeat by Zipf's law."""
-    from ablate.theory.models import forecast
-    from ablate.theory.sequences import forecast_sequences
-
-    return (
-        forecast(architecture, catalogue) if windows is None else forecast_sequences(architecture, catalogue, windows)
-    )
+    def _inputs_of(self, architecture: Architecture, setting: Setting) -> tuple[_Read, ModelInputs]:
+        """Return what a variant's model reads of its data, and what tells it from others."""
+        space, sizes = self.models.at(setting.changes), architecture.sizes
+        text = self.models.text(setting.changes).fingerprint
+        read = (text, architecture.kind, sizes.seq_len, sizes.source_len, architecture.patch, self._most(architecture))
+        if read not in self._inputs:
+            catalogue = space.grammar.catalogue
+            self._inputs[read] = measure_model_inputs(
+                architecture,
+                space.data,
+                space.folder,
+                self.cache,
+                catalogue,
+                sequences=1 if self.quick else SEQUENCES,
+                most=self._most(architecture),
+            )
+        return read, self._inputs[read]
 
 
 def not_forecast(kind: str) -> str:
@@ -189,16 +173,30 @@ def _in_a_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def _forecast(architecture: Architecture, space: Space, windows: Windows | None, *, whole: bool) -> Forecast:
+def shortened(architecture: Architecture, most: int) -> Architecture:
+    """Return a model that reads at most so many tokens, and of a source as many."""
+    sizes = architecture.sizes
+    context, source = min(sizes.seq_len, most), None if sizes.source_len is None else min(sizes.source_len, most)
+    shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(sizes, seq_len=context, source_len=source))
+    if source is not None and len(architecture.input_shape) == 2:
+        return dataclasses.replace(shorter, input_shape=(source, architecture.input_shape[1]))
+    return shorter
+
+
+def _forecast(architecture: Architecture, space: Space, inputs: ModelInputs, most: int) -> Forecast:
     from ablate.theory.dangers import danger_of_refusal, dangers
 
+    sizes, shorter = architecture.sizes, shortened(architecture, most)
+    context, source = shorter.sizes.seq_len, shorter.sizes.source_len
     try:
-        model = forecast_on(architecture, space.grammar.catalogue, windows)
+        model = forecast_on(shorter, space.grammar.catalogue, inputs.of_first(context, source))
     except InputError as error:
         if (danger := danger_of_refusal(error)) is None:
             raise
         return Forecast(refused=reason(error), kinds=(danger.kind,))
-    warned = dangers(model)
+    warned = [(danger.kind, str(danger)) for danger in dangers(model)]
+    if model.encoder is not None:
+        warned += [(danger.kind, f"encoder: {danger}") for danger in dangers(model.encoder)]
     streams = tuple(map(_stream, model.streams))
     first, last = streams[0], streams[-1]
     return Forecast(
@@ -206,12 +204,12 @@ def _forecast(architecture: Architecture, space: Space, windows: Windows | None,
         cosine=last.cosine,
         gradient=first.gradient,
         logits=_rounded(math.sqrt(model.logits)),
-        context=architecture.sizes.seq_len,
-        whole=whole,
-        repetition=_rounded(model.repetition),
+        context=context,
+        whole=(context, source) == (sizes.seq_len, sizes.source_len),
+        repetition=None if math.isnan(model.repetition) else _rounded(model.repetition),
         streams=streams,
-        dangers=tuple(map(str, warned)),
-        kinds=tuple(dict.fromkeys(danger.kind for danger in warned)),
+        dangers=tuple(sentence for _, sentence in warned),
+        kinds=tuple(dict.fromkeys(kind for kind, _ in warned)),
     )
 
 

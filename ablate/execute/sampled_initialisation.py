@@ -8,6 +8,9 @@ and that gradient follow from the seed.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,59 +21,73 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.compiler import compile_model
 from ablate.compiler.data_dependent_init import profile
+from ablate.data.batch import Tensors
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
 
 
 def sampled_initialisation(
-    architecture: Architecture, catalogue: Catalogue, tokens: Int[Tensor, "B T"], *, seed: int
+    architecture: Architecture, catalogue: Catalogue, inputs: Tensors, *, seed: int
 ) -> InitialModel:
-    """Sample the weights of a model and pass tokens through it, in training, in float32.
+    """Sample the weights of a model and pass its inputs through it, in training, in float32.
 
-    What starts from data starts from these tokens.
+    These are tokens [B, T], images or features [B, …], or a source and tokens. What starts from data starts from them.
     Raises InputError as `compile_model` does.
     """
+    encoder = architecture.kind == "encoder_decoder"
     with torch.random.fork_rng():
         model = compile_model(architecture, catalogue, seed=seed)
-        profile(model, tokens)
+        profile(model, inputs)
         model.train()
         torch.manual_seed(seed)
-        streams, behind, logits = passed(model, tokens)
-        gradients = torch.autograd.grad(behind, streams, torch.randn_like(behind))
+        with _streams_of(model.encoder if encoder else nn.ModuleDict()) as encoded:  # type: ignore[arg-type]
+            streams, behind, logits = passed(model, inputs)
+        gradients = torch.autograd.grad(behind, [*streams, *encoded], torch.randn_like(behind))
+    given, layers = (inputs,) if isinstance(inputs, Tensor) else inputs, len(streams)
+    state = _state(streams, gradients[:layers], given[-1], float(logits.double().square().mean()))
+    return replace(state, encoder=_state(encoded, gradients[layers:], given[0], math.nan)) if encoder else state
+
+
+def _state(streams: Sequence[Tensor], gradients: Sequence[Tensor], inputs: Tensor, logits: float) -> InitialModel:
+    """Return the numbers of a stack of layers; gradients are over that behind the last."""
     reference = float(gradients[-1].double().square().mean())
     return InitialModel(
         tuple(
             _measured(layer, x.detach(), g, reference)
             for layer, (x, g) in enumerate(zip(streams, gradients, strict=True))
         ),
-        logits=float(logits.double().square().mean()),
-        repetition=_repetition(tokens),
+        logits=logits,
+        repetition=math.nan if inputs.is_floating_point() else _repetition(inputs),
         computed=frozenset(range(len(streams))),
     )
 
 
-def passed(model: nn.Module, tokens: Int[Tensor, "B T"]) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Return the stream in front of the first layer and behind each, what is behind the final norm, and the logits."""
-    layers: list[nn.Module] = list(model.layers.values())  # type: ignore[operator]
+@contextmanager
+def _streams_of(stack: nn.ModuleDict) -> Iterator[list[Tensor]]:
+    """Give a list that has, after a pass, the stream in front of the first layer and behind each."""
+    layers = list(stack.values())
     streams: list[Tensor] = []
-    ends: list[Tensor] = []
-
-    def enters(_: nn.Module, inputs: tuple[Tensor, ...]) -> None:
-        streams.append(inputs[0])
-
-    def leaves(_: nn.Module, inputs: Any, output: Tensor) -> None:
-        ends.append(output)
-
-    hooks = [layer.register_forward_pre_hook(enters) for layer in layers]
-    hooks.append(layers[-1].register_forward_hook(leaves))
-    if isinstance(model.final_norm, nn.Module):
-        hooks.append(model.final_norm.register_forward_hook(leaves))
+    hooks = [layer.register_forward_pre_hook(lambda _, given: streams.append(given[0])) for layer in layers]
+    hooks += [layer.register_forward_hook(lambda _, given, behind: streams.append(behind)) for layer in layers[-1:]]
     try:
-        output = model(tokens)
+        yield streams
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def passed(model: nn.Module, inputs: Tensors) -> tuple[list[Tensor], Tensor, Tensor]:
+    """Return the stream in front of the first layer and behind each, what is behind the final norm, and the logits."""
+    ends: list[Tensor] = []
+
+    def leaves(_: nn.Module, given: Any, output: Tensor) -> None:
+        ends.append(output)
+
+    with _streams_of(model.layers) as streams, ExitStack() as attached:  # type: ignore[arg-type]
+        if isinstance(model.final_norm, nn.Module):
+            attached.callback(model.final_norm.register_forward_hook(leaves).remove)
+        output = model(*((inputs,) if isinstance(inputs, Tensor) else inputs))
     logits: Tensor = output[0] if isinstance(output, tuple) else output
-    return [*streams, ends[0]], ends[-1], logits.detach()
+    return streams, ends[-1] if ends else streams[-1], logits.detach()
 
 
 def _measured(layer: int, x: Float[Tensor, "B T D"], g: Float[Tensor, "B T D"], reference: float) -> InitialStream:

@@ -17,7 +17,7 @@ DEFINITIONS: dict[str, str] = {
     "logits": "root mean square of the logits",
 }
 """The numbers of a forecast, with their definitions."""
-KINDS = ("decoder", "encoder")
+KINDS = ("decoder", "encoder", "encoder_decoder", "vit", "mlp")
 """The kinds of model that are forecast."""
 THEORY = 2
 """The version of the theory: raised by a change that changes a number of some forecast, as that of a component is
@@ -61,8 +61,9 @@ class ForecastStream:
 class Forecast:
     """A model before a single step, in the limit of width; the numbers are defined in `DEFINITIONS`.
 
-    It is forecast over `context` tokens of a sequence, of which two are the same with chance `repetition`; `whole` if
-    that is all of the sequence. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
+    It is forecast over `context` tokens of a sequence, of which two are the same with chance `repetition`, None where
+    no tokens are read; `whole` if that is all of the sequence. Of a model of two stacks the numbers are the decoder's,
+    and dangers those of both. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
     reason, it has no numbers. `theory` is the version that made it (`THEORY`). `kinds` are the dangers without their
     numbers, also one because of which it is refused; they are not kept with a plan.
     """

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from ablate.block.architecture import Architecture, plain_decoder
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
@@ -15,10 +17,12 @@ from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
 from ablate.data.typical_windows import Windows
 from ablate.errors import InputError
-from ablate.execute.forecaster import SEQUENCES, forecast_on, reason, windows_of
+from ablate.execute.forecaster import reason
+from ablate.execute.model_inputs import forecast_on, measure_model_inputs
 from ablate.execute.task import cache_of
 from ablate.output.words import plural
 from ablate.session.planning import PathLike, corpus_located, plan_space
+from ablate.space.documents import Data
 from ablate.space.space import Space
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
@@ -28,8 +32,10 @@ if TYPE_CHECKING:
     import pandas
     from torch import Tensor
 
-READ = 8
-"""The sequences of random tokens that pass through a sampled initialisation."""
+    from ablate.data.batch import Tensors
+
+SEQUENCES, RECORDS = 8, 64
+"""The sequences of a text, or images and other records, that pass through a sampled initialisation."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
 """What stands around a block that is forecast alone."""
 
@@ -110,9 +116,12 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
 def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Forecasts:
     """Forecast the model of each variant of a space; nothing is trained.
 
-    It is the mean over `SEQUENCES` typical windows of the training text of each, of its length. Of each model that is
-    forecast, `samples` initialisations are sampled too, which read windows of its training text. Raises InputError and
-    RefusedError as planning does; a model that is not forecast is no error, but has its reason.
+    It is the mean over a few typical windows of the training text of each, of its length; of other data, how alike
+    inputs are is measured. Of each model that is forecast, `samples` initialisations are sampled too, which read the
+    same windows, or records of its training split. A model of two stacks has its decoder under its own name, and
+    its encoder under that with `, encoder` behind it.
+
+    Raises InputError and RefusedError as planning does; a model that is not forecast is no error, but has its reason.
     """
     planned = plan_space(space, results=results, forecasts="none")
     catalogue, cache = space.grammar.catalogue, cache_of(Path(results))
@@ -123,36 +132,71 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
         model = planned.models.architecture(variant.block, variant.setting)
         data = planned.models.at(variant.setting.changes).data
         with corpus_located(space):
-            windows = windows_of(data, space.folder, cache, model.sizes.seq_len, SEQUENCES, catalogue)
+            inputs = measure_model_inputs(model, data, space.folder, cache, catalogue)
         try:
-            forecasts[variant.name] = forecast_on(model, catalogue, windows)
+            made = forecast_on(model, catalogue, inputs)
         except InputError as error:
             refused[variant.name] = reason(error)
             continue
-        read = None if windows is None or not samples else _tensor(windows)
-        sampled[variant.name] = (
-            () if read is None else tuple(_sampled(model, catalogue, read, s) for s in range(samples))
-        )
+        given = (_read(model, space, data, cache, seed, inputs.windows) for seed in range(samples))
+        starts = tuple(_sampled(model, catalogue, read, seed) for seed, read in enumerate(given))
+        forecasts[variant.name], sampled[variant.name] = made, starts
+        if made.encoder is not None:
+            name = f"{variant.name}, encoder"
+            forecasts[name] = made.encoder
+            sampled[name] = tuple(start.encoder for start in starts if start.encoder is not None)
     return Forecasts(forecasts, refused, sampled)
 
 
-def _sampled(architecture: Architecture, catalogue: Catalogue, tokens: Tensor, seed: int) -> InitialModel:
+def _sampled(architecture: Architecture, catalogue: Catalogue, inputs: Tensors, seed: int) -> InitialModel:
     """Sample an initialisation, for which torch is loaded: a forecast alone needs none."""
     from ablate.execute.sampled_initialisation import sampled_initialisation
 
-    return sampled_initialisation(architecture, catalogue, tokens, seed=seed)
+    return sampled_initialisation(architecture, catalogue, inputs, seed=seed)
 
 
-def _tensor(windows: Windows | None) -> Tensor:
+def _read(
+    architecture: Architecture, space: Space, data: Data, cache: Path, seed: int, windows: Windows | None
+) -> Tensors:
+    """Return what a model reads of its training split: `windows`, or `RECORDS` records, or `SEQUENCES` of pairs."""
+    if windows is not None:
+        import torch
+
+        return torch.from_numpy(windows)
+    from ablate.data.batch import first
+    from ablate.data.batches import Batches
+    from ablate.data.records import RecordBatches
+    from ablate.data.streams import prepare
+
+    sizes = architecture.sizes
+    with corpus_located(space):
+        streams = prepare(data, space.folder, cache, space.grammar.catalogue)
+        if streams.standard is None:
+            assert sizes.source_len is not None
+            lengths = (sizes.source_len, sizes.seq_len)
+            drawn = [Batches(streams.train, length, SEQUENCES, seed).at(step) for step, length in enumerate(lengths)]
+            return tuple(first(each.inputs) for each in drawn)
+        batch = RecordBatches(streams.records("train"), streams.standard, RECORDS, seed).at(0)
+    if architecture.kind != "encoder_decoder":
+        return batch.inputs
+    return first(batch.inputs), _given(first(batch.targets), sizes)
+
+
+def _given(targets: Tensor, sizes: Sizes) -> Tensor:
+    """Return what a decoder is given of targets, [B, T]: one token earlier, behind the token that starts them."""
     import torch
 
-    assert windows is not None
-    return torch.from_numpy(windows)
+    from ablate.data.batch import NO_TARGET
+    from ablate.data.input_kernels import FILLED, NONE, START, given_tokens
+
+    assert sizes.start is not None and sizes.padding is not None
+    given = given_tokens(np.where(targets == NO_TARGET, NONE, targets), sizes.seq_len)
+    return torch.from_numpy(np.where(given == START, sizes.start, np.where(given == FILLED, sizes.padding, given)))
 
 
 def _tokens(sizes: Sizes, seed: int) -> Tensor:
-    """Return random tokens, [READ, T], of as many kinds as repeat as often as the sizes say."""
+    """Return random tokens, [SEQUENCES, T], of as many kinds as repeat as often as the sizes say."""
     import torch
 
     kinds = min(round(1 / sizes.repetition), sizes.vocab_size) if sizes.repetition else sizes.vocab_size
-    return torch.randint(kinds, (READ, sizes.seq_len), generator=torch.Generator().manual_seed(seed))
+    return torch.randint(kinds, (SEQUENCES, sizes.seq_len), generator=torch.Generator().manual_seed(seed))

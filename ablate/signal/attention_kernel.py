@@ -115,7 +115,7 @@ class RandomAttention:
                 e * (self._weights.T @ (shared * basis) @ self._weights)
                 for e, basis in zip(self._exponentials, self._basis, strict=True)
             ),
-            np.zeros_like(gradient),
+            np.zeros_like(self.values),
         )
 
     @property

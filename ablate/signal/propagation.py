@@ -196,7 +196,8 @@ class Signal:
         how many heads there are, and `positions` random relative ones, if there are any: then C is what they make of
         queries of 0. Values, queries and keys have one root, and weights of their own. With M̄ = E[M] the output has
         the mean over heads of M̄ V M̄ᵀ + β² (E[A V Aᵀ] - E[A] V E[A]ᵀ). The gradient goes back likewise through the
-        values, and through the scores to queries and keys.
+        values, and through the scores to queries and keys. Keys and values may be of another sequence, of S tokens:
+        `uniform` is then [H, T, S], and there is no skip.
         """
         centre = mixing.centre / mixing.gain if mixing.gain else 0.0
         kernels = (queries.kernel, keys.kernel, self.kernel)
@@ -284,11 +285,11 @@ class _Head:
         self, values: Array, random: RandomAttention | SampledAttention, scale: float, mixing: Mixing, p: float
     ):
         self.values, self.scale, self.p = values, scale, p
-        self.rows = np.ones(len(values)) if mixing.rows is None else mixing.rows
+        self.rows = np.ones(len(random.uniform)) if mixing.rows is None else mixing.rows
         self.gain = mixing.gain
         self.random = random
         self.attention = self.rows[:, None] * self.random.mean
-        self.mean = mixing.skip * np.eye(len(values)) + self.gain * self.attention
+        self.mean = mixing.skip * np.eye(*random.uniform.shape) + self.gain * self.attention
         if not (isinstance(random, SampledAttention) and random.centre):  # else it is part of the draws
             self.mean = self.mean - mixing.centre * random.uniform
         self.both = self.gain**2 * np.outer(self.rows, self.rows)
@@ -304,7 +305,7 @@ class _Head:
     def varied(self) -> Array:
         """β² (E[A V Aᵀ] - E[A] V E[A]ᵀ): what comes of A's differing from head to head."""
         if not self.random.varies:
-            return np.zeros_like(self.values)
+            return np.zeros_like(self.both)
         return self.both * (self.random.forward - self.random.mean @ self.values @ self.random.mean.T)
 
     def into_values(self, gradient: Array) -> Array:
@@ -330,7 +331,7 @@ class _Head:
         return np.asarray(arrived)
 
     def dropped_values(self, gradient: Array) -> Array:
-        """Γ_ii times what dropping a weight makes of (g_i · v_j)², over E[A_ij²], [T, T].
+        """Γ_ii times what dropping a weight makes of (g_i · v_j)², over E[A_ij²], [T, S].
 
         The gradient of the score s_ik is Σ_j m_j A_ij (g_i · v_j) (δ_jk - A_ik), of which the m_j are independent.
         """

@@ -94,7 +94,7 @@ class _Here:
                 return ReadSignals(signals, self.root)
             self._refuse(address, "a stream inside of a branch", "read it in front of the branch, where the block is")
         for place in places:
-            if place.layer is None or place not in self.elsewhere.values:
+            if not self.elsewhere.stands(place):
                 alone = "before the layers" if place.layer is None else f"in layer {place.layer}"
                 self._refuse(address, f"what stands {alone}", "read a stream or a part of an earlier layer")
         self.unknown.append(address.text)

@@ -9,7 +9,7 @@ does, numbers are NaN, and the block is refused.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -20,7 +20,7 @@ from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, ValueAddress, walk
 from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes
-from ablate.block.value_addresses import IN, OUT, TOKENS, ValuePlace, values_named
+from ablate.block.value_addresses import ENCODER, IN, OUT, TOKENS, ValuePlace, values_named
 from ablate.errors import InputError
 from ablate.signal.finite_width import FORGOTTEN, Scatter
 from ablate.signal.propagation import Array, Signal
@@ -34,10 +34,9 @@ class ValuesRead:
     of_layer: Mapping[int, frozenset[ValuePlace]]
 
     @staticmethod
-    def of(block: Block, sizes: Sizes, catalogue: Catalogue) -> ValuesRead:
-        """Return those of a block in each of its layers; InputError for the address of a layer that has no number."""
-        layers = range(1, sizes.n_layers + 1) if reads_values(block) else ()
-        return ValuesRead({layer: _read_in(block, sizes, layer, catalogue) for layer in layers})
+    def of_layers(blocks: Sequence[Block], sizes: Sizes, catalogue: Catalogue) -> ValuesRead:
+        """Return those of the block of each layer; InputError for the address of a layer that has no number."""
+        return ValuesRead({n: _read_in(block, sizes, n, catalogue) for n, block in enumerate(blocks, start=1)})
 
     @staticmethod
     def of_one(block: Block, sizes: Sizes, catalogue: Catalogue) -> ValuesRead:
@@ -158,7 +157,7 @@ class Elsewhere:
     """What a layer knows of its model: `read` values, a profile, and how likely two tokens are the same.
 
     This `repetition` is one number, or a matrix [T, T] off its diagonal; None where it is not known. `sampled` collects
-    the names of components whose numbers are means of samples.
+    the names of components whose numbers are means of samples. `encoder` is what a decoder beside an encoder reads.
     """
 
     read: ValuesRead
@@ -166,14 +165,21 @@ class Elsewhere:
     profile: Profile = field(default_factory=Profile)
     values: dict[ValuePlace, InsideValue] = field(default_factory=dict)
     sampled: set[str] = field(default_factory=set)
+    encoder: InsideValue | None = None
 
     def again(self) -> Elsewhere:
         """Return that of a second pass, whose parameters start from what was measured in this one."""
-        return Elsewhere(self.read, self.repetition, self.profile.again())
+        return Elsewhere(self.read, self.repetition, self.profile.again(), encoder=self.encoder)
 
     def inside(self, place: ValuePlace) -> InsideValue:
         """Return what holds the value at a place."""
+        if place == ValuePlace(None, ENCODER) and self.encoder:
+            return self.encoder
         return self.values.setdefault(place, InsideValue(place.address))
+
+    def stands(self, place: ValuePlace) -> bool:
+        """Return whether a value has been held at a place."""
+        return place in self.values or (place == ValuePlace(None, ENCODER) and self.encoder is not None)
 
     def tokens(self, length: int, kinds: int) -> Signal:
         """Return tokens of so many kinds, one-hot: 1 for two that are the same; no gradient comes back from them."""

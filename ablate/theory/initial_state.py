@@ -81,6 +81,9 @@ class InitialModel:
     `sampled` names the components of a forecast that have no closed form there: what they do is a mean over random
     numbers, which are the same in every forecast.
     `fresh` is the share of the stream behind each layer, from 1 on, that the layer has written, of a forecast.
+    Where tokens are not read, `repetition` is NaN. Of a model of two stacks these are the numbers of the decoder, and
+    `encoder` has those of the other one, whose gradient comes from all cross-attention; its own logits are NaN, and its
+    gradients are relative to that behind its own last layer.
     """
 
     streams: tuple[InitialStream, ...]
@@ -90,6 +93,7 @@ class InitialModel:
     attention: tuple[AttentionStart, ...] = ()
     sampled: tuple[str, ...] = ()
     fresh: tuple[float, ...] = ()
+    encoder: InitialModel | None = None
 
     @property
     def gradient_ratio(self) -> float:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ablate.block.arithmetic import Expression
 from ablate.block.catalogue import Catalogue
+from ablate.block.cross import encoder_block
 from ablate.block.expression import Block, Node, walk
 from ablate.block.layers import has_patterns
 from ablate.block.sizes import Sizes
@@ -24,7 +25,7 @@ from ablate.errors import InputError
 from ablate.signal.attention_start import AttentionStart
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import own_part, profiles, through_block
-from ablate.theory.elsewhere import Elsewhere, ValuesRead
+from ablate.theory.elsewhere import Elsewhere, InsideValue, ValuesRead, reads_values
 from ablate.theory.initial_state import mean_cosine
 from ablate.theory.intervals import LayerScatter, gradient_variance
 from ablate.theory.strides import strides
@@ -76,28 +77,41 @@ class _Model:
     init: Node
     catalogue: Catalogue
     elsewhere: Elsewhere
+    encodes: bool
 
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
         """Return the signal behind a layer (from 1), from its root in front of it."""
         root, at = Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer)
-        return through_block(self.block, root, at, self.init, self.catalogue, self.elsewhere)
+        block = encoder_block(self.block, at, self.catalogue) if self.encodes else self.block
+        return through_block(block, root, at, self.init, self.catalogue, self.elsewhere)
 
 
 def through_layers(
-    block: Block, start: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, repetition: Array
+    block: Block,
+    start: Signal,
+    sizes: Sizes,
+    init: Node,
+    catalogue: Catalogue,
+    repetition: Array | None,
+    encoder: InsideValue | None = None,
+    *,
+    encodes: bool = False,
 ) -> Layers:
     """Go through all layers of a block from a stream in front of the first.
 
-    `repetition` is how likely two tokens are the same, [T, T].
+    `repetition` is how likely two tokens are the same, [T, T]; None where tokens are not read. `encoder` is what a
+    decoder reads beside them; layers of the encoder itself, which `encodes`, are the block without what reads it.
 
     Raises InputError for a component that does not say what it does to a token kernel.
     """
-    read = ValuesRead.of(block, sizes, catalogue)
-    model = _Model(block, sizes, init, catalogue, Elsewhere(read, repetition))
+    at = map(sizes.at, range(1, sizes.n_layers + 1) if reads_values(block) else ())
+    blocks = [encoder_block(block, each, catalogue) if encodes else block for each in at]
+    read = ValuesRead.of_layers(blocks, sizes, catalogue)
+    model = _Model(block, sizes, init, catalogue, Elsewhere(read, repetition, encoder=encoder), encodes)
     if profiles(block, catalogue):  # a first pass, from what it measures parameters start in the second
         _one_by_one(model, start)
         return _one_by_one(replace(model, elsewhere=model.elsewhere.again()), start)
-    if sizes.n_layers >= FEWEST and not (_by_layer(block, catalogue) or read.of_layer):
+    if sizes.n_layers >= FEWEST and not (_by_layer(block, catalogue) or any(read.of_layer.values())):
         through = _by_strides(model, start)
         if through is not None:
             return through

@@ -43,12 +43,12 @@ def test_a_kind_that_is_never_forecast_reads_no_text(tmp_path, monkeypatch):
     assert room.KINDS is theory.KINDS is KINDS
     space = planned(tmp_path)
     model = space.models.architecture(space.plan.variants[0].block)
-    object.__setattr__(model, "kind", "vit")
+    object.__setattr__(model, "kind", "retriever")
     with pytest.raises(InputError) as error:
         theory.forecast(model, space.space.grammar.catalogue, None)
-    assert room.reason(error.value) == room.not_forecast("vit")
+    assert room.reason(error.value) == room.not_forecast("retriever")
     monkeypatch.setattr(room, "KINDS", ())
-    monkeypatch.setattr(room, "typical_windows", lambda *given: pytest.fail("the text was read"))
+    monkeypatch.setattr(room, "measure_model_inputs", lambda *given: pytest.fail("the text was read"))
     monkeypatch.setattr(sequences, "forecast", lambda *given: pytest.fail("a forecast was made"))
     (reason,) = {made.refused for _, made in planned(tmp_path).plan.forecasts}
     assert reason.startswith("a model of kind decoder is not forecast")

@@ -260,15 +260,10 @@ class Config:
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
         """E[M V Mᵀ] over random queries and keys, M what the matrix makes of attention.
 
-        The kernel of concatenated heads is the mean of theirs. InputError for a source, for queries and
-        keys that both start as the input, and random relative positions that
-        only a centre reads.
+        The kernel of concatenated heads is the mean of theirs. InputError for queries and keys that both start as the
+        input, for random relative positions that only a centre reads, and for a sink, a skip, a bias, or values and
+        projections without a fresh weight, where a source of another length is read.
         """
-        if self.source is not None:
-            raise InputError(
-                f"attention to {self.source.name} is not forecast: its keys are of another sequence\n"
-                "  = set source: none, or forecast a block of the encoder"
-            )
         from ablate.signal.attention_kernel import log_totals
         from ablate.signal.sink import attending_with_sink
 
@@ -286,12 +281,14 @@ class Config:
                 f"attention: a sink is not forecast beside the skip of {self.matrix.config.spec.name}\n"
                 "  = set sink: none, or matrix: softmax"
             )
-        uniform = self.at_zero_scores(sizes, mixing)
+        source = self.source_signal(mixing)
+        uniform = self.at_zero_scores(sizes, mixing) if source is None else evenly(sizes.seq_len, len(source.kernel))
 
         def mixed(x: Signal) -> Signal:
             to_match: Signal = self.pre_qk(x, width) if self.pre_qk else x
             to_carry = self.pre_v(x, width) if self.pre_v else x
-            queries, keys = self.query(to_match, width, out), self.key(to_match, width, sizes.key_width)
+            keyed, to_carry = (to_match, to_carry) if source is None else (source, source)
+            queries, keys = self.query(to_match, width, out), self.key(keyed, width, sizes.key_width)
             check_independent(queries, keys)
             scale = self.scale * d_head**0.5
             for _, regulation in self.entropy:
@@ -319,9 +316,28 @@ class Config:
             y = self.output_norm(y, out) if self.output_norm else y
             y = self.gate(x, y, out, sizes.n_heads) if self.gate else y
             projected: Signal = self.projection(y, out, width)
+            if self.source is not None and projected.transfer is not None:
+                raise InputError(
+                    f"attention to {self.source.name} is not forecast where neither values nor projection have a fresh "
+                    "weight: what it adds may have much in common with the stream\n"
+                    "  = give the value or the projection a random init, such as dense"
+                )
             return projected
 
         return x.forked(lambda x: [mixed(x)])
+
+    def source_signal(self, mixing: Mixing) -> Signal | None:
+        """Return the signal of the source, which every query sees whole; None if there is no source."""
+        if self.source is None:
+            return None
+        self.check_source()
+        if self.sink or mixing.skip or mixing.centre or mixing.bias is not None:
+            raise InputError(
+                f"attention to {self.source.name} is forecast with the softmax of its scores alone\n"
+                "  = set sink: none, and matrix: softmax"
+            )
+        (source,) = self.source(SOURCE).signals
+        return source  # type: ignore[no-any-return]
 
     def relative_positions(self, queries: Signal, sizes: Sizes, mixing: Mixing) -> Any:
         """Return the random scores of a bias of content, None without one that there are.
@@ -398,6 +414,13 @@ class Config:
         of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
         width = f", each {self.head_width} wide" if self.head_width else ""
         return f"{self.heads or 'H'} heads{of_keys}{width}"
+
+
+def evenly(queries: int, keys: int) -> Any:
+    """Return attention at zero scores of queries that all see the same keys, [1, T, S]."""
+    import numpy as np
+
+    return np.full((1, queries, keys), 1 / keys)
 
 
 def check_independent(queries: Signal, keys: Signal) -> None:

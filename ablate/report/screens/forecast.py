@@ -126,6 +126,7 @@ def space_screen(
         "logits: their root mean square",
         f"collapse at layer: the first behind which tokens are nearly one and stay so, a cosine above {COLLAPSED:g}",
         DEFINITION,
+        *_encoders(forecasts.values()),
         *_beside([(each, sampled.get(variant, ())) for variant, each in forecasts.items()]),
         *_of_samples(forecasts.values()),
         *(sentence for each in list(forecasts.values())[:1] for sentence in _limits(each, sampled.values())),
@@ -188,6 +189,16 @@ def as_json(
     return json.dumps(document, indent=2, allow_nan=False)
 
 
+def _encoders(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
+    """Return what the rows of encoders are; nothing where there are none."""
+    if not any(forecast.encoder for forecast in forecasts):
+        return ()
+    return (
+        "encoder: the layers of a model's encoder; its gradient comes from all cross-attention, and its ratio is over "
+        "that behind its own last layer",
+    )
+
+
 def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
     """Return a sentence that names the components without a closed form; none if there are none."""
     names = sorted({name for forecast in forecasts for name in forecast.sampled})
@@ -201,7 +212,7 @@ def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
 
 def _document(forecast: InitialModel) -> dict[str, Any]:
     return {
-        "repetition": forecast.repetition,
+        "repetition": _number(forecast.repetition),
         "sampled_components": list(forecast.sampled),
         "logits": _number(forecast.logits),
         "growth": _number(forecast.growth),
@@ -333,7 +344,7 @@ def _with_interval(value: float, sd: float, *, relative: bool, below: bool = Fal
 def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:
     """Return mean ± sd, on one line or with the latter `below`; of one value no sd."""
     mean, between = fmean(values), "\n" if below else " "
-    return _three(mean) if len(values) < 2 else f"{_three(mean)}{between}± {stdev(values):.1g}"
+    return _three(mean) if len(values) < 2 or not isfinite(mean) else f"{_three(mean)}{between}± {stdev(values):.1g}"
 
 
 def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tuple[str, ...]:
@@ -349,9 +360,10 @@ def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tup
     if not away:
         return ()
     size, cosine, gradient = (median(each) for each in zip(*away, strict=True))
+    of_cosine = "" if isnan(cosine) else f", {cosine:.3f} in the cosine"
     return (
         f"sampled: mean ± sd over n = {len(pairs[0][1])} initialisations, each in one pass over sequences of its own; "
-        f"the forecast is away from the means by {size:.1%} in size, {cosine:.3f} in the cosine and {gradient:.1%} in "
+        f"the forecast is away from the means by {size:.1%} in size{of_cosine} and {gradient:.1%} in "
         f"the gradient (medians over {len(away)} layers)",
     )
 
