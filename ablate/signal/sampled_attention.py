@@ -32,9 +32,9 @@ from numpy.typing import NDArray
 
 from ablate.signal.attention_kernel import LARGEST, Array, RandomAttention, score_overflow, spread_over_keys
 
-ROWS = 8192
+ROWS = 4096
 """Rows of A that are drawn at least, over all heads whose masks or biases are others: draws times tokens."""
-LEAST = 32
+LEAST = 16
 """Draws of A at least, over all heads."""
 TOGETHER = 2**19
 """Entries of A that are computed at once."""
