@@ -69,7 +69,7 @@ class Scatter:
         So the mean over heads varies by its part 1 / heads, and the forecast, which is a mean over draws, by 1 / draws.
         """
         whole = float(np.trace(kernel))
-        share = variance / whole**2 if whole > 0 and isfinite(whole) else 0.0
+        share = variance / whole / whole if whole > 0 and isfinite(whole) else 0.0  # whole² may overflow
         return replace(self, variance=self.variance + share * (1 / heads + 1 / draws))
 
     def of(self, follows: float, variance: float) -> Scatter:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 from dataclasses import replace
-from math import sqrt
+from math import nan, sqrt
 
 import numpy as np
 import pytest
@@ -131,6 +131,15 @@ def test_attention_is_told_apart_by_its_layer():
     document = json.loads(as_json({"deep": deep}, {}))["forecasts"]["deep"]
     computed = [layer["layer"] for layer in document["layers"] if layer["computed"]]
     assert [each["layer"] for each in document["attention_entropy"]] == computed[1:] and len(computed) < 100
+
+
+def test_a_space_says_what_it_is_over():
+    images = replace(POST, repetition=nan)
+    of_text, of_both = (
+        shown(space_screen("mine", "Which?", models, {})) for models in ({"a": POST}, {"a": POST, "b": images})
+    )
+    assert f"two tokens of a sequence are the same with chance {POST.repetition:.3g}" in of_text
+    assert "what is no text" in of_both and "what is no text" not in of_text and "nan" not in of_both
 
 
 def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():

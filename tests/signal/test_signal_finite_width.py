@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ablate.components.activations import relu, relu_squared, tanh
-from ablate.signal.finite_width import participation
+from ablate.signal.finite_width import Scatter, participation
 from ablate.signal.propagation import Signal
 from ablate.signal.side_by_side import concatenated
 
@@ -98,6 +98,8 @@ def test_kernels_near_the_ends_of_what_numbers_there_are_scatter_as_others_do(si
         return summed.scatter.total(summed.kernel)
 
     assert scattered(size) == pytest.approx(scattered(1.0))
+    sampled = Scatter().attending_sampled(size * np.eye(TOKENS), 0.25 * size * TOKENS**2 * size, 4, 8)
+    assert sampled.variance in (0, np.inf) or sampled.variance == pytest.approx(0.25 * (1 / 4 + 1 / 8))
     assert Signal.root(np.full((2, 2), np.inf), width=WIDTH).through_weights(1, 1).scatter.total(np.eye(2)) > 0
 
 

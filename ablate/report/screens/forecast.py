@@ -144,9 +144,11 @@ def space_screen(
 
 def _text(forecasts: Iterable[InitialModel]) -> Iterator[str]:
     """Yield what text forecasts are over, and how often its tokens repeat."""
-    chances = sorted({f"{each.repetition:.3g}" for each in forecasts}, key=float)
-    if chances:
-        yield f"over typical windows of the training text, where two tokens are the same with chance {listed(chances)}"
+    shares = [each.repetition for each in forecasts]
+    if chances := sorted({f"{share:.3g}" for share in shares if not isnan(share)}, key=float):
+        yield f"over the training text, where two tokens of a sequence are the same with chance {listed(chances)}"
+    if any(map(isnan, shares)):
+        yield "what is no text: over the mean products of what is read at two places, as measured on the training split"
 
 
 def _without(refused: Mapping[str, str], *, any_is: bool) -> Iterator[str]:
