@@ -59,6 +59,7 @@ SAID = {
     },  # of the head of an encoder; a token; a kind
     "block/classifier.py": {"causal", "mlp"},  # a key of `model:`, a kind of model
     "compiler/compile.py": {"mlp"},
+    "plan/forecast.py": {"mlp"},  # a kind of model
     "space/layouts.py": {"mlp"},
     "space/space.py": {"mlp"},  # a head
     "space/sections.py": {"from"},  # of a ramp
