@@ -99,8 +99,8 @@ def plan_space(
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
     `outcomes` are those of the folder, if they were read already. Each variant has a forecast or a reason: over
-    few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`. Of the
-    same variant those that the folder keeps are not made again unless `fresh`, and `say` is told if making them takes
+    few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`. Those
+    that the folder keeps of the same variant are not made again unless `fresh`, and `say` is told if making them takes
     long.
     """
     check(space)  # so that a mistake in the space is reported before its corpus is read
@@ -110,7 +110,7 @@ def plan_space(
     read = partial(_read, cache=cache_of(folder))
     models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read)
     forecaster = None if forecasts == "none" else Forecaster(models, cache_of(folder), forecasts == "quick", say=say)
-    if forecaster is not None and forecasts == "kept" and not fresh:
+    if forecaster is not None and not fresh:
         kept = partial(reusable_forecasts, folder, space.name, to_python(space.located))
         forecaster = replace(forecaster, kept=kept)
     plans = Plans(models, forecaster)

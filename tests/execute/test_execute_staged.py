@@ -205,7 +205,7 @@ def test_tuning_comes_first_and_chooses(tmp_path):
         best = min(tuned, key=lambda lr: tuned[lr])
         chosen = {t.recipe.optimizer.settings["lr"] for t in verdict if t.variant == variant.id}
         assert chosen == {best} and len(tuned) == 2
-    assert plan_space(space, results=tmp_path / "r", forecasts="kept").plan == done.plan
+    assert plan_space(space, results=tmp_path / "r").plan == done.plan
     rows = query(tmp_path / "r", "SELECT variant, seed FROM pairs ORDER BY ALL").rows
     assert len(rows) == 6 and {seed for _, seed in rows} == {0, 1}, "trials that choose are in no pair"
     assert query(tmp_path / "r", "SELECT count(*) FROM edit_pairs").rows == ((6,),)
