@@ -19,7 +19,7 @@ def results(tmp_path_factory):
     return tmp_path_factory.mktemp("results")
 
 
-@pytest.mark.sampled(4, gate=14)
+@pytest.mark.sampled(4, gate=10)
 @pytest.mark.parametrize("path", SPACES, ids=lambda path: path.stem)
 def test_a_space_is_forecast_or_says_why_not(path, results):
     with warnings.catch_warnings():
