@@ -60,6 +60,8 @@ SAID = {
     "block/classifier.py": {"causal", "mlp"},  # a key of `model:`, a kind of model
     "compiler/compile.py": {"mlp"},
     "plan/forecast.py": {"mlp"},  # a kind of model
+    "theory/embedding.py": {"mlp"},  # a kind of model
+    "theory/models.py": {"attention", "tanh"},  # what may be sampled; of the head of an encoder
     "space/layouts.py": {"mlp"},
     "space/space.py": {"mlp"},  # a head
     "space/sections.py": {"from"},  # of a ramp

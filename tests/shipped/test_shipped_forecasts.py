@@ -29,4 +29,6 @@ def test_a_space_is_forecast_or_says_why_not(path, results):
     assert all(reason and "\n" not in reason for reason in forecasts.refused.values())
     for model in forecasts.models.values():
         assert isinstance(model, InitialModel)
-        assert all(-1 <= stream.correlation <= 1 + 1e-9 and stream.gradient >= 0 for stream in model.streams)
+        assert all(stream.gradient >= 0 for stream in model.streams)
+        several = [stream.correlation for stream in model.streams if len(stream.kernel) > 1]  # one token has no cosine
+        assert all(-1 <= correlation <= 1 + 1e-9 for correlation in several)
