@@ -37,10 +37,10 @@ from ablate.errors import InputError
 Array: TypeAlias = NDArray[np.float64]
 
 LARGEST = 16.0
-"""The largest variance of scores: beyond, a softmax is nearly one-hot, and E[N/Z] far from E[N]/E[Z].
-
-Attention whose scores are larger is sampled (`sampled_attention.py`).
-"""
+"""The variance of scores beyond which a softmax is nearly one-hot."""
+CLOSED = 4.0
+"""The largest variance of scores for which E[N/Z] is taken for E[N]/E[Z]: beyond, gradients through the scores are
+off by factors, which many layers multiply. Attention whose scores are larger is sampled (`sampled_attention.py`)."""
 SMALL = 1e-3
 """Exponents that differ by less than this are taken as equal, and e^{cK} is interpolated to this, relatively."""
 MOST_NODES = 8
@@ -90,7 +90,7 @@ def score_overflow() -> ScoresOverflow:
 class RandomAttention:
     """Attention at zero scores `uniform` W, and the kernels of `queries` C (times scale² d_k), `keys` K and `values` V.
 
-    It is exact enough for scores of a variance up to `LARGEST`. Raises ScoresOverflow for one that is not finite.
+    It is near enough for scores of a variance up to `CLOSED`. Raises ScoresOverflow for one that is not finite.
     """
 
     uniform: Array

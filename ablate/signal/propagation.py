@@ -209,6 +209,7 @@ class Signal:
         kernel = _mean([head.forward() for head in each])
 
         def backward(gradient: Array) -> Array:
+            gradient = (gradient + gradient.T) / 2  # rounding makes it asymmetric, and scores would amplify that
             arrived = self.backward(groups * _mean([head.into_values(gradient) for head in each]))
             if not each[0].scored:
                 return arrived

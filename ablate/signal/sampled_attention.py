@@ -1,7 +1,7 @@
 """Sampled attention: what softmax attention does to token kernels where there is no closed form, as means over draws.
 
-There is none where scores are so large that the softmax is nearly one-hot, and none for relative positions of random
-weights. The scores of one head are normal all the same, and can be drawn as they are:
+There is none that is near enough where scores are large, and none for relative positions of random weights. The scores
+of one head are normal all the same, and can be drawn as they are:
 
     s_ij = q_i·k_j + u·k_j + (q_i + v)·r_{i-j}
     Cov(s_ij, s_i'j') = C_ii' K_jj' + P_ii' R_{i-j, i'-j'}
@@ -30,7 +30,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ablate.signal.attention_kernel import LARGEST, Array, RandomAttention, score_overflow, spread_over_keys
+from ablate.signal.attention_kernel import CLOSED, Array, RandomAttention, score_overflow, spread_over_keys
 
 ROWS = 4096
 """Rows of A that are drawn at least, over all heads whose masks or biases are others: draws times tokens."""
@@ -76,7 +76,7 @@ def random_attention(
     """
     scores = scale**2 * queries
     placed = positions is not None and positions.vary(queries)
-    if not placed and not _largest(scores, keys) > LARGEST:
+    if not placed and not _largest(scores, keys) > CLOSED:
         return RandomAttention(uniform, scores, keys, values)
     if not placed:
         return SampledAttention(uniform, queries, keys, values, scale, head=head, of=of)
@@ -366,8 +366,9 @@ def _normal(rng: np.random.Generator, some: int, rows: Array, columns: Array) ->
 
 
 def _root(kernel: Array) -> Array:
+    """Return the symmetric root, which unlike others is the same on every machine, so that draws are."""
     values, vectors = np.linalg.eigh(kernel)
-    return np.asarray(vectors * np.sqrt(np.clip(values, 0, None)))
+    return np.asarray((vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T)
 
 
 def _turned(matrices: Array) -> Array:

@@ -122,11 +122,6 @@ class _Stack:
     def state(self, gradients: Gradients) -> InitialModel:
         """Return the numbers of these layers; `gradients` are relative to that behind the last of them."""
         through, sizes = self.through, self.architecture.sizes
-        if any(mean_square < 0 for mean_square in gradients.mean_squares):
-            raise InputError(
-                "the gradient through attention is not forecast here: its scores are so large that it is lost in the "
-                "noise of the draws\n  = give queries or keys a smaller init, or a norm"
-            )
         reference = gradients.mean_squares[-1]
         cosines = [mean_cosine(kernel) for kernel in through.kernels]
         entered = self.start.scatter.total(self.start.kernel)

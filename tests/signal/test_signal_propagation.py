@@ -236,14 +236,14 @@ def test_exponentials_are_interpolated_as_finely_as_they_need(scale):
     assert attention.backward(GRADIENT) == pytest.approx(np.einsum("ikjl,ik->jl", pairs, GRADIENT), rel=4e-3, abs=2e-4)
 
 
-def test_attention_that_is_nearly_one_hot_goes_on_from_where_its_closed_form_ends():
+def test_attention_of_large_scores_goes_on_from_where_its_closed_form_ends():
     x = Signal.root(ALIKE)
     less, more = (
         x.attending(x.through_weights(1, 1), x.through_weights(1, 1), CAUSAL[None], scale, Mixing())
-        for scale in (3.99, 4.01)
+        for scale in (1.99, 2.01)
     )
     assert [y.attention[-1].sampled for y in (less, more)] == [False, True]
-    assert np.trace(more.kernel) == pytest.approx(np.trace(less.kernel), rel=0.1)
+    assert np.trace(more.kernel) == pytest.approx(np.trace(less.kernel), rel=0.05)
 
 
 def test_tokens_of_zeros_stay_what_the_activation_makes_of_0():

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import entr
 
-from ablate.signal.attention_kernel import LARGEST, RandomAttention
+from ablate.signal.attention_kernel import CLOSED, RandomAttention
 from ablate.signal.finite_width import Scatter
 from ablate.signal.mixing import Mixing
 from ablate.signal.propagation import Signal
@@ -131,14 +131,25 @@ def test_only_what_has_no_closed_form_is_sampled():
         return type(random_attention(shown(True), *kernels, 1.0, places))
 
     still = RelativePositions(0.0, 0.0, np.eye(LENGTH), 1.0)
-    assert of(LARGEST) is of(0.0, still) is RandomAttention
-    assert of(1.01 * LARGEST) is of(0.1, still) is SampledAttention
+    assert of(CLOSED) is of(0.0, still) is RandomAttention
+    assert of(1.01 * CLOSED) is of(0.1, still) is SampledAttention
 
 
 def test_the_variance_of_scores_counts_positions():
     sampled = SampledAttention(shown(True), QUERIES, KEYS, VALUES, 2.0, positions(causal=True, scale=1.5))
     expected = [[(4 * q + 1.5**2 * 0.5) * k + 1.5**2 * (q + 0.8) for k in np.diag(KEYS)] for q in np.diag(QUERIES)]
     assert sampled.score_variances == pytest.approx(np.array(expected))
+
+
+@pytest.mark.parametrize("size", [1.0, 6.0])
+def test_the_gradient_of_layer_upon_layer_stays_a_kernel(size):
+    """Rounding makes gradients asymmetric; were that not taken off, large scores would multiply it layer by layer."""
+    x = Signal.root(VALUES, width=WIDTH)
+    y = x.attending(x.through_weights(1, 1), x.through_weights(1, 1), shown(True)[None], size, Mixing())
+    tilt = np.triu(np.ones((LENGTH, LENGTH)), 1)
+    gradient = y.backward(GRADIENT + 1e-3 * (tilt - tilt.T))
+    assert gradient == pytest.approx(y.backward(GRADIENT), rel=1e-9)
+    assert np.linalg.eigvalsh(gradient).min() > 0
 
 
 def test_entropies_are_those_of_a_softmax_that_is_drawn():
