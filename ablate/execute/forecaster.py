@@ -173,7 +173,7 @@ def _in_a_line(error: Exception) -> str:
     return " ".join(str(error).split())
 
 
-def shortened(architecture: Architecture, most: int) -> Architecture:
+def _shortened(architecture: Architecture, most: int) -> Architecture:
     """Return a model that reads at most so many tokens, and of a source as many."""
     sizes = architecture.sizes
     context, source = min(sizes.seq_len, most), None if sizes.source_len is None else min(sizes.source_len, most)
@@ -186,7 +186,7 @@ def shortened(architecture: Architecture, most: int) -> Architecture:
 def _forecast(architecture: Architecture, space: Space, inputs: ModelInputs, most: int) -> Forecast:
     from ablate.theory.dangers import danger_of_refusal, dangers
 
-    sizes, shorter = architecture.sizes, shortened(architecture, most)
+    sizes, shorter = architecture.sizes, _shortened(architecture, most)
     context, source = shorter.sizes.seq_len, shorter.sizes.source_len
     try:
         model = forecast_on(shorter, space.grammar.catalogue, inputs.of_first(context, source))

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from ablate.block.architecture import Architecture, plain_decoder
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
@@ -22,7 +20,6 @@ from ablate.execute.model_inputs import forecast_on, measure_model_inputs
 from ablate.execute.task import cache_of
 from ablate.output.words import plural
 from ablate.session.planning import PathLike, corpus_located, plan_space
-from ablate.space.documents import Data
 from ablate.space.space import Space
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
@@ -35,7 +32,8 @@ if TYPE_CHECKING:
     from ablate.data.batch import Tensors
 
 SEQUENCES, RECORDS = 8, 64
-"""The sequences of a text, or images and other records, that pass through a sampled initialisation."""
+"""The sequences of random tokens or of two texts, or the images and other records, that pass through a sampled
+initialisation; of one text it is the windows that its forecast is over."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
 """What stands around a block that is forecast alone."""
 
@@ -130,15 +128,15 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     sampled: dict[str, tuple[InitialModel, ...]] = {}
     for variant in planned.plan.variants:
         model = planned.models.architecture(variant.block, variant.setting)
-        data = planned.models.at(variant.setting.changes).data
-        with corpus_located(space):
-            inputs = measure_model_inputs(model, data, space.folder, cache, catalogue)
+        varied = planned.models.at(variant.setting.changes)
+        with corpus_located(varied):
+            inputs = measure_model_inputs(model, varied.data, varied.folder, cache, catalogue)
         try:
             made = forecast_on(model, catalogue, inputs)
         except InputError as error:
             refused[variant.name] = reason(error)
             continue
-        given = (_read(model, space, data, cache, seed, inputs.windows) for seed in range(samples))
+        given = (_read(model, varied, cache, seed, inputs.windows) for seed in range(samples))
         starts = tuple(_sampled(model, catalogue, read, seed) for seed, read in enumerate(given))
         forecasts[variant.name], sampled[variant.name] = made, starts
         if made.encoder is not None:
@@ -155,10 +153,8 @@ def _sampled(architecture: Architecture, catalogue: Catalogue, inputs: Tensors, 
     return sampled_initialisation(architecture, catalogue, inputs, seed=seed)
 
 
-def _read(
-    architecture: Architecture, space: Space, data: Data, cache: Path, seed: int, windows: Windows | None
-) -> Tensors:
-    """Return what a model reads of its training split: `windows`, or `RECORDS` records, or `SEQUENCES` of pairs."""
+def _read(architecture: Architecture, space: Space, cache: Path, seed: int, windows: Windows | None) -> Tensors:
+    """Return what a model reads of its training split: `windows`, or `RECORDS` records, or `SEQUENCES` of two texts."""
     if windows is not None:
         import torch
 
@@ -167,31 +163,18 @@ def _read(
     from ablate.data.batches import Batches
     from ablate.data.records import RecordBatches
     from ablate.data.streams import prepare
+    from ablate.train.objective import first_batch, objective_for
 
-    sizes = architecture.sizes
+    sizes, catalogue = architecture.sizes, space.grammar.catalogue
     with corpus_located(space):
-        streams = prepare(data, space.folder, cache, space.grammar.catalogue)
+        streams = prepare(space.data, space.folder, cache, catalogue)
         if streams.standard is None:
             assert sizes.source_len is not None
             lengths = (sizes.source_len, sizes.seq_len)
             drawn = [Batches(streams.train, length, SEQUENCES, seed).at(step) for step, length in enumerate(lengths)]
             return tuple(first(each.inputs) for each in drawn)
         batch = RecordBatches(streams.records("train"), streams.standard, RECORDS, seed).at(0)
-    if architecture.kind != "encoder_decoder":
-        return batch.inputs
-    return first(batch.inputs), _given(first(batch.targets), sizes)
-
-
-def _given(targets: Tensor, sizes: Sizes) -> Tensor:
-    """Return what a decoder is given of targets, [B, T]: one token earlier, behind the token that starts them."""
-    import torch
-
-    from ablate.data.batch import NO_TARGET
-    from ablate.data.input_kernels import FILLED, NONE, START, given_tokens
-
-    assert sizes.start is not None and sizes.padding is not None
-    given = given_tokens(np.where(targets == NO_TARGET, NONE, targets), sizes.seq_len)
-    return torch.from_numpy(np.where(given == START, sizes.start, np.where(given == FILLED, sizes.padding, given)))
+    return first_batch(objective_for(space.recipe, sizes, catalogue), batch, seed).inputs
 
 
 def _tokens(sizes: Sizes, seed: int) -> Tensor:

@@ -364,7 +364,7 @@ def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tup
     size, cosine, gradient = (median(each) for each in zip(*away, strict=True))
     of_cosine = "" if isnan(cosine) else f", {cosine:.3f} in the cosine"
     return (
-        f"sampled: mean ± sd over n = {len(pairs[0][1])} initialisations, each in one pass over sequences of its own; "
+        f"sampled: mean ± sd over n = {len(pairs[0][1])} initialisations, each in one pass; "
         f"the forecast is away from the means by {size:.1%} in size{of_cosine} and {gradient:.1%} in "
         f"the gradient (medians over {len(away)} layers)",
     )
