@@ -22,8 +22,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
+from typing import NamedTuple
 
-from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced
+from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.expression import Block, Node, Path, Sequence
 from ablate.block.layers import alternatives, has_patterns, pattern_free
 
@@ -62,16 +64,33 @@ def address_at(path: Path, names: Mapping[Path, str]) -> str | None:
 
 def names_of(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
     """Return the path and name of each part of a block without patterns."""
-    parts = {path: catalogue[node.name] for path, node in parts_of(block, catalogue)}
+    return _named(tuple((path, _Kind.of(catalogue[node.name])) for path, node in parts_of(block, catalogue)))
+
+
+class _Kind(NamedTuple):
+    """What the name of a part depends on, beside its place."""
+
+    role: str
+    modifier: bool
+    combinator: bool
+
+    @staticmethod
+    def of(spec: ComponentSpec) -> _Kind:
+        return _Kind(spec.role, spec.modifier, bool(spec.holds_sequences))
+
+
+@lru_cache(maxsize=10_000)  # the blocks of a grammar are many, and their outlines few
+def _named(outline: tuple[tuple[Path, _Kind], ...]) -> tuple[tuple[Path, str], ...]:
+    parts = dict(outline)
     principals: dict[Path, str] = {}
-    for path, spec in parts.items():
-        if not spec.modifier:
-            principals[path] = _unused(spec.role, principals.values())
+    for path, kind in outline:
+        if not kind.modifier:
+            principals[path] = _unused(kind.role, principals.values())
     names = dict(principals)
-    for path, spec in parts.items():
-        if spec.modifier:
+    for path, kind in outline:
+        if kind.modifier:
             inside = _principals_in(path, principals)
-            name = f"{inside[0]}_{spec.role}" if inside else _named_at(path, spec.role, parts, principals)
+            name = f"{inside[0]}_{kind.role}" if inside else _named_at(path, kind.role, parts, principals)
             names[path] = _unused(name, names.values())
     return tuple((path, names[path]) for path in parts)
 
@@ -112,21 +131,21 @@ def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[t
     """Yield the sequences that `node` holds in its own fields, with their paths; those of a pattern too."""
     if spec.chooses is not None:
         yield from (((*path, *way), each) for way, each in alternatives(node, spec) if isinstance(each, Sequence))
-    for field, kind in spec.fields.items():
+    for field in spec.holds_sequences:
         value = node[field]
-        if isinstance(kind, Sequenced) and isinstance(value, Sequence):
+        if isinstance(value, Sequence):
             yield (*path, field), value
-        elif isinstance(kind, Branches) and isinstance(value, tuple):
+        elif isinstance(value, tuple):
             yield from (((*path, field, i), branch) for i, branch in enumerate(value) if isinstance(branch, Sequence))
 
 
-def _named_at(path: Path, role: str, parts: Mapping[Path, ComponentSpec], principals: Mapping[Path, str]) -> str:
+def _named_at(path: Path, role: str, parts: Mapping[Path, _Kind], principals: Mapping[Path, str]) -> str:
     """Return the name of a modifier with that role at `path`."""
     siblings = [other for other in parts if len(other) == len(path) and other[:-1] == path[:-1]]
     here = siblings.index(path)
     before = [name for sibling in siblings[:here] for name in _principals_in(sibling, principals)]
     after = [name for sibling in siblings[here:] for name in _principals_in(sibling, principals)]
-    served = next((s for s in siblings[here:] if s in principals or _is_combinator(parts[s])), None)
+    served = next((s for s in siblings[here:] if s in principals or parts[s].combinator), None)
     if served in principals or (after and not before):
         return f"{after[0]}_{role}"
     if before:
@@ -138,10 +157,6 @@ def _named_at(path: Path, role: str, parts: Mapping[Path, ComponentSpec], princi
 def _principals_in(path: Path, principals: Mapping[Path, str]) -> list[str]:
     """Return the names of the principals at or inside the part at `path`, in reading order."""
     return [name for other, name in principals.items() if other[: len(path)] == path]
-
-
-def _is_combinator(spec: ComponentSpec) -> bool:
-    return any(isinstance(kind, Sequenced | Branches) for kind in spec.fields.values())
 
 
 def _unused(name: str, taken: Collection[str]) -> str:

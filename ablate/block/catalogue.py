@@ -224,6 +224,12 @@ class ComponentSpec(Declaration):
     stage: int = 0
     added: Mapping[str, Any] = field(default_factory=dict)
     chooses: Chooses | None = None
+    holds_sequences: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Its fields that hold parts: of a combinator at least one, of any other component none."""
+
+    def __post_init__(self) -> None:
+        holds = tuple(name for name, kind in self.fields.items() if isinstance(kind, Sequenced | Branches))
+        object.__setattr__(self, "holds_sequences", holds)
 
     @property
     def needs_below(self) -> bool:

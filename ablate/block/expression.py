@@ -72,7 +72,10 @@ class Node:
     fields: tuple[tuple[str, Value], ...] = ()
 
     def __getitem__(self, field: str) -> Value:
-        return dict(self.fields)[field]
+        for name, value in self.fields:  # a census asks a million times, and a dict takes longer to build than this
+            if name == field:
+                return value
+        raise KeyError(field)
 
     def replace(self, changes: Mapping[str, Value]) -> Node:
         """Return the node with some fields changed; KeyError for a field it does not have."""

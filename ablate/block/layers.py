@@ -139,7 +139,7 @@ def _turns(value: Value, catalogue: Catalogue) -> int:
         case Node(name=name, fields=fields):
             spec = catalogue[name]
             if spec.chooses is None:
-                return max((_turns(child, catalogue) for _, child in fields), default=1)
+                return max((_turns(child, catalogue) for _, child in fields if child.__class__ in HOLDERS), default=1)
             inside = [_turns(child, catalogue) for _, child in alternatives(value, spec)]
             return len(inside) * max(inside)
         case Sequence() | tuple():
@@ -167,7 +167,13 @@ class _Expansion:
                 if (spec := self.catalogue[name]).chooses is not None:
                     way, inside = self.choice(value, spec, origin, turn)
                     return self._value(_at(value, way), path, (*origin, *way), inside)
-                return Node(name, tuple((f, self._value(v, (*path, f), (*origin, f), turn)) for f, v in fields))
+                return Node(
+                    name,
+                    tuple(
+                        (f, self._value(v, (*path, f), (*origin, f), turn) if v.__class__ in HOLDERS else v)
+                        for f, v in fields
+                    ),
+                )
             case Sequence(parts=parts):
                 return Sequence(self._items(parts, path, origin, turn))
             case tuple():

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeGuard
 from ablate.block.address import name_parts, names_of
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Gain, Node, Path, Sequence, Series, Value
-from ablate.block.layers import has_patterns, pattern_free
+from ablate.block.layers import pattern_free
 
 START: Final = "init"
 """What the number that a trained gain starts at is called in an address: `mlp_residual.gain.init`."""
@@ -46,10 +46,9 @@ def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node],
 
     With patterns over layers, these are the parts of each block that it has without them.
     """
-    if not has_patterns(block, catalogue):
-        return tuple((name, node_at(block, path)) for path, name in names_of(block, catalogue))
-    plain = (free.block for free in pattern_free(block, catalogue))
-    return tuple(dict.fromkeys(part for each in plain for part in parts_by_name(each, catalogue)))
+    plain = [free.block for free in pattern_free(block, catalogue)]
+    named = ((name, node_at(each, path)) for each in plain for path, name in names_of(each, catalogue))
+    return tuple(named if len(plain) == 1 else dict.fromkeys(named))
 
 
 def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
@@ -62,9 +61,12 @@ def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
         if is_start(value, field):
             value = value.value
             continue
-        if not isinstance(value, Node) or field not in dict(value.fields):
+        if not isinstance(value, Node):
             return ()
-        value = value[field]
+        try:
+            value = value[field]
+        except KeyError:
+            return ()
     return (value,)
 
 

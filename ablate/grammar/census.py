@@ -97,10 +97,13 @@ class _Kinds:
         """Count the derivations of each kind of value."""
         key = (id(template), frozenset(bound.items()))
         if key not in self._known:
-            kinds: Counter[Value] = Counter()
-            for value, times in self._each(template, bound):
-                kinds[value] += times
-            self._known[key] = kinds
+            if isinstance(template, Named):
+                self._known[key] = self.of(template.body, bound)
+            else:
+                kinds: Counter[Value] = Counter()
+                for value, times in self._each(template, bound):
+                    kinds[value] += times
+                self._known[key] = kinds
         return self._known[key]
 
     def _each(self, template: Template, bound: Bound) -> Iterator[tuple[Value, int]]:
@@ -110,8 +113,6 @@ class _Kinds:
             case Alternatives(alternatives=alternatives):
                 for option in alternatives:
                     yield from self.of(option, bound).items()
-            case Named(body=body):
-                yield from self.of(body, bound).items()
             case Product():
                 yield from self._combined(template, bound)
             case Let(name=name, drawn=drawn, body=body):
@@ -125,14 +126,12 @@ class _Kinds:
         shape = self._seen(template.shape)
         visible = sorted(_holes(shape))
         unseen = math.prod(hole.count for index, hole in enumerate(template.holes) if index not in visible)
-        combinations: Counter[tuple[Value, ...]] = Counter({(): unseen})
+        combinations: list[tuple[tuple[Value, ...], int]] = [((), unseen)]
         for index in visible:
             choices = self.of(template.holes[index], bound)
-            combinations = Counter(
-                {(*values, value): n * m for values, n in combinations.items() for value, m in choices.items()}
-            )
+            combinations = [((*values, value), n * m) for values, n in combinations for value, m in choices.items()]
         places = {index: place for place, index in enumerate(visible)}
-        for values, times in combinations.items():
+        for values, times in combinations:
             filled = [values[places[i]] if i in places else None for i in range(len(template.holes))]
             yield fill(shape, filled), times  # holds relevant fields only, as the shape and the values do
 
