@@ -70,7 +70,7 @@ class Expression:
     @property
     def constant(self) -> float | None:
         """The number that the expression stands for; None if it names a size."""
-        return None if self.names() else self.at({})
+        return _constant(self.text)
 
     def names(self) -> frozenset[str]:
         """Return the sizes that it depends on."""
@@ -87,6 +87,12 @@ class Expression:
         if not math.isfinite(value):
             raise ArithmeticProblem("it is not a finite number")
         return value
+
+
+@functools.lru_cache(maxsize=4096)
+def _constant(text: str) -> float | None:
+    expression = Expression(text)
+    return None if expression.names() else expression.at({})
 
 
 _WHY: Mapping[type[Exception], str] = {

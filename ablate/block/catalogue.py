@@ -226,10 +226,14 @@ class ComponentSpec(Declaration):
     chooses: Chooses | None = None
     holds_sequences: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """Its fields that hold parts: of a combinator at least one, of any other component none."""
+    sizes_set: tuple[tuple[str, Arithmetic], ...] = field(init=False, repr=False, compare=False)
+    """Its fields that set a size of the model for what is inside it."""
 
     def __post_init__(self) -> None:
         holds = tuple(name for name, kind in self.fields.items() if isinstance(kind, Sequenced | Branches))
         object.__setattr__(self, "holds_sequences", holds)
+        sets = tuple((name, kind) for name, kind in self.fields.items() if isinstance(kind, Arithmetic) and kind.sets)
+        object.__setattr__(self, "sizes_set", sets)
 
     @property
     def needs_below(self) -> bool:

@@ -105,10 +105,12 @@ class Surroundings:
 
     def number(self, expression: Expression, where: str) -> float:
         """Return the value of arithmetic here; InputError if it has none."""
-        scope = self.sizes.scope(self.sizes.layer or 0)
-        if self.sizes.layer is None:
-            del scope["layer"]
         try:
+            if expression.constant is not None:
+                return expression.constant
+            scope = self.sizes.scope(self.sizes.layer or 0)
+            if self.sizes.layer is None:
+                del scope["layer"]
             return expression.at(scope)
         except ArithmeticProblem as problem:
             raise InputError(
@@ -119,8 +121,12 @@ class Surroundings:
     def bounded(self, expression: Expression, kind: Bounded, where: str) -> float:
         """Return the value of arithmetic here; InputError if it has none within the bounds."""
         value = self.number(expression, where)
-        sized = "" if expression.constant is not None else f", which is {number_text(value)} {self}"
-        return within(value, kind, f"{where} is {expression.text}{sized}")
+
+        def said() -> str:
+            sized = "" if expression.constant is not None else f", which is {number_text(value)} {self}"
+            return f"{where} is {expression.text}{sized}"
+
+        return within(value, kind, said)
 
     def width(self, size: Size, where: str) -> int:
         """Return the width in units; InputError if a multiple of the model's width is not whole and at least 1."""
@@ -149,9 +155,9 @@ def inside(node: Node, spec: ComponentSpec, surroundings: S) -> S:
 
     Sizes are set in the order in which they are declared, each seen by those after it. Raises InputError as `bounded`.
     """
-    for field, kind in spec.fields.items():
-        value = node[field] if isinstance(kind, Arithmetic) and kind.sets else None
-        if isinstance(kind, Arithmetic) and isinstance(value, Expression):
+    for field, kind in spec.sizes_set:
+        value = node[field]
+        if isinstance(value, Expression):
             size = int(surroundings.bounded(value, kind, f"{node.name}.{field}"))
             sizes = replace(surroundings.sizes, **{kind.sets: size})  # type: ignore[arg-type]
             surroundings = replace(surroundings, sizes=sizes)
@@ -164,11 +170,11 @@ def refuse_pattern(spec: ComponentSpec) -> None:
         raise InputError(f"{spec.name} is used outside the layers\n  = give a single component there")
 
 
-def within(value: float, kind: Bounded, message: str) -> float:
-    """Return the value if it is within the bounds; otherwise raise an InputError that starts with `message`."""
+def within(value: float, kind: Bounded, said: Callable[[], str]) -> float:
+    """Return the value if it is within the bounds; otherwise raise an InputError that starts with what is `said`."""
     expected = kind.expected(value)
     if expected is not None:
-        raise InputError(f"{message}\n  = give {expected}")
+        raise InputError(f"{said()}\n  = give {expected}")
     return value
 
 
@@ -192,7 +198,7 @@ def field_values(
 def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings, makers: Makers, path: Path) -> Any:
     match kind, value:
         case Number(), int() | float():
-            return within(value, kind, f"{where} is {number_text(value)}")
+            return within(value, kind, lambda: f"{where} is {number_text(value)}")
         case Arithmetic(optional=True), None:
             return None
         case Arithmetic(sets=size), Expression() if size:
