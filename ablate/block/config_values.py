@@ -122,11 +122,11 @@ class Surroundings:
         """Return the value of arithmetic here; InputError if it has none within the bounds."""
         value = self.number(expression, where)
 
-        def said() -> str:
+        def message() -> str:
             sized = "" if expression.constant is not None else f", which is {number_text(value)} {self}"
             return f"{where} is {expression.text}{sized}"
 
-        return within(value, kind, said)
+        return within(value, kind, message)
 
     def width(self, size: Size, where: str) -> int:
         """Return the width in units; InputError if a multiple of the model's width is not whole and at least 1."""
@@ -170,11 +170,11 @@ def refuse_pattern(spec: ComponentSpec) -> None:
         raise InputError(f"{spec.name} is used outside the layers\n  = give a single component there")
 
 
-def within(value: float, kind: Bounded, said: Callable[[], str]) -> float:
-    """Return the value if it is within the bounds; otherwise raise an InputError that starts with what is `said`."""
+def within(value: float, kind: Bounded, message: Callable[[], str]) -> float:
+    """Return the value if it is within the bounds; otherwise raise an InputError that starts with `message`."""
     expected = kind.expected(value)
     if expected is not None:
-        raise InputError(f"{said()}\n  = give {expected}")
+        raise InputError(f"{message()}\n  = give {expected}")
     return value
 
 

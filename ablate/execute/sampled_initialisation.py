@@ -23,15 +23,18 @@ from ablate.compiler import compile_model
 from ablate.compiler.data_dependent_init import profile
 from ablate.data.batch import Tensors
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
+from ablate.theory.sequences import mean_of
 
 
 def sampled_initialisation(
-    architecture: Architecture, catalogue: Catalogue, inputs: Tensors, *, seed: int
+    architecture: Architecture, catalogue: Catalogue, inputs: Tensors, *, seed: int, apart: bool = False
 ) -> InitialModel:
     """Sample the weights of a model and pass its inputs through it, in training, in float32.
 
     These are tokens [B, T], images or features [B, …], or a source and tokens. What starts from data starts from them.
-    Raises InputError as `compile_model` does.
+    The numbers are those of the mean kernel of all inputs, as `forecast` has them of tokens that repeat by chance; or,
+    if sequences are to be `apart`, means of the numbers of each, as `forecast_sequences` has them. The two differ: in a
+    mean kernel, sequences of larger tokens count for more. Raises InputError as `compile_model` does.
     """
     encoder = architecture.kind == "encoder_decoder"
     with torch.random.fork_rng():
@@ -43,11 +46,22 @@ def sampled_initialisation(
             streams, behind, logits = passed(model, inputs)
         gradients = torch.autograd.grad(behind, [*streams, *encoded], torch.randn_like(behind))
     given, layers = (inputs,) if isinstance(inputs, Tensor) else inputs, len(streams)
-    state = _state(streams, gradients[:layers], given[-1], float(logits.double().square().mean()))
-    return replace(state, encoder=_state(encoded, gradients[layers:], given[0], math.nan)) if encoder else state
+    squares, backward = logits.double().square(), gradients[:layers]
+    if apart:
+        state = mean_of(
+            [
+                _state([x[one] for x in streams], [g[one] for g in backward], given[-1][one], squares[one])
+                for one in (slice(k, k + 1) for k in range(len(squares)))
+            ]
+        )
+    else:
+        state = _state(streams, backward, given[-1], squares)
+    return replace(state, encoder=_state(encoded, gradients[layers:], given[0], None)) if encoder else state
 
 
-def _state(streams: Sequence[Tensor], gradients: Sequence[Tensor], inputs: Tensor, logits: float) -> InitialModel:
+def _state(
+    streams: Sequence[Tensor], gradients: Sequence[Tensor], inputs: Tensor, squared_logits: Tensor | None
+) -> InitialModel:
     """Return the numbers of a stack of layers; gradients are over that behind the last."""
     reference = float(gradients[-1].double().square().mean())
     return InitialModel(
@@ -55,7 +69,7 @@ def _state(streams: Sequence[Tensor], gradients: Sequence[Tensor], inputs: Tenso
             _measured(layer, x.detach(), g, reference)
             for layer, (x, g) in enumerate(zip(streams, gradients, strict=True))
         ),
-        logits=logits,
+        logits=math.nan if squared_logits is None else float(squared_logits.mean()),
         repetition=math.nan if inputs.is_floating_point() else _repetition(inputs),
         computed=frozenset(range(len(streams))),
     )

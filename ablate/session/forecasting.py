@@ -137,7 +137,8 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
             refused[variant.name] = reason(error)
             continue
         given = (_read(model, varied, cache, seed, inputs.windows) for seed in range(samples))
-        starts = tuple(_sampled(model, catalogue, read, seed) for seed, read in enumerate(given))
+        apart = inputs.windows is not None
+        starts = tuple(_sampled(model, catalogue, read, seed, apart=apart) for seed, read in enumerate(given))
         forecasts[variant.name], sampled[variant.name] = made, starts
         if made.encoder is not None:
             name = f"{variant.name}, encoder"
@@ -146,11 +147,13 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     return Forecasts(forecasts, refused, sampled)
 
 
-def _sampled(architecture: Architecture, catalogue: Catalogue, inputs: Tensors, seed: int) -> InitialModel:
+def _sampled(
+    architecture: Architecture, catalogue: Catalogue, inputs: Tensors, seed: int, *, apart: bool = False
+) -> InitialModel:
     """Sample an initialisation, for which torch is loaded: a forecast alone needs none."""
     from ablate.execute.sampled_initialisation import sampled_initialisation
 
-    return sampled_initialisation(architecture, catalogue, inputs, seed=seed)
+    return sampled_initialisation(architecture, catalogue, inputs, seed=seed, apart=apart)
 
 
 def _read(architecture: Architecture, space: Space, cache: Path, seed: int, windows: Windows | None) -> Tensors:

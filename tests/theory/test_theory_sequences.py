@@ -19,6 +19,10 @@ TOKENS = np.stack([np.random.default_rng(kinds).integers(0, kinds, 24) for kinds
 MODEL = architecture(transformer().blocks["value_skipinit"].block, sizes=SIZES, **WIDE)
 
 
+def sampled(model, tokens, *, seed, apart):
+    return sampled_initialisation(model, CATALOGUE, torch.from_numpy(tokens), seed=seed, apart=apart)
+
+
 def test_it_is_the_mean_of_a_forecast_of_each():
     each = [forecast(MODEL, CATALOGUE, (window[:, None] == window).astype(float)) for window in TOKENS]
     whole = forecast_sequences(MODEL, CATALOGUE, TOKENS)
@@ -35,8 +39,25 @@ def test_it_is_the_mean_of_a_forecast_of_each():
 
 
 def test_a_sampled_model_agrees_with_it_and_not_with_a_mean_taken_before_the_model():
-    drawn = [sampled_initialisation(MODEL, CATALOGUE, torch.from_numpy(TOKENS), seed=seed) for seed in range(4)]
+    drawn = [sampled(MODEL, TOKENS, seed=seed, apart=True) for seed in range(4)]
     measured = np.mean([one.streams[-1].correlation for one in drawn])
     share = np.mean([(window[:, None] == window).astype(float) for window in TOKENS], axis=0)
     assert forecast_sequences(MODEL, CATALOGUE, TOKENS).streams[-1].correlation == pytest.approx(measured, abs=0.02)
     assert abs(forecast(MODEL, CATALOGUE, share).streams[-1].correlation - measured) > 0.06
+
+
+def test_sequences_that_are_sampled_apart_are_the_mean_of_each_alone():
+    """Behind U-SPA tokens of a sequence that repeats are larger: in the mean kernel of all they weigh more."""
+    model = architecture(transformer().blocks["u_spa"].block, sizes=SIZES, **WIDE)
+    alone = [sampled(model, window[None], seed=3, apart=False) for window in TOKENS]
+    apart, together = (sampled(model, TOKENS, seed=3, apart=apart) for apart in (True, False))
+    for layer, stream in enumerate(apart.streams):
+        for name in ("mean_square", "correlation"):
+            mean = np.mean([getattr(one.streams[layer], name) for one in alone])
+            assert getattr(stream, name) == pytest.approx(mean, abs=1e-5)
+    assert apart.logits == pytest.approx(np.mean([one.logits for one in alone]), rel=1e-5)
+    assert apart.repetition == pytest.approx(together.repetition)
+    assert together.streams[-1].correlation > apart.streams[-1].correlation + 0.01
+    assert forecast_sequences(model, CATALOGUE, TOKENS).streams[-1].correlation == pytest.approx(
+        apart.streams[-1].correlation, abs=0.05
+    )
