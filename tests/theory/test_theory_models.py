@@ -16,6 +16,7 @@ from ablate.errors import InputError
 from ablate.theory.embedding import pairs_of_segments
 from ablate.theory.initial_state import mean_cosine
 from ablate.theory.models import forecast
+from ablate.theory.through_layers import FEWEST
 
 CATALOGUE = transformer().catalogue
 NORM = node("layer_norm", bias=True, scale=True)
@@ -81,30 +82,39 @@ DROPPED = """[residual: [attention: {dropout: 0.1}, dropout: 0.1], layer_norm,
 XAVIER = node("xavier", gain="1", distribution="normal", per_head=True)
 
 
-def test_pre_ln_grows_linearly_and_its_gradient_falls_as_a_hyperbola():
+PAPERS = pytest.param(192, marks=pytest.mark.full)
+"""The layers of the models in Fig. 1 to 4 of arXiv:2403.09635."""
+
+
+@pytest.mark.parametrize("layers", [32, PAPERS])
+def test_pre_ln_grows_linearly_and_its_gradient_falls_as_a_hyperbola(layers):
     """Kedia et al. 2024, arXiv:2403.09635, Fig. 1 and 2, and Table 3: variances grow as l, gradients fall as 1/l."""
-    streams = forecast(model("pre_ln", 32), CATALOGUE, repetition=0.05).streams
-    depths = np.arange(33)
+    streams = forecast(model("pre_ln", layers), CATALOGUE, repetition=0.05).streams
+    depths = np.arange(layers + 1)
     assert linregress(depths, [stream.mean_square for stream in streams]).rvalue ** 2 > 0.99
     law = linregress(np.log(depths[2:] + 1), np.log([stream.gradient for stream in streams[2:]]))
     assert -1.3 < law.slope < -0.7
     assert law.rvalue**2 > 0.97
 
 
-def test_the_gradient_of_post_ln_with_dropout_vanishes_exponentially():
+@pytest.mark.parametrize("layers", [48, PAPERS])
+def test_the_gradient_of_post_ln_with_dropout_vanishes_exponentially(layers):
     """Fig. 3 there, of a bidirectional model: tokens come to a fixed correlation below 1, from where on every layer
     takes the same share of the gradient."""
-    streams = forecast(model(DROPPED, 48, length=32, causal=False, init=XAVIER), CATALOGUE, repetition=0.05).streams
+    streams = forecast(model(DROPPED, layers, length=32, causal=False, init=XAVIER), CATALOGUE, repetition=0.05).streams
     logs = np.log([stream.gradient for stream in streams])
-    assert np.diff(logs)[8:40] == pytest.approx(np.diff(logs)[24], rel=0.02)
+    shares = np.diff(logs)[8 : layers - 8]
+    assert shares == pytest.approx(np.diff(logs)[24], rel=0.02 if layers < FEWEST else 0.05)  # strides are rougher
+    assert linregress(np.arange(8, layers - 8), logs[8 : layers - 8]).rvalue ** 2 > 0.9999
     assert np.diff(logs)[24] > 0.05
     assert 0.7 < streams[24].correlation < 0.95
     assert streams[24].correlation == pytest.approx(streams[40].correlation, abs=1e-3)
 
 
-def test_deep_scale_keeps_both_flat():
+@pytest.mark.parametrize("layers", [32, PAPERS])
+def test_deep_scale_keeps_both_flat(layers):
     """Fig. 4 there: DeepScaleLM keeps variances and gradients of its own scale, which Pre-LN does not."""
-    flat, pre = (forecast(model(name, 32), CATALOGUE, repetition=0.05) for name in ("dslm_pre_ln", "pre_ln"))
+    flat, pre = (forecast(model(name, layers), CATALOGUE, repetition=0.05) for name in ("dslm_pre_ln", "pre_ln"))
     assert 0.5 < flat.growth < 2
     assert 0.3 < flat.gradient_ratio < 3
     assert pre.growth > 10
