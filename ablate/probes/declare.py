@@ -24,8 +24,8 @@ What the function receives, always in float64, and what it returns:
 
 A probe of activations reads held-out text at each evaluation, without dropout and gradients; one of gradients, of an
 update or of parameters reads in the measured training steps, that of an update without dropout. It draws no random
-numbers and keeps no state. `sites` lets a space read a probe of the stream at other places too (`sites.py`). A source
-is any text: a paper with its arXiv id or DOI, a URL, a book.
+numbers and keeps no state. `sites` lets a space read a probe of the stream at other places too, and in steps of
+training (`sites.py`). A source is any text: a paper with its arXiv id or DOI, a URL, a book.
 
 Of each metric the numbers `<metric>`, `peak_<metric>` and `mean_<metric>` can be judged (`space/metrics.py`).
 """

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ablate.space.metrics import ProbeSpec
+from ablate.space.metrics import IN_TRAINING, ProbeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +36,12 @@ class Probe:
     def of_gradients(self) -> bool:
         """True if it reads the gradients of the stream as they pass back, in each part of a batch by itself."""
         return self.spec.reads == "gradients"
+
+    @property
+    def by_part(self) -> bool:
+        """True if it reads in each part of a batch by itself while that passes through the model, in steps of training:
+        gradients of the stream, or the stream with dropout."""
+        return self.of_gradients or self.spec.site == IN_TRAINING
 
     @property
     def of_updates(self) -> bool:

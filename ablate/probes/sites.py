@@ -4,12 +4,15 @@
     before_sublayers     the residual stream where the sub-layer of each mixer begins: where its skip branches off, in
                          Pre-LN before its norm; attention and MLP separately
     behind_norms         the input of each mixer itself: after its norm if there is one, else the same stream
+    in_training          the inputs of the blocks and of the head again, but in measured steps of training, on their
+                         batch and with dropout, where all others are read at evaluations
 
 A probe at a site is a separate probe, such as `kurtosis_behind_norms`, with its own metrics, at the addresses of the
-mixers (`layers.3.attention`, `layers.3.mlp`): readings at the inputs of blocks are not mixed with them.
+mixers (`layers.3.attention`, `layers.3.mlp`) or of the blocks: readings at different sites are not mixed.
 
     He et al. 2024, App. G, arXiv:2405.19279: CodeParrot before the attention (and, to the same effect, the MLP)
     sub-layer, Languini behind the Pre-Norm
+    Kedia et al. 2024, Sec. 3.4, arXiv:2403.09635: dropout keeps tokens apart, which an evaluation does not show
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from torch import Tensor, nn
 
 from ablate.block.value_addresses import ENCODER
+from ablate.space.metrics import IN_TRAINING
 
 
 def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Callable[[Tensor], Mapping[str, Tensor]]:
@@ -29,7 +33,7 @@ def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Cal
 def read_at(model: nn.Module, site: str) -> Iterator[tuple[str, nn.Module]]:
     """Yield the addresses of a site, each with the module whose input is read."""
     blocks = [(f"{stack}.{name}", block) for stack, layers in stacks(model) for name, block in layers.named_children()]
-    if site == "blocks":
+    if site in ("blocks", IN_TRAINING):
         yield from blocks
         yield "head", model.get_submodule("head")
         return

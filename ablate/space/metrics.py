@@ -22,9 +22,16 @@ IN_STEPS: frozenset[Reads] = frozenset({"parameters", "gradients", "update"})
 SITES: Mapping[str, str] = {
     "before_sublayers": "read in the residual stream where the sub-layer of each attention and MLP begins",
     "behind_norms": "read at what each attention and MLP is given, behind its norm where it has one",
+    "in_training": "read with dropout, in the forward pass of the step",
 }
 """Where a probe of the stream may read, besides the inputs of the blocks and the head (`probes/sites.py`)."""
-SITES_SOURCE = "App. G, arXiv:2405.19279"
+IN_TRAINING: Final = "in_training"
+"""The site that is read in steps of training: the same places as at evaluations, but with dropout."""
+SITE_SOURCES: Mapping[str, str] = {
+    "before_sublayers": "App. G, arXiv:2405.19279",
+    "behind_norms": "App. G, arXiv:2405.19279",
+    "in_training": "Sec. 3.4, arXiv:2403.09635",
+}
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 """The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
@@ -110,7 +117,7 @@ class ProbeSpec(Declaration):
     @property
     def in_steps(self) -> bool:
         """Return whether it reads in measured steps of training, and not at evaluations."""
-        return self.reads in IN_STEPS
+        return self.reads in IN_STEPS or self.site == IN_TRAINING
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +224,7 @@ TRAINING = (
 
 
 def known_probes(catalogue: Catalogue) -> Mapping[str, ProbeSpec]:
-    """Return every probe by name, including those at other sites: `kurtosis`, `kurtosis_behind_norms`, …"""
+    """Return every probe by name, with those at other sites: `kurtosis`, `kurtosis_behind_norms`, …"""
     probes = dict(catalogue.of_kind(ProbeSpec))
     for name, spec in catalogue.of_kind(ProbeSpec).items():
         if spec.sites:
@@ -236,7 +243,7 @@ def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
         ProbeMetric(
             f"{metric.metric}_{site}",
             f"{metric.definition}; {SITES[site]}",
-            f"{metric.source}; {SITES_SOURCE}",
+            f"{metric.source}; {SITE_SOURCES[site]}",
             peak=metric.peak_at.get(site),
             at_most=metric.at_most,
         )

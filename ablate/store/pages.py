@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.plan.forecast import PROBES
+from ablate.space.metrics import IN_TRAINING
 from ablate.store.query import Ask, asking
 
 CURVE_STEPS = 150
@@ -321,14 +322,20 @@ ORDER BY a.variant, k.address NOT LIKE 'encoder.%', try_cast(split_part(k.addres
     k.address, k.step, k.i, k.j
 """
 
+_INITIAL_METRICS = tuple(f"{probe}{site}" for probe in PROBES.values() for site in ("", f"_{IN_TRAINING}"))
 _INITIAL = f"""
-WITH {TRIALS}
-SELECT a.variant, x.metric, x.address, count(*) AS n,
-    avg(x.value ORDER BY x.trial_id) AS mean, stddev_samp(x.value ORDER BY x.trial_id) AS sd,
-    list(x.value ORDER BY x.trial_id) AS values
-FROM metrics x JOIN requested a USING (trial_id)
-WHERE x.step = 0 AND x.metric IN {tuple(PROBES.values())} AND isfinite(x.value)
-GROUP BY a.variant, x.metric, x.address ORDER BY ALL
+WITH {TRIALS}, read AS (
+    SELECT a.variant, x.trial_id, x.address,
+        regexp_replace(x.metric, '_{IN_TRAINING}$', '') AS metric,
+        arg_max(x.value, ends_with(x.metric, '_{IN_TRAINING}')) AS value
+    FROM metrics x JOIN requested a USING (trial_id)
+    WHERE x.step = 0 AND x.metric IN {_INITIAL_METRICS} AND isfinite(x.value)
+    GROUP BY ALL
+)
+SELECT variant, metric, address, count(*) AS n,
+    avg(value ORDER BY trial_id) AS mean, stddev_samp(value ORDER BY trial_id) AS sd,
+    list(value ORDER BY trial_id) AS values
+FROM read GROUP BY variant, metric, address ORDER BY ALL
 """
 
 _ENDINGS = f"""

@@ -167,9 +167,14 @@ WITH asked AS (
     )
 ),
 read AS (
-    SELECT c.plan, c.variant_id, c.seed, x.trial_id, x.metric, x.address, x.value
+    SELECT
+        c.plan, c.variant_id, c.seed, x.trial_id, x.address,
+        regexp_replace(x.metric, '_in_training$', '') AS metric,
+        arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
     FROM metrics x JOIN counted c USING (trial_id)
-    WHERE x.step = 0 AND x.metric IN ('activation_rms', 'token_cosine') AND isfinite(x.value)
+    WHERE x.step = 0 AND isfinite(x.value)
+        AND x.metric IN ('activation_rms', 'activation_rms_in_training', 'token_cosine', 'token_cosine_in_training')
+    GROUP BY ALL
 )
 SELECT
     a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
@@ -183,7 +188,7 @@ FROM asked a JOIN plans p USING (plan)
 LEFT JOIN read r ON (r.plan, r.variant_id, r.metric, r.address) = (a.plan, a.variant_id, a.metric, a.address)
 GROUP BY a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
     a.low, a.high;
-COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured on the evaluation windows before the first step: one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
+COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured before the first step, in the first step itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without): one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
 COMMENT ON COLUMN forecast_errors.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine)';
 COMMENT ON COLUMN forecast_errors.forecast IS 'The forecast, in the limit of width';
 COMMENT ON COLUMN forecast_errors.low IS 'Lower end of the interval of the forecast, within which 95 % of networks of this width lie; NULL in a plan that was kept without';

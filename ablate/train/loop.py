@@ -200,13 +200,13 @@ class _Loop:
         parts = self.cut.of(batch, device_of(model), self.objective)
         ranks.draw_apart(self.trial.seed, step)
         rates = set_rates(self.optimizer, self.schedule(step))
-        backward = tuple(probe for probe in probes if probe.of_gradients)
+        by_part = tuple(probe for probe in probes if probe.by_part)
         updates = tuple(probe for probe in probes if probe.of_updates)
-        others = tuple(probe for probe in probes if not probe.of_gradients and not probe.of_updates)
+        others = tuple(probe for probe in probes if not probe.by_part and not probe.of_updates)
         before = [self._streams(part) for part in parts] if updates else []
         padding = padding_of(model)
         passes.scale = 1.0 if self.scaling is None else self.scaling.scale
-        with watching(model, others, padding) as readings, watching(model, backward, padding, passes.scale) as passed:
+        with watching(model, others, padding) as readings, watching(model, by_part, padding, passes.scale) as passed:
             loss = passes.backward(parts)
         norm = gradient_norm(model)
         numbers = {"train_loss": loss, "gradient_norm": norm.item()}
@@ -215,7 +215,7 @@ class _Loop:
             del numbers["gradient_norm"]
         added = {f"{ADDED_LOSS} {place}": value for place, value in passes.added.items()}
         check_finite(model, parts, recipe.dtype, ranks, **numbers, **added)
-        if backward:
+        if by_part:
             readings += averaged(_by_part(passed, len(parts)), [part.weight for part in parts], ranks)
         if skipped:
             readings[:] = [reading for reading in readings if bool(reading.value.isfinite())]

@@ -73,7 +73,37 @@ def test_the_views_read_the_probes_of_both_quantities():
     view = view[view.index("VIEW forecast_errors") : view.index("COMMENT ON VIEW forecast_errors")]
     for quantity, probe in PROBES.items():
         assert f"{{'quantity': '{quantity}', 'metric': '{probe}', 'forecast': l.{quantity}, 'low': " in view
-    assert f"x.metric IN {tuple(PROBES.values())}" in view
+    probes = ", ".join(f"'{probe}{site}'" for probe in PROBES.values() for site in ("", "_in_training"))
+    assert f"x.metric IN ({probes})" in view
+
+
+def test_what_is_read_in_training_with_dropout_goes_before_what_is_read_at_evaluations(tmp_path):
+    probes = "measure.probes=[activation_rms, token_cosine, token_cosine_in_training, kurtosis]"
+    space, run = run_in(tmp_path, probes, "block.attention.dropout=0.5")
+    results = tmp_path / "results"
+    read = {
+        (each["metric"], each["address"]): each["mean"]
+        for each in ablate.query(
+            "SELECT metric, address, avg(value) AS mean FROM metrics JOIN counted USING (trial_id) "
+            "JOIN variants USING (plan, variant_id) WHERE step = 0 AND variant = 'op' GROUP BY ALL",
+            results=results,
+        ).to_dict("records")
+    }
+    shown = {
+        (each.metric, each.address): each.mean
+        for each in report(space, results=results).record.initial
+        if each.variant == next(variant.id for variant in run.plan.variants if variant.name == "op")
+    }
+    errors = ablate.query("FROM forecast_errors WHERE variant = 'op'", results=results).to_dict("records")
+    assert len(errors) == 2 * 3
+    for row in errors:
+        metric, other = (
+            ("activation_rms",) * 2 if row["quantity"] == "size" else ("token_cosine_in_training", "token_cosine")
+        )
+        here = row["address"]
+        assert row["measured"] == pytest.approx(read[metric, here], rel=1e-12)
+        assert shown[PROBES[row["quantity"]], here] == pytest.approx(read[metric, here], rel=1e-12)
+        assert row["quantity"] == "size" or read[other, here] != pytest.approx(read[metric, here], rel=1e-6)
 
 
 def test_the_page_reads_the_forecasts_that_were_kept(world, monkeypatch):

@@ -84,7 +84,7 @@ def test_attention_and_mlp_are_read_apart_before_their_sublayers_and_behind_thei
     assert readings["kurtosis_before_sublayers", "layers.2.attention"] == readings["kurtosis", "layers.2"]
     assert readings["kurtosis_before_sublayers", "layers.2.mlp"] != readings["kurtosis", "layers.2"]
     if name == "pre_ln":
-        before, behind = (readings[f"kurtosis_{site}", "layers.2.mlp"] for site in SITES)
+        before, behind = (readings[f"kurtosis_{site}", "layers.2.mlp"] for site in ("before_sublayers", "behind_norms"))
         assert before != pytest.approx(behind, rel=1e-6)
 
 

@@ -127,9 +127,8 @@ def test_gains_of_heads_are_read_one_by_one_with_their_sd_and_their_ratio_to_the
 def test_nothing_hangs_on_the_model_after_watching(build, tokens):
     model = build()
     with watching(model, registry.select(registry.probe_names())):
-        assert (
-            hooks(model) == 3 + 3 + 3 + 2 + 2 * 4
-        )  # streams, their gradients, kernels, attention cores, two further sites of two mixers a block
+        # streams, those in training, their gradients, kernels, attention cores, two further sites of two mixers a block
+        assert hooks(model) == 3 + 3 + 3 + 3 + 2 + 2 * 4
     assert hooks(model) == 0
     with watching(model, ()):
         assert hooks(model) == 0

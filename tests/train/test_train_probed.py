@@ -11,7 +11,7 @@ from ablate.train.microbatches import BatchShares
 
 pytestmark = pytest.mark.fast
 
-OF_STEPS = ("gradient_normality", "moment_update", "one_step_sensitivity")
+OF_STEPS = ("gradient_normality", "moment_update", "one_step_sensitivity", "token_cosine_in_training")
 
 
 class Batches:
@@ -81,6 +81,38 @@ def test_of_parts_it_is_the_mean_by_sequences(run, data, build):
     found = rows(events)["gradient_normality", "head", 0]
     assert found == pytest.approx(sum(means.values()), rel=1e-6)
     assert found != pytest.approx(3 * means[0], rel=1e-3), "else this could not fail"
+
+
+def alike(x):
+    """The mean cosine of two tokens of a sequence, pair by pair."""
+    directions = x / x.norm(dim=-1, keepdim=True)
+    cosines = torch.einsum("btd,bsd->bts", directions, directions)
+    return cosines[:, *torch.triu_indices(x.shape[1], x.shape[1], 1)].mean().item()
+
+
+def test_a_stream_in_training_is_that_of_the_batch_and_one_at_evaluations_is_not(run, data, build):
+    probes = ("token_cosine", "token_cosine_in_training")
+    events, _ = run(probes, 4, dropout=0.0)
+    model, kept = build(), []
+    hook = model.layers["2"].register_forward_pre_hook(lambda _, given: kept.append(given[0].detach().double()))
+    for tokens in (data.windows(6, 0)[0], data.windows(4, 999)[0]):
+        model(tokens)
+    hook.remove()
+    training, evaluation = (rows(events)[name, "layers.2", 0] for name in reversed(probes))
+    assert training == pytest.approx(alike(kept[0]), rel=1e-6)
+    assert evaluation == pytest.approx(alike(kept[1]), rel=1e-6)
+    assert training != pytest.approx(evaluation, rel=1e-3)
+
+
+def test_a_stream_in_training_has_what_dropout_leaves(run):
+    """The stream in front of the second layer is behind a dropped MLP."""
+    probes = ("token_cosine", "token_cosine_in_training")
+    plain, dropped = (rows(run(probes, dropout=dropout)[0]) for dropout in (0.0, 0.9))
+    first, second = ((name, f"layers.{layer}", 0) for layer, name in ((1, probes[1]), (2, probes[1])))
+    assert plain[first] == dropped[first]
+    assert plain[second] != pytest.approx(dropped[second], rel=1e-3)
+    at_evaluation = (probes[0], "layers.2", 0)
+    assert plain[at_evaluation] == dropped[at_evaluation]
 
 
 @torch.no_grad()

@@ -45,7 +45,9 @@ def ends(record: PageRecord) -> Grid:
         numbers=(3, 4, 5, 6, 7),
         remarks=(
             *DEFINED,
-            f"measured: mean over n seeds, with its {level} interval by t",
+            f"measured: mean over n seeds, with its {level} interval by t; in the first step, with dropout as it is "
+            "forecast, where a probe is asked for with _in_training behind its name; else on the evaluation windows, "
+            "without",
             *over,
         ),
         caveats=tuple(warnings(record.plan)),
