@@ -29,12 +29,15 @@ Array: TypeAlias = NDArray[np.float64]
 
 TERMS = 48
 """The most terms of a series; what later ones would add at c = 1 is given to the last."""
-DIGITS = 12
-"""Variances that agree to as many digits are one."""
-NOTHING = 1e-13
+DIGITS, SAME = 12, 1e-10
+"""Variances that agree to as many digits are one, and roots that differ by no more."""
+NOTHING = 1e-11
 """What products of coefficients are below relative to their sum ends a series."""
-NODES = 12
-"""More variances than this that differ by less than `RANGE` are interpolated between so many, within 1e-9."""
+ALIKE = 1e-4
+"""Variances that differ by less than this are near enough for a first order in their difference, within 1e-8."""
+NODES, CLOSE = 12, 1e-2
+"""More variances than this that differ by less than `RANGE` are interpolated between so many, or half of them where
+they differ by less than `CLOSE`, within 1e-9."""
 RANGE = 4.0
 
 
@@ -67,19 +70,57 @@ def activation_kernel(activation: Curved, kernel: Array) -> ActivationKernel:
     root = np.sqrt(np.diag(kernel))
     size = np.where(root > 0, root, 1.0)
     correlation = np.clip(kernel / np.outer(size, size), -1.0, 1.0)
+    if variances[-1] - variances[0] <= ALIKE * variances[-1]:
+        values, slopes, mean, slope = _of_one_size(activation, root, correlation)
+    else:
+        values, slopes, mean, slope = _of_sizes(activation, variances, tokens, correlation)
+    scatter = _scatter(activation, float(np.diag(kernel).mean()))
+    return ActivationKernel(values, slopes, mean, slope, *scatter)
+
+
+def _of_one_size(activation: Curved, root: Array, correlation: Array) -> tuple[Array, Array, Array, Array]:
+    """Return the first four of an `ActivationKernel` where all √q are nearly √q₀: with ε_i = √q_i - √q₀,
+
+    a_n(q_i) a_n(q_j) = a_n² + (ε_i + ε_j) a_n a_n' + O(ε²), a_n' the slope of a_n over √q.
+    """
+    low, high = float(root.min()), float(root.max())
+    middle, apart = (low + high) / 2, high - low if high - low > SAME * high else 0.0
+    series = _series(activation, np.array([low, high] if apart else [middle]) ** 2)
+    (a, da), (b, db), (mean, dmean), (slope, dslope) = (
+        (each.mean(0), (each[-1] - each[0]) / (apart or 1.0))
+        for each in (series.values, series.slopes, series.mean, series.slope)
+    )
+    more, sums = root - middle, np.add.outer(root - middle, root - middle)
+    jump, (ramp, ramp_slope) = series.jump, _ramp_series() if series.jump else (0.0, 0.0)
+    parts = ((a, da, middle * ramp, ramp), (b, db, ramp_slope, 0.0))
+    values, slopes = (
+        _power_series(x * (x + 2 * jump * y), correlation, NOTHING)
+        + (sums * _power_series(x * dx + jump * (x * dy + dx * y), correlation, NOTHING / ALIKE) if apart else 0.0)
+        for x, dx, y, dy in parts
+    )
+    if jump:
+        both, both_slopes = _ramps(correlation)
+        values, slopes = values + jump**2 * np.outer(root, root) * both, slopes + jump**2 * both_slopes
+    return values, slopes, mean + dmean * more, slope + dslope * more
+
+
+def _of_sizes(
+    activation: Curved, variances: Array, tokens: NDArray[np.intp], correlation: Array
+) -> tuple[Array, Array, Array, Array]:
+    """Return the same for any variances, with that of each token."""
     series = _series(activation, variances)
     a, b = series.values, series.slopes
     values, slopes = _product(a, a, tokens, correlation), _product(b, b, tokens, correlation)
     if series.jump:
+        root = np.sqrt(variances)
         ramp, ramp_slope = _ramp_series()
-        c, d = np.outer(np.sqrt(variances), ramp), np.tile(ramp_slope, (len(variances), 1))
+        c, d = np.outer(root, ramp), np.tile(ramp_slope, (len(variances), 1))
         both, both_slopes = _ramps(correlation)
         mixed = _product(a, c, tokens, correlation) + _product(c, a, tokens, correlation)
         mixed_slopes = _product(b, d, tokens, correlation) + _product(d, b, tokens, correlation)
-        values = values + series.jump * mixed + series.jump**2 * np.outer(root, root) * both
+        values = values + series.jump * mixed + series.jump**2 * np.outer(root[tokens], root[tokens]) * both
         slopes = slopes + series.jump * mixed_slopes + series.jump**2 * both_slopes
-    scatter = _scatter(activation, float(np.diag(kernel).mean()))
-    return ActivationKernel(values, slopes, series.mean[tokens], series.slope[tokens], *scatter)
+    return values, slopes, series.mean[tokens], series.slope[tokens]
 
 
 def _scatter(activation: Curved, variance: float) -> tuple[float, float, float]:
@@ -110,8 +151,9 @@ def _series(activation: Curved, variances: Array) -> _Series:
     """Integrate an activation against Hermite polynomials, at all variances at once unless jumps part their nodes."""
     jump = _jump(activation)
     if set(jumps(activation)) <= {0.0}:
-        if len(variances) > NODES and variances[-1] < RANGE * variances[0]:
-            return _interpolated(activation, variances, jump)
+        nodes = NODES // 2 if variances[-1] < (1 + CLOSE) * variances[0] else NODES
+        if len(variances) > nodes and variances[-1] < RANGE * variances[0]:
+            return _interpolated(activation, variances, jump, nodes)
         return _integrated(activation, variances, jump, (0.0,))
     rows = [
         _integrated(activation, each, jump, tuple(cut / (sqrt(each[0]) or 1.0) for cut in (0.0, *jumps(activation))))
@@ -142,10 +184,10 @@ def _series_of(integrals: Array, jump: float) -> _Series:
     return _Series(_with_rest(values, square), _with_rest(slopes, slope_square), mean[:, 0], slope[:, 0], jump)
 
 
-def _interpolated(activation: Curved, variances: Array, jump: float) -> _Series:
+def _interpolated(activation: Curved, variances: Array, jump: float, nodes: int) -> _Series:
     """Interpolate the integrals in √q, of which they are smooth functions, between Chebyshev points."""
     low, high = sqrt(variances[0]), sqrt(variances[-1])
-    points = (low + high) / 2 + (high - low) / 2 * np.polynomial.chebyshev.chebpts1(NODES)
+    points = (low + high) / 2 + (high - low) / 2 * np.polynomial.chebyshev.chebpts1(nodes)
     at = _integrals(activation, points**2, jump, (0.0,))
     apart = np.sqrt(variances)[:, None] - points
     basis = np.stack(
@@ -205,6 +247,18 @@ def _ramps(c: Array) -> tuple[Array, Array]:
     return (np.sqrt((1 - c) * (1 + c)) + c * angle) / (2 * pi), angle / (2 * pi)
 
 
+def _power_series(coefficients: Array, c: Array, nothing: float) -> Array:
+    """Σ_n s_n c_ijⁿ, but for terms at the end that add up to less than `nothing` of all."""
+    sizes = np.abs(coefficients)
+    left = np.cumsum(sizes[::-1])[::-1]
+    terms = max(int((left > nothing * left[0]).sum()), 1)
+    total = np.full_like(c, coefficients[terms - 1])
+    for coefficient in coefficients[terms - 2 :: -1] if terms > 1 else ():
+        total *= c
+        total += coefficient
+    return total
+
+
 def _product(a: Array, b: Array, tokens: NDArray[np.intp], c: Array) -> Array:
     """Σ_n a_n(i) b_n(j) c_ijⁿ, with the coefficients of each variance, and the variance of each token."""
     sizes = np.abs(a).max(0) * np.abs(b).max(0)
@@ -212,8 +266,5 @@ def _product(a: Array, b: Array, tokens: NDArray[np.intp], c: Array) -> Array:
     total, term = np.zeros_like(c), np.empty_like(c)
     for n in reversed(range(terms)):
         total *= c
-        if len(a) == 1:
-            total += a[0, n] * b[0, n]
-        else:
-            total += np.multiply.outer(a[tokens, n], b[tokens, n], out=term)
+        total += np.multiply.outer(a[tokens, n], b[tokens, n], out=term)
     return total

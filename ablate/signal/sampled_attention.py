@@ -21,7 +21,7 @@ draws stands for A where tokens are mixed, and keys get a gradient from both.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import ceil, isfinite, sqrt
@@ -38,6 +38,8 @@ LEAST = 16
 """Draws of A at least, over all heads."""
 TOGETHER = 2**19
 """Entries of A that are computed at once."""
+REMEMBERED = 2**17
+"""Entries of A, of all draws of a head, that are remembered from one pass to the next: a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,8 +277,16 @@ class SampledAttention:
     def _less_centre(self, a: Array, c: Array | None) -> Array:
         return a if c is None else a - self.centre * c
 
-    def _drawn(self) -> Iterator[tuple[Array, Array | None]]:
-        """Yield draws of A and of A⁰, [some, T, T]; None for A⁰ where nothing of it is taken off."""
+    def _drawn(self) -> Iterable[tuple[Array, Array | None]]:
+        """Return draws of A and of A⁰, [some, T, T]; None for A⁰ where nothing of it is taken off."""
+        return self._remembered if self.draws * len(self.keys) ** 2 <= REMEMBERED else self._draw()
+
+    @cached_property
+    def _remembered(self) -> tuple[tuple[Array, Array | None], ...]:
+        """The draws, which forward and backward passes go through several times."""
+        return tuple(self._draw())
+
+    def _draw(self) -> Iterator[tuple[Array, Array | None]]:
         for scores, at_zero in self._scores():
             yield self._softmax(scores), self._softmax(at_zero) if self.centre else None
 

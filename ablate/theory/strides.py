@@ -9,15 +9,17 @@ it is a polynomial of l between a few layers, and y is its sum. A stride of h la
 
 How far the correction is from the prediction says how long the next stride may be, and whether this one is taken
 again with a shorter h. The first layers, the last one, and those where h comes down to 1, are computed one by one, ever
-more of them in a row where the next stride fails, too.
+more of them in a row where the next stride fails, too; and a row goes on while increments come to rest. From there a
+stride may be as long as any: what sways about a fixed point would grow from one stride to the next.
 
     Gear & Kevrekidis 2003, SIAM J. Sci. Comput. 24, "Projective methods for stiff differential equations".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
+from math import nan
 from typing import TypeAlias
 
 import numpy as np
@@ -33,12 +35,16 @@ FIRST = 6
 """The layers that are computed one by one before the first stride."""
 LONGEST = 32
 """The most layers that are computed one by one before a stride is tried again."""
-LEAST, MOST = 2, 128
+LEAST, MOST = 2, 256
 """A stride jumps over at least and at most so many layers; shorter ones save nothing."""
 LONGER, SHORTER = 1.8, 0.25
 """By how much a stride may differ from the one before."""
 POINTS = 3
 """The increments that a polynomial goes through."""
+FLAT = 1e-6
+"""Increments that change by less are one: extrapolated as they are, they sway less."""
+RESTS, FALLS = 1e-12, 0.9
+"""Increments come to rest while what they change by is more than this, and falls to less than this part in a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,25 +55,34 @@ class Strides:
     computed: frozenset[int]
 
 
-def strides(step: Step, start: Array, layers: int, tolerance: float = TOLERANCE) -> Strides:
+def strides(step: Step, start: Array, layers: int, tolerance: float = TOLERANCE, cheap: Container[int] = ()) -> Strides:
     """Go through so many layers from the state `start`, [numbers], by strides where increments are smooth.
 
+    A stride ends earlier, after half of its length at least, if the two steps from there are among the `cheap` ones.
     A state that is not finite is followed by layers that are computed one by one, as no stride holds from it.
     """
     states = np.empty((layers + 1, len(start)))
     states[0] = start
     computed = {0}
     known: list[tuple[int, Array]] = []
-    layer, length, singly, wait = 0, float(LEAST), FIRST, 1
+    layer, length, singly, wait, change = 0, float(LEAST), FIRST, 1, nan
+
+    def both(end: int) -> bool:
+        return end in cheap and end + 1 in cheap
+
     while layer < layers:
         jumped = min(int(length), layers - layer - 3)
-        if layer < singly or jumped < LEAST:
+        if layer < singly or jumped < LEAST or change > RESTS:
             states[layer + 1] = step(layer, states[layer])
             known.append((layer, states[layer + 1] - states[layer]))
             layer += 1
             computed.add(layer)
+            change = _change(known)
+            length = MOST if change <= RESTS else length
             continue
-        before = known[-POINTS:]
+        jumped = next((h for h in range(jumped, max(jumped // 2, LEAST) - 1, -1) if both(layer + h)), jumped)
+        points = 1 if np.abs(known[-1][1] - known[-2][1]).max() < FLAT else POINTS
+        before = known[-points:]
         predicted = states[layer] + _sums(before, layer, jumped)[-1]
         first = step(layer + jumped, predicted)
         second = step(layer + jumped + 1, first)
@@ -86,16 +101,25 @@ def strides(step: Step, start: Array, layers: int, tolerance: float = TOLERANCE)
         known.append(newest)
         layer += jumped + 2
         computed |= {layer - 1, layer}
-        length, wait = min(max(jumped * min(factor, LONGER), LEAST), MOST), 1
+        length, wait, change = min(max(jumped * min(factor, LONGER), LEAST), MOST), 1, nan
     return Strides(states, frozenset(computed))
+
+
+def _change(known: Sequence[tuple[int, Array]]) -> float:
+    """Return by how much increments last changed in a row of layers in which they come to rest; nan elsewhere."""
+    if len(known) < POINTS or known[-1][0] - known[-POINTS][0] >= POINTS:
+        return nan
+    first, second, third = (increment for _, increment in known[-POINTS:])
+    changed, before = float(np.abs(third - second).max()), float(np.abs(second - first).max())
+    return changed if changed < max(FALLS * before, RESTS) else nan
 
 
 def _sums(known: Sequence[tuple[int, Array]], layer: int, count: int) -> Array:
     """Return the sums of 1, 2, …, count increments from `layer` on, of the polynomial through those known."""
     places = np.arange(layer, layer + count, dtype=float)
     at, increments = np.array([place for place, _ in known], dtype=float), np.stack([each for _, each in known])
-    basis = [
-        np.prod([(places - other) / (place - other) for other in np.delete(at, k)], axis=0)
-        for k, place in enumerate(at)
-    ]
+    basis = np.ones((len(at), count))
+    for k, place in enumerate(at):
+        for other in np.delete(at, k):
+            basis[k] *= (places - other) / (place - other)
     return np.asarray(np.cumsum(basis, axis=1).T @ increments)

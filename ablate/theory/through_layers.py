@@ -26,16 +26,20 @@ from ablate.signal.attention_start import AttentionStart
 from ablate.signal.propagation import Array, Signal, transferred
 from ablate.theory.blocks import own_part, profiles, through_block
 from ablate.theory.elsewhere import Elsewhere, InsideValue, ValuesRead, reads_values
-from ablate.theory.initial_state import mean_cosine
 from ablate.theory.intervals import LayerScatter, gradient_variance
 from ablate.theory.strides import strides
 
 FEWEST = 128
 """The fewest layers that are gone through by strides."""
-ALIKE = 1e-9
+ALIKE = 1e-7
 """The least 1 - cosine that is told from 0."""
+AT_REST = 1e-9
+"""Layers in front of which the numbers that are carried differ by less are one."""
 NOTHING = 1e-200
 """The least mean square of a token, over the largest of all, that is told from 0."""
+NO_GRADIENT, NO_GRADIENT_CARRIED = 1e-8, 1e-12
+"""The mean square of a token's gradient, over the largest of all, that no number of the model follows from, and the
+least that is carried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +66,9 @@ class Layers:
 class Gradients:
     """The mean squares and mean cosines of the gradient behind each layer, from l = 0 on.
 
-    `variances` is what layers add to that of the log of the mean square, of those that were computed on the way back.
+    Cosines are Γ_ij / √((Γ_ii + ν) (Γ_jj + ν)), ν `NO_GRADIENT` of the largest, so that tokens that are left without a
+    gradient have none with others. `variances` is what layers add to that of the log of the mean square, of those that
+    were computed on the way back.
     """
 
     mean_squares: tuple[float, ...]
@@ -139,7 +145,8 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
             variances[layer] = gradient_variance(behind, before, streams[layer].transfer, model.sizes)
         gradients.reverse()
         own = [own_part(each, length) for each in gradients]
-        return Gradients(tuple(float(np.diag(each).mean()) for each in own), tuple(map(mean_cosine, own)), variances)
+        cosines = _mean_cosines(np.stack([_state(each, np.zeros(length)) for each in own]), length)
+        return Gradients(tuple(float(np.diag(each).mean()) for each in own), cosines, variances)
 
     return Layers(
         tuple(own_part(stream.kernel, length) for stream in streams),
@@ -175,7 +182,11 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
 
     def signal_of(layer: int) -> Signal:
         if layer not in signals:
-            signals[layer] = model.layer(layer, *_kernel_and_mean(through.states[layer - 1]))
+            near, state = min(signals, key=lambda other: abs(other - layer)), through.states[layer - 1]
+            if np.abs(state - through.states[near - 1]).max() < AT_REST:  # layers are one map, of what is in front
+                signals[layer] = signals[near]
+            else:
+                signals[layer] = model.layer(layer, *_kernel_and_mean(state))
         return signals[layer]
 
     def backward(gradient: Array) -> Gradients:
@@ -187,19 +198,19 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
             kernel, mean = _kernel_and_mean(np.concatenate([state[:length] - size, state[length:]]))
             arrived = signal_of(layer).backward(kernel)
             variances[layer] = gradient_variance(kernel, arrived, signals[layer].transfer, model.sizes)
-            state = _state(arrived, mean)
+            state = _state(arrived, mean, NO_GRADIENT_CARRIED)
             state[:length] += size
             return state
 
         with np.errstate(all="ignore"):
-            way = strides(back, _state(gradient, np.zeros(length)), layers)
+            known = {layers - layer for layer in signals}
+            way = strides(back, _state(gradient, np.zeros(length), NO_GRADIENT_CARRIED), layers, cheap=known)
             states = way.states[::-1]
             if not np.isfinite(states).all():
                 return _one_by_one(model, start).backward(gradient)
             squares = np.exp(states[:, :length]).mean(1)
-        cosines = 1 - np.exp(states[:, length:-length]).mean(1) if length > 1 else np.full(layers + 1, np.nan)
         own = {layer: variances[layer] for layer in (layers - behind + 1 for behind in way.computed if behind)}
-        return Gradients(tuple(squares.tolist()), tuple(cosines.tolist()), own)
+        return Gradients(tuple(squares.tolist()), _mean_cosines(states, length), own)
 
     kernels = (start.kernel, *(_kernel_and_mean(state)[0] for state in through.states[1:]))
     kept = _kept(start, signals, layers)
@@ -213,13 +224,23 @@ def _attention(signals: Mapping[int, Signal]) -> tuple[AttentionStart, ...]:
     return tuple(replace(each, layer=layer) for layer in sorted(signals) for each in signals[layer].attention)
 
 
-def _state(kernel: Array, mean: Array) -> Array:
+def _state(kernel: Array, mean: Array, nothing: float = NOTHING) -> Array:
     """Return what is carried from layer to layer: T + T (T - 1) / 2 + T numbers."""
-    squares = np.maximum(np.diag(kernel), NOTHING * np.diag(kernel).max())
+    squares = np.maximum(np.diag(kernel), nothing * np.diag(kernel).max())
     with np.errstate(all="ignore"):
         size, (first, second) = np.sqrt(squares), _pairs(len(kernel))
         apart = 1 - kernel[first, second] / (size[first] * size[second])
         return np.concatenate([np.log(squares), np.log(np.maximum(apart, ALIKE)), mean / size])
+
+
+def _mean_cosines(states: Array, length: int) -> tuple[float, ...]:
+    """Return the mean cosines of the `Gradients` of states, [layers + 1, numbers]; NaN for one token."""
+    if length < 2:
+        return (np.nan,) * len(states)
+    squares = np.exp(states[:, :length] - states[:, :length].max(1, keepdims=True))
+    weights, (first, second) = np.sqrt(squares / (squares + NO_GRADIENT)), _pairs(length)
+    cosines = weights[:, first] * weights[:, second] * (1 - np.exp(states[:, length:-length]))
+    return tuple(cosines.mean(1).tolist())
 
 
 def _kernel_and_mean(state: Array) -> tuple[Array, Array]:

@@ -185,3 +185,14 @@ def test_what_varies_from_head_to_head_and_from_draw_to_draw_is_in_the_interval(
     again = [np.trace(SampledAttention(shown(True), QUERIES, KEYS, VALUES, 6.0, head=n).forward) for n in range(1, 20)]
     assert np.std(again) == pytest.approx(np.sqrt(sampled.size_variance / sampled.draws), rel=0.5)
     assert Scatter().attending_sampled(np.zeros((2, 2)), 1.0, 1, 1).variance == 0
+
+
+def test_draws_that_are_remembered_are_those_that_would_be_drawn_again(monkeypatch):
+    def gradients():
+        sampled = SampledAttention(shown(True), 9 * QUERIES, KEYS, VALUES, 1.0)
+        return sampled.forward, sampled.backward(GRADIENT), sampled.queries_backward(GRADIENT)
+
+    remembered = gradients()
+    monkeypatch.setattr("ablate.signal.sampled_attention.REMEMBERED", 0)
+    for first, again in zip(remembered, gradients(), strict=True):
+        assert (first == again).all()
