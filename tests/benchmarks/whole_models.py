@@ -2,9 +2,10 @@
 
     PYTHONPATH=tests/support python tests/benchmarks/whole_models.py --starts 20 --blocks pre_ln dslm_pre_ln
 
-A line is printed for each model of `whole_model_fixtures.SIZES`: the mean square of the stream behind the last layer,
-and of the gradient in front of the first layer over that behind the last, as they are forecast and as the mean of as
-many starts, with the standard error of that mean over the mean, and how far the forecast is from it, over it.
+A line is printed for each model of `SIZES` and `NARROW` (`tests/support/whole_model_fixtures.py`): the mean square of
+the stream behind the last layer, and of the gradient in front of the first layer over that behind the last, as they are
+forecast and as the mean of as many starts, with the standard error of that mean over the mean, and how far the forecast
+is from it, over it.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import platform
 from datetime import UTC, datetime
 
 import torch
-from whole_model_fixtures import LENGTH, SEQUENCES, SIZES, Quantity, compare
+from whole_model_fixtures import LENGTH, NARROW, SEQUENCES, SIZES, Quantity, compare
 
 from ablate.store.versions import installed
 
@@ -40,7 +41,7 @@ def main() -> None:
     asked = parser.parse_args()
     torch.set_num_threads(1)
     for block in asked.blocks:
-        for depth, width in SIZES[block]:
+        for depth, width in (*SIZES[block], *NARROW.get(block, ())):
             model = compare(block, depth, width, asked.starts)
             line = {
                 "benchmark": "whole_models",

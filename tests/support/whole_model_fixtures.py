@@ -38,7 +38,7 @@ BLOCKS = {
 }
 """Blocks that have no name in the grammar."""
 
-DEEP = ((3, 128), (12, 128), (48, 128), (192, 64), (768, 64))
+DEEP = ((3, 128), (12, 128), (48, 128), (192, 128), (768, 128))
 SHALLOW = ((1, 128), (3, 128), (6, 128))
 SIZES = {
     "pre_ln": ((1, 128), *DEEP),
@@ -47,11 +47,13 @@ SIZES = {
     "post_ln": SHALLOW,
     "post_ln_dropped": SHALLOW,
 }
-"""Depth and width of each block's models.
+"""Depth and width of each block's models: no narrower than those that Kedia et al. 2024 measure, of 128 to 6,096.
 
 DeepScaleLM's skip, √(1-2/N), needs two layers at least. In Post-LN, where tokens come to be nearly one, the gradient of
 one start is off that of another by half from 12 layers on, so that 20 starts say nothing of a few percent.
 """
+NARROW = dict.fromkeys(("pre_ln", "dslm_pre_ln", "dslm_post_ln"), ((192, 64), (768, 64)))
+"""Models that are deeper than a limit of width is good for, which are measured beside them."""
 
 
 def model(block: str, depth: int, width: int) -> Architecture:
