@@ -66,15 +66,14 @@ def test_errors_are_relative_for_sizes_and_differences_for_cosines(world):
         assert row["error"] == pytest.approx(ahead / seen - 1 if row["quantity"] == "size" else ahead - seen, abs=1e-12)
 
 
-def test_the_views_read_the_probes_of_both_quantities():
+def test_the_view_reads_the_probe_of_each_quantity_that_is_forecast():
     from importlib.resources import files
 
     view = (files("ablate.store") / "views.sql").read_text(encoding="utf-8")
-    view = view[view.index("VIEW forecast_errors") : view.index("COMMENT ON VIEW forecast_errors")]
-    for quantity, probe in PROBES.items():
-        assert f"{{'quantity': '{quantity}', 'metric': '{probe}', 'forecast': l.{quantity}, 'low': " in view
-    probes = ", ".join(f"'{probe}{site}'" for probe in PROBES.values() for site in ("", "_in_training"))
-    assert f"x.metric IN ({probes})" in view
+    pairs = ", ".join(f"('{quantity}', '{probe}')" for quantity, probe in PROBES.items())
+    assert f"WITH probes (quantity, probe) AS (VALUES {pairs})" in view
+    for quantity in PROBES:
+        assert f"{{'quantity': '{quantity}', 'forecast': l.{quantity}, 'low': l.{quantity}_low, 'high': " in view
 
 
 def test_what_is_read_in_training_with_dropout_goes_before_what_is_read_at_evaluations(tmp_path):
@@ -90,7 +89,7 @@ def test_what_is_read_in_training_with_dropout_goes_before_what_is_read_at_evalu
         ).to_dict("records")
     }
     shown = {
-        (each.metric, each.address): each.mean
+        (each.quantity, each.address): each.mean
         for each in report(space, results=results).record.initial
         if each.variant == next(variant.id for variant in run.plan.variants if variant.name == "op")
     }
@@ -102,7 +101,7 @@ def test_what_is_read_in_training_with_dropout_goes_before_what_is_read_at_evalu
         )
         here = row["address"]
         assert row["measured"] == pytest.approx(read[metric, here], rel=1e-12)
-        assert shown[PROBES[row["quantity"]], here] == pytest.approx(read[metric, here], rel=1e-12)
+        assert shown[row["quantity"], here] == pytest.approx(read[metric, here], rel=1e-12)
         assert row["quantity"] == "size" or read[other, here] != pytest.approx(read[metric, here], rel=1e-6)
 
 

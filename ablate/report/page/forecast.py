@@ -83,11 +83,11 @@ def _rows(
     name: str, id: str, read: Iterable[tuple[ForecastStream, str]], record: PageRecord
 ) -> Iterator[tuple[str, ...]]:
     """Yield a row for each quantity of each stream that is read."""
-    measured = {(each.variant, each.metric, each.address): each for each in record.initial}
+    measured = {(each.variant, each.quantity, each.address): each for each in record.initial}
     for stream, address in read:
         for quantity in PROBES:
             forecast, ends = getattr(stream, quantity), getattr(stream, f"{quantity}_interval")
-            reading = measured.get((id, PROBES[quantity], address))
+            reading = measured.get((id, quantity, address))
             shown = with_interval(forecast, ends, relative=quantity == "size", between=" ")
             yield name, str(stream.layer + 1), quantity, shown, *_beside(quantity, forecast, ends, reading, record)
 
