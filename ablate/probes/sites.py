@@ -43,6 +43,16 @@ def read_at(model: nn.Module, site: str) -> Iterator[tuple[str, nn.Module]]:
             yield f"{address}.{mixer}", block.get_submodule(mixer if site == BEHIND_NORMS else begins)
 
 
+def behind_last(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the last layer of each stack, whose output is read, with its address: `layers.end`, `encoder.end`.
+
+    What a final norm or the head is given is another thing: behind the norm, scaled, or of tokens further ahead.
+    """
+    for stack, layers in stacks(model):
+        for layer in list(layers.children())[-1:]:
+            yield f"{stack}.end", layer
+
+
 def stacks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield the stacks of layers by name, in the order in which they run: an encoder's before the decoder's."""
     children = dict(model.named_children())

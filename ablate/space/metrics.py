@@ -11,12 +11,16 @@ from ablate.extension.declaration import Declaration
 from ablate.extension.kinds import PROBE, Kind
 
 Better: TypeAlias = Literal["lower", "higher"]
-Reads: TypeAlias = Literal["stream", "sequences", "kernel", "attention", "parameters", "gradients", "update"]
+Reads: TypeAlias = Literal[
+    "stream", "sequences", "kernel", "attention", "parameters", "gradients", "layer_gradients", "update"
+]
 """What a probe reads: the tokens of the stream, its sequences, the stream for a matrix over positions, attention
-cores, parameters with their gradients, the gradients that the stream passes back, or the stream before and after a
-step."""
+cores, parameters with their gradients, the gradients that the stream passes back at blocks and the head, or at layers
+and behind the last of them, or the stream before and after a step."""
 
-IN_STEPS: frozenset[Reads] = frozenset({"parameters", "gradients", "update"})
+PASSED_BACK: frozenset[Reads] = frozenset({"gradients", "layer_gradients"})
+"""What is read of the gradients of the stream, in the backward pass."""
+IN_STEPS: frozenset[Reads] = frozenset({"parameters", *PASSED_BACK, "update"})
 """What is read in measured steps of training, on their batch; the rest is read at evaluations."""
 
 

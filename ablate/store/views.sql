@@ -155,21 +155,31 @@ COMMENT ON COLUMN leaderboard.token_correlation_mean IS 'Mean of final.token_cor
 COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard deviation over seeds';
 
 CREATE OR REPLACE VIEW initial_streams AS
-WITH probes (quantity, probe) AS (VALUES ('size', 'activation_rms'), ('cosine', 'token_cosine'))
-SELECT x.trial_id, p.quantity, x.address, arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
-FROM metrics x JOIN probes p ON regexp_replace(x.metric, '_in_training$', '') = p.probe
-WHERE x.step = 0 AND isfinite(x.value)
-GROUP BY ALL;
-COMMENT ON VIEW initial_streams IS 'What each trial measured of its stream before the first step, in the quantities that are forecast: in the first step itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without). One row for each quantity and place with a finite number. It reads metrics';
-COMMENT ON COLUMN initial_streams.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine)';
-COMMENT ON COLUMN initial_streams.address IS 'The block, or the head, whose input is read';
+WITH probes (quantity, probe) AS (VALUES ('size', 'activation_rms'), ('cosine', 'token_cosine'), ('gradient', 'stream_gradient')),
+read AS (
+    SELECT x.trial_id, p.quantity, x.address, arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
+    FROM metrics x JOIN probes p ON regexp_replace(x.metric, '_in_training$', '') = p.probe
+    WHERE x.step = 0 AND isfinite(x.value)
+    GROUP BY ALL
+)
+SELECT
+    r.trial_id, r.quantity, r.address,
+    CASE r.quantity WHEN 'gradient' THEN r.value / behind.value ELSE r.value END AS value
+FROM read r LEFT JOIN read behind
+    ON (behind.trial_id, behind.quantity, behind.address)
+        = (r.trial_id, 'gradient', regexp_replace(r.address, '[.][^.]*$', '.end'))
+WHERE r.quantity <> 'gradient' OR behind.value > 0;
+COMMENT ON VIEW initial_streams IS 'What each trial measured of its stream before the first step, in the quantities that are forecast: in the first step itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without). The gradient is that of the first step. One row for each quantity and place with a finite number; none of a gradient that is 0 behind the last layer, as of a head that starts at 0. It reads metrics';
+COMMENT ON COLUMN initial_streams.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine); gradient: root mean square of the gradient of the loss in the first step over that behind the last layer (probe stream_gradient)';
+COMMENT ON COLUMN initial_streams.address IS 'The block, or the head, whose input is read; of a gradient, layers.end is behind the last layer';
 COMMENT ON COLUMN initial_streams.value IS 'The quantity at this place';
 
 CREATE OR REPLACE VIEW forecast_errors AS
 WITH asked AS (
     SELECT f.space, f.plan, f.variant_id, f.variant, l.layer, l.address, f.whole, unnest([
         {'quantity': 'size', 'forecast': l.size, 'low': l.size_low, 'high': l.size_high},
-        {'quantity': 'cosine', 'forecast': l.cosine, 'low': l.cosine_low, 'high': l.cosine_high}
+        {'quantity': 'cosine', 'forecast': l.cosine, 'low': l.cosine_low, 'high': l.cosine_high},
+        {'quantity': 'gradient', 'forecast': l.gradient, 'low': l.gradient_low, 'high': l.gradient_high}
     ], recursive := true)
     FROM plan_forecasts f JOIN plan_forecast_layers l USING (plan, variant_id)
     WHERE l.address IS NOT NULL AND EXISTS (
@@ -186,7 +196,7 @@ SELECT
     count(r.value) AS n,
     avg(r.value ORDER BY r.seed, r.trial_id) AS measured,
     stddev_samp(r.value ORDER BY r.seed, r.trial_id) AS sd,
-    CASE a.quantity WHEN 'size' THEN a.forecast / nullif(measured, 0) - 1 ELSE a.forecast - measured END AS error,
+    CASE a.quantity WHEN 'cosine' THEN a.forecast - measured ELSE a.forecast / nullif(measured, 0) - 1 END AS error,
     CASE WHEN a.low IS NOT NULL THEN count(r.value) FILTER (r.value BETWEEN a.low AND a.high) END AS within
 FROM asked a JOIN plans p USING (plan)
 LEFT JOIN read r ON (r.plan, r.variant_id, r.quantity, r.address) = (a.plan, a.variant_id, a.quantity, a.address)
@@ -199,7 +209,7 @@ COMMENT ON COLUMN forecast_errors.high IS 'Upper end of this interval';
 COMMENT ON COLUMN forecast_errors.n IS 'Trials, one for each seed, that measured it at step 0';
 COMMENT ON COLUMN forecast_errors.measured IS 'Mean over these trials';
 COMMENT ON COLUMN forecast_errors.sd IS 'Sample standard deviation over these trials; NULL for one';
-COMMENT ON COLUMN forecast_errors.error IS 'Of a size relative: forecast over measured, minus 1. Of a cosine, which may be 0 or negative, the difference: forecast minus measured. NULL where n is 0';
+COMMENT ON COLUMN forecast_errors.error IS 'Of a size or a gradient relative: forecast over measured, minus 1. Of a cosine, which may be 0 or negative, the difference: forecast minus measured. NULL where n is 0';
 COMMENT ON COLUMN forecast_errors.within IS 'How many of the n trials lie within the interval of the forecast, which is one of single networks; NULL where it has none';
 
 CREATE OR REPLACE VIEW kernels AS
