@@ -35,8 +35,9 @@ DANGERS = (
     "attention nearly one-hot",
 )
 """The kinds of danger that a forecast names, or for which there is none; `theory/dangers.py` has their bounds."""
-PROBES: Mapping[str, str] = {"size": "activation_rms", "cosine": "token_cosine"}
-"""The probe that measures each quantity of a stream, whose metric has its name. No probe reads its gradient."""
+PROBES: Mapping[str, str] = {"size": "activation_rms", "cosine": "token_cosine", "gradient": "stream_gradient"}
+"""The probe that measures each quantity of a stream, whose metric has its name; of the gradient it is the ratio of the
+reading to that behind the last layer."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,13 +14,14 @@ first import of torch is the function that measures.
 
 What the function receives, always in float64, and what it returns:
 
-    stream       X [n, d], the tokens of the whole batch as they enter a block, or the head     a number per metric
-    sequences    X [B, T, d], the same within each sequence                                     a number per metric
-    kernel       X [B, T, d], at a few places and evaluations                                   one matrix [R, R]
-    attention    the core, and queries and keys [B, H, T, K] as they enter it                   a number per metric
-    gradients    ∂L/∂X [n, d], what a block, or the head, passes back into its input X          a number per metric
-    update       X before and after a step, each [n, d], as the same tokens enter a block     a number per metric
-    parameters   the model, after the backward pass and before clipping                         Readings, one by one
+    stream           X [n, d], the tokens of the whole batch as they enter a block, or the head     a number per metric
+    sequences        X [B, T, d], the same within each sequence                                     a number per metric
+    kernel           X [B, T, d], at a few places and evaluations                                   one matrix [R, R]
+    attention        the core, and queries and keys [B, H, T, K] as they enter it                   a number per metric
+    gradients        ∂L/∂X [n, d], what a block, or the head, passes back into its input X          a number per metric
+    layer_gradients  ∂L/∂X [n, d], what a layer passes back, and what comes back behind the last    a number per metric
+    update           X before and after a step, each [n, d], as the same tokens enter a block       a number per metric
+    parameters       the model, after the backward pass and before clipping                         Readings, one by one
 
 A probe of activations reads held-out text at each evaluation, without dropout and gradients; one of gradients, of an
 update or of parameters reads in the measured training steps, that of an update without dropout. It draws no random

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import Tensor
 
-from ablate.space.metrics import IN_TRAINING, ProbeSpec
+from ablate.space.metrics import IN_TRAINING, PASSED_BACK, ProbeSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,7 @@ class Probe:
     @property
     def of_gradients(self) -> bool:
         """True if it reads the gradients of the stream as they pass back, in each part of a batch by itself."""
-        return self.spec.reads == "gradients"
+        return self.spec.reads in PASSED_BACK
 
     @property
     def by_part(self) -> bool:

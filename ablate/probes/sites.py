@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Mapping
 from torch import Tensor, nn
 
 from ablate.block.value_addresses import ENCODER
-from ablate.space.metrics import IN_TRAINING
+from ablate.space.metrics import BEHIND_NORMS, IN_TRAINING
 
 
 def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Callable[[Tensor], Mapping[str, Tensor]]:
@@ -40,7 +40,17 @@ def read_at(model: nn.Module, site: str) -> Iterator[tuple[str, nn.Module]]:
     for address, block in blocks:
         sublayers: Mapping[str, str] = getattr(block, "sublayers", {})
         for mixer, begins in sublayers.items():
-            yield f"{address}.{mixer}", block.get_submodule(mixer if site == "behind_norms" else begins)
+            yield f"{address}.{mixer}", block.get_submodule(mixer if site == BEHIND_NORMS else begins)
+
+
+def behind_last(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Yield the last layer of each stack, whose output is read, with its address: `layers.end`, `encoder.end`.
+
+    What a final norm or the head is given is another thing: behind the norm, scaled, or of tokens further ahead.
+    """
+    for stack, layers in stacks(model):
+        for layer in list(layers.children())[-1:]:
+            yield f"{stack}.end", layer
 
 
 def stacks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ablate.block.value_addresses import ENCODER
 from ablate.kernels import Attend
 from ablate.probes.reading import Probe, Reading
-from ablate.probes.sites import read_at
+from ablate.probes.sites import behind_last, read_at
 from ablate.probes.token_kernel import snapshot_layers
 
 VERSION: Final = 1
@@ -54,9 +54,16 @@ def watching(
                 measure = _stream_measure(here, padding_at(address, model, padding))
                 hook = _reading_inputs(readings, address, measure)
                 attached.callback(module.register_forward_pre_hook(hook).remove)
-        for address, module in read_at(model, "blocks") if backward else ():
-            hook = _reading_gradients(readings, address, backward, padding_at(address, model, padding), scale)
-            attached.callback(module.register_forward_pre_hook(hook).remove)
+        of_layers = [probe for probe in backward if probe.spec.reads == "layer_gradients"]
+        for address, module in read_at(model, "blocks"):
+            here = [probe for probe in backward if address != "head" or probe not in of_layers]
+            if here:
+                hook = _reading_gradients(readings, address, here, padding_at(address, model, padding), scale)
+                attached.callback(module.register_forward_pre_hook(hook).remove)
+        for address, module in behind_last(model) if of_layers else ():
+            hook = _reading_gradients(readings, address, of_layers, padding_at(address, model, padding), scale)
+            leaving = _of_output(hook)
+            attached.callback(module.register_forward_hook(leaving).remove)
         for probe in probes:
             if probe.of_matrices:
                 for address, module in kernel_sites(model):
@@ -167,7 +174,8 @@ def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> 
 def _reading_gradients(
     readings: list[Reading], address: str, probes: list[Probe], padding: Padding, scale: float
 ) -> Callable[[nn.Module, Any], None]:
-    """Read what the backward pass brings to the input; nothing if none does, without gradients or behind frozen parts.
+    """Read what the backward pass brings to the first tensor; nothing if none does, without gradients or
+    behind frozen parts.
 
     A hook on the tensor hangs on the graph of this pass, and goes with it. The padding is that of the forward pass:
     when gradients come, the model has forgotten it.
@@ -181,5 +189,14 @@ def _reading_gradients(
             real = padding()
             read = _reading_inputs(readings, address, _stream_measure(probes, lambda: real))
             inputs[0].register_hook(lambda gradient: read(module, (_unscaled(gradient),)))  # type: ignore[no-untyped-call]
+
+    return follow
+
+
+def _of_output(read: Callable[[nn.Module, Any], None]) -> Callable[[nn.Module, Any, Tensor], None]:
+    """Read the output of a module as `read` does its input."""
+
+    def follow(module: nn.Module, inputs: Any, output: Tensor) -> None:
+        read(module, (output,))
 
     return follow

@@ -11,27 +11,41 @@ from ablate.extension.declaration import Declaration
 from ablate.extension.kinds import PROBE, Kind
 
 Better: TypeAlias = Literal["lower", "higher"]
-Reads: TypeAlias = Literal["stream", "sequences", "kernel", "attention", "parameters", "gradients", "update"]
+Reads: TypeAlias = Literal[
+    "stream", "sequences", "kernel", "attention", "parameters", "gradients", "layer_gradients", "update"
+]
 """What a probe reads: the tokens of the stream, its sequences, the stream for a matrix over positions, attention
-cores, parameters with their gradients, the gradients that the stream passes back, or the stream before and after a
-step."""
+cores, parameters with their gradients, the gradients that the stream passes back at blocks and the head, or at layers
+and behind the last of them, or the stream before and after a step."""
 
-IN_STEPS: frozenset[Reads] = frozenset({"parameters", "gradients", "update"})
+PASSED_BACK: frozenset[Reads] = frozenset({"gradients", "layer_gradients"})
+"""What is read of the gradients of the stream, in the backward pass."""
+IN_STEPS: frozenset[Reads] = frozenset({"parameters", *PASSED_BACK, "update"})
 """What is read in measured steps of training, on their batch; the rest is read at evaluations."""
 
-SITES: Mapping[str, str] = {
-    "before_sublayers": "read in the residual stream where the sub-layer of each attention and MLP begins",
-    "behind_norms": "read at what each attention and MLP is given, behind its norm where it has one",
-    "in_training": "read with dropout, in the forward pass of the step",
-}
-"""Where a probe of the stream may read, besides the inputs of the blocks and the head (`probes/sites.py`)."""
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What a probe of the stream reads at a site, as it is added to the definitions of its metrics, and the source."""
+
+    definition: str
+    source: str
+
+
+BEFORE_SUBLAYERS: Final = "before_sublayers"
+BEHIND_NORMS: Final = "behind_norms"
 IN_TRAINING: Final = "in_training"
 """The site that is read in steps of training: the same places as at evaluations, but with dropout."""
-SITE_SOURCES: Mapping[str, str] = {
-    "before_sublayers": "App. G, arXiv:2405.19279",
-    "behind_norms": "App. G, arXiv:2405.19279",
-    "in_training": "Sec. 3.4, arXiv:2403.09635",
+SITES: Mapping[str, Site] = {
+    BEFORE_SUBLAYERS: Site(
+        "read in the residual stream where the sub-layer of each attention and MLP begins", "App. G, arXiv:2405.19279"
+    ),
+    BEHIND_NORMS: Site(
+        "read at what each attention and MLP is given, behind its norm where it has one", "App. G, arXiv:2405.19279"
+    ),
+    IN_TRAINING: Site("read with dropout, in the forward pass of the step", "Sec. 3.4, arXiv:2403.09635"),
 }
+"""Where a probe of the stream may read, besides the inputs of the blocks and the head (`probes/sites.py`)."""
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 """The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
@@ -242,8 +256,8 @@ def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
     metrics = tuple(
         ProbeMetric(
             f"{metric.metric}_{site}",
-            f"{metric.definition}; {SITES[site]}",
-            f"{metric.source}; {SITE_SOURCES[site]}",
+            f"{metric.definition}; {SITES[site].definition}",
+            f"{metric.source}; {SITES[site].source}",
             peak=metric.peak_at.get(site),
             at_most=metric.at_most,
         )

@@ -13,8 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from ablate.plan.forecast import PROBES
-from ablate.space.metrics import IN_TRAINING
+from ablate.space.metrics import BEFORE_SUBLAYERS, BEHIND_NORMS
 from ablate.store.query import Ask, asking
 
 CURVE_STEPS = 150
@@ -27,7 +26,7 @@ GAIN_STEPS = 60
 TRIALS = "requested AS (SELECT unnest($trials) AS trial_id, unnest($variants) AS variant)"
 _DEFINITIONS = "SELECT metric, min(definition) FROM definitions GROUP BY metric ORDER BY metric"
 GAINS = "('gain', 'gain_mean', 'gain_rms', 'gain_sd', 'gain_ratio')"
-APART = ("before_sublayers", "behind_norms")
+APART = (BEFORE_SUBLAYERS, BEHIND_NORMS)
 """Sites of probes whose metrics are shown for each mixer of a layer, as `3 attention`."""
 OF_HEADS = "gain_of_head"
 """Gains of single heads, which are left to the view curves: a page shows their mean and sd."""
@@ -81,12 +80,13 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitialReading:
-    """What the `n` seeds of a variant measured of the stream at an address before the first step: mean, and sd between
-    seeds (None of one). `values` are those of the trials. A value that is not finite does not count.
+    """What the `n` seeds of a variant measured of a quantity of the stream at an address before the first step, as the
+    view `initial_streams` has it: mean, and sd between seeds (None of one). `values` are those of the trials. A value
+    that is not finite does not count.
     """
 
     variant: str
-    metric: str
+    quantity: str
     address: str
     n: int
     mean: float
@@ -183,9 +183,9 @@ def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
 
 def _initial(ask: Ask, trials: Trials) -> Iterator[InitialReading]:
     """Read what a forecast is compared with."""
-    for variant, metric, address, n, mean, sd, values in _ask(ask, _INITIAL, trials):
+    for variant, quantity, address, n, mean, sd, values in _ask(ask, _INITIAL, trials):
         read = tuple(map(float, values))
-        yield InitialReading(variant=variant, metric=metric, address=address, n=n, mean=mean, sd=sd, values=read)
+        yield InitialReading(variant=variant, quantity=quantity, address=address, n=n, mean=mean, sd=sd, values=read)
 
 
 def _endings(ask: Ask, trials: Trials) -> tuple[TrialEnd, ...]:
@@ -322,20 +322,13 @@ ORDER BY a.variant, k.address NOT LIKE 'encoder.%', try_cast(split_part(k.addres
     k.address, k.step, k.i, k.j
 """
 
-_INITIAL_METRICS = tuple(f"{probe}{site}" for probe in PROBES.values() for site in ("", f"_{IN_TRAINING}"))
 _INITIAL = f"""
-WITH {TRIALS}, read AS (
-    SELECT a.variant, x.trial_id, x.address,
-        regexp_replace(x.metric, '_{IN_TRAINING}$', '') AS metric,
-        arg_max(x.value, ends_with(x.metric, '_{IN_TRAINING}')) AS value
-    FROM metrics x JOIN requested a USING (trial_id)
-    WHERE x.step = 0 AND x.metric IN {_INITIAL_METRICS} AND isfinite(x.value)
-    GROUP BY ALL
-)
-SELECT variant, metric, address, count(*) AS n,
-    avg(value ORDER BY trial_id) AS mean, stddev_samp(value ORDER BY trial_id) AS sd,
-    list(value ORDER BY trial_id) AS values
-FROM read GROUP BY variant, metric, address ORDER BY ALL
+WITH {TRIALS}
+SELECT a.variant, i.quantity, i.address, count(*) AS n,
+    avg(i.value ORDER BY i.trial_id) AS mean, stddev_samp(i.value ORDER BY i.trial_id) AS sd,
+    list(i.value ORDER BY i.trial_id) AS values
+FROM initial_streams i JOIN requested a USING (trial_id)
+GROUP BY a.variant, i.quantity, i.address ORDER BY ALL
 """
 
 _ENDINGS = f"""

@@ -1,7 +1,7 @@
 -- The views of ablate.duckdb. Means and standard deviations are computed in the order of seeds, so that the same rows give
--- the same bits whatever the number of threads. All but `curves`, `kernels` and `forecast_errors` read summaries and never
--- metrics. Pairs are of trials for the verdict; of trials that choose something, only those of a search are paired, since
--- all of them have the same settings.
+-- the same bits whatever the number of threads. All but `curves`, `kernels`, `initial_streams` and `forecast_errors` read
+-- summaries and never metrics. Pairs are of trials for the verdict; of trials that choose something, only those of a search
+-- are paired, since all of them have the same settings.
 --
 -- A column without a comment here inherits that of the first table or view it reads which has a column of that name.
 -- What belongs to a plan has its id, `plan`; where that may not be the current plan of its space, `current` tells.
@@ -154,11 +154,32 @@ COMMENT ON COLUMN leaderboard.peak_kurtosis IS 'Geometric mean of the peak kurto
 COMMENT ON COLUMN leaderboard.token_correlation_mean IS 'Mean of final.token_correlation';
 COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard deviation over seeds';
 
+CREATE OR REPLACE VIEW initial_streams AS
+WITH probes (quantity, probe) AS (VALUES ('size', 'activation_rms'), ('cosine', 'token_cosine'), ('gradient', 'stream_gradient')),
+read AS (
+    SELECT x.trial_id, p.quantity, x.address, arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
+    FROM metrics x JOIN probes p ON regexp_replace(x.metric, '_in_training$', '') = p.probe
+    WHERE x.step = 0 AND isfinite(x.value)
+    GROUP BY ALL
+)
+SELECT
+    r.trial_id, r.quantity, r.address,
+    CASE r.quantity WHEN 'gradient' THEN r.value / behind.value ELSE r.value END AS value
+FROM read r LEFT JOIN read behind
+    ON (behind.trial_id, behind.quantity, behind.address)
+        = (r.trial_id, 'gradient', regexp_replace(r.address, '[.][^.]*$', '.end'))
+WHERE r.quantity <> 'gradient' OR behind.value > 0;
+COMMENT ON VIEW initial_streams IS 'What each trial measured of its stream before the first step, in the quantities that are forecast: in the first step itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without). The gradient is that of the first step. One row for each quantity and place with a finite number; none of a gradient that is 0 behind the last layer, as of a head that starts at 0. It reads metrics';
+COMMENT ON COLUMN initial_streams.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine); gradient: root mean square of the gradient of the loss in the first step over that behind the last layer (probe stream_gradient)';
+COMMENT ON COLUMN initial_streams.address IS 'The block, or the head, whose input is read; of a gradient, layers.end is behind the last layer';
+COMMENT ON COLUMN initial_streams.value IS 'The quantity at this place';
+
 CREATE OR REPLACE VIEW forecast_errors AS
 WITH asked AS (
     SELECT f.space, f.plan, f.variant_id, f.variant, l.layer, l.address, f.whole, unnest([
-        {'quantity': 'size', 'metric': 'activation_rms', 'forecast': l.size, 'low': l.size_low, 'high': l.size_high},
-        {'quantity': 'cosine', 'metric': 'token_cosine', 'forecast': l.cosine, 'low': l.cosine_low, 'high': l.cosine_high}
+        {'quantity': 'size', 'forecast': l.size, 'low': l.size_low, 'high': l.size_high},
+        {'quantity': 'cosine', 'forecast': l.cosine, 'low': l.cosine_low, 'high': l.cosine_high},
+        {'quantity': 'gradient', 'forecast': l.gradient, 'low': l.gradient_low, 'high': l.gradient_high}
     ], recursive := true)
     FROM plan_forecasts f JOIN plan_forecast_layers l USING (plan, variant_id)
     WHERE l.address IS NOT NULL AND EXISTS (
@@ -167,14 +188,7 @@ WITH asked AS (
     )
 ),
 read AS (
-    SELECT
-        c.plan, c.variant_id, c.seed, x.trial_id, x.address,
-        regexp_replace(x.metric, '_in_training$', '') AS metric,
-        arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
-    FROM metrics x JOIN counted c USING (trial_id)
-    WHERE x.step = 0 AND isfinite(x.value)
-        AND x.metric IN ('activation_rms', 'activation_rms_in_training', 'token_cosine', 'token_cosine_in_training')
-    GROUP BY ALL
+    SELECT c.plan, c.variant_id, c.seed, i.* FROM initial_streams i JOIN counted c USING (trial_id)
 )
 SELECT
     a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
@@ -182,21 +196,20 @@ SELECT
     count(r.value) AS n,
     avg(r.value ORDER BY r.seed, r.trial_id) AS measured,
     stddev_samp(r.value ORDER BY r.seed, r.trial_id) AS sd,
-    CASE a.quantity WHEN 'size' THEN a.forecast / nullif(measured, 0) - 1 ELSE a.forecast - measured END AS error,
+    CASE a.quantity WHEN 'cosine' THEN a.forecast - measured ELSE a.forecast / nullif(measured, 0) - 1 END AS error,
     CASE WHEN a.low IS NOT NULL THEN count(r.value) FILTER (r.value BETWEEN a.low AND a.high) END AS within
 FROM asked a JOIN plans p USING (plan)
-LEFT JOIN read r ON (r.plan, r.variant_id, r.metric, r.address) = (a.plan, a.variant_id, a.metric, a.address)
+LEFT JOIN read r ON (r.plan, r.variant_id, r.quantity, r.address) = (a.plan, a.variant_id, a.quantity, a.address)
 GROUP BY a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
     a.low, a.high;
-COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured before the first step, in the first step itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without): one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
-COMMENT ON COLUMN forecast_errors.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine)';
+COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured before the first step, as initial_streams has it: one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
 COMMENT ON COLUMN forecast_errors.forecast IS 'The forecast, in the limit of width';
 COMMENT ON COLUMN forecast_errors.low IS 'Lower end of the interval of the forecast, within which 95 % of networks of this width lie; NULL in a plan that was kept without';
 COMMENT ON COLUMN forecast_errors.high IS 'Upper end of this interval';
 COMMENT ON COLUMN forecast_errors.n IS 'Trials, one for each seed, that measured it at step 0';
 COMMENT ON COLUMN forecast_errors.measured IS 'Mean over these trials';
 COMMENT ON COLUMN forecast_errors.sd IS 'Sample standard deviation over these trials; NULL for one';
-COMMENT ON COLUMN forecast_errors.error IS 'Of a size relative: forecast over measured, minus 1. Of a cosine, which may be 0 or negative, the difference: forecast minus measured. NULL where n is 0';
+COMMENT ON COLUMN forecast_errors.error IS 'Of a size or a gradient relative: forecast over measured, minus 1. Of a cosine, which may be 0 or negative, the difference: forecast minus measured. NULL where n is 0';
 COMMENT ON COLUMN forecast_errors.within IS 'How many of the n trials lie within the interval of the forecast, which is one of single networks; NULL where it has none';
 
 CREATE OR REPLACE VIEW kernels AS

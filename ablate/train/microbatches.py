@@ -18,6 +18,7 @@ part and averaged by sequences. That is exact for means over tokens or over sequ
 `attention_entropy`, as released too; `token_cosine`), and approximate for the rest, which are not linear in the tokens:
 
     activation_rms       a mean of roots, at most the root of the mean (Jensen)
+    stream_gradient      the same, of the gradient of the whole batch's loss at the tokens of a part
     kurtosis, gram       ratios of moments over fewer tokens, so of mean squares and products with more variance
     token_correlation    over pairs within a part alone
     one_step_sensitivity a ratio of mean squares over fewer tokens

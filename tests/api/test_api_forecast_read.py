@@ -27,7 +27,7 @@ from ablate.theory import sequences
 
 SETTINGS = (
     "design={compare: [pre_ln, op, post_ln]}",
-    "measure.probes=[activation_rms, token_cosine, kurtosis]",
+    "measure.probes=[activation_rms, token_cosine, stream_gradient, kurtosis]",
     "model.layers=3",
     "recipe.steps=2",
     "noise={seeds: 2}",
@@ -57,24 +57,25 @@ def test_the_arm_of_an_aa_test_has_no_errors_of_its_own(world):
     assert {row["n"] for row in rows} == {2}
 
 
-def test_errors_are_relative_for_sizes_and_differences_for_cosines(world):
+def test_errors_are_relative_for_sizes_and_gradients_and_differences_for_cosines(world):
     _, _, results = world
     rows = ablate.query("FROM forecast_errors", results=results).to_dict("records")
-    assert {row["quantity"] for row in rows} == {"size", "cosine"}
+    assert {row["quantity"] for row in rows} == set(PROBES)
     for row in rows:
         ahead, seen = row["forecast"], row["measured"]
-        assert row["error"] == pytest.approx(ahead / seen - 1 if row["quantity"] == "size" else ahead - seen, abs=1e-12)
+        assert row["error"] == pytest.approx(
+            ahead - seen if row["quantity"] == "cosine" else ahead / seen - 1, abs=1e-12
+        )
 
 
-def test_the_views_read_the_probes_of_both_quantities():
+def test_the_view_reads_the_probe_of_each_quantity_that_is_forecast():
     from importlib.resources import files
 
     view = (files("ablate.store") / "views.sql").read_text(encoding="utf-8")
-    view = view[view.index("VIEW forecast_errors") : view.index("COMMENT ON VIEW forecast_errors")]
-    for quantity, probe in PROBES.items():
-        assert f"{{'quantity': '{quantity}', 'metric': '{probe}', 'forecast': l.{quantity}, 'low': " in view
-    probes = ", ".join(f"'{probe}{site}'" for probe in PROBES.values() for site in ("", "_in_training"))
-    assert f"x.metric IN ({probes})" in view
+    pairs = ", ".join(f"('{quantity}', '{probe}')" for quantity, probe in PROBES.items())
+    assert f"WITH probes (quantity, probe) AS (VALUES {pairs})" in view
+    for quantity in PROBES:
+        assert f"{{'quantity': '{quantity}', 'forecast': l.{quantity}, 'low': l.{quantity}_low, 'high': " in view
 
 
 def test_what_is_read_in_training_with_dropout_goes_before_what_is_read_at_evaluations(tmp_path):
@@ -90,19 +91,22 @@ def test_what_is_read_in_training_with_dropout_goes_before_what_is_read_at_evalu
         ).to_dict("records")
     }
     shown = {
-        (each.metric, each.address): each.mean
+        (each.quantity, each.address): each.mean
         for each in report(space, results=results).record.initial
         if each.variant == next(variant.id for variant in run.plan.variants if variant.name == "op")
     }
     errors = ablate.query("FROM forecast_errors WHERE variant = 'op'", results=results).to_dict("records")
-    assert len(errors) == 2 * 3
+    assert len(errors) == 3 * 3
     for row in errors:
+        if row["quantity"] == "gradient":
+            assert row["n"] == 0  # it is not asked for
+            continue
         metric, other = (
             ("activation_rms",) * 2 if row["quantity"] == "size" else ("token_cosine_in_training", "token_cosine")
         )
         here = row["address"]
         assert row["measured"] == pytest.approx(read[metric, here], rel=1e-12)
-        assert shown[PROBES[row["quantity"]], here] == pytest.approx(read[metric, here], rel=1e-12)
+        assert shown[row["quantity"], here] == pytest.approx(read[metric, here], rel=1e-12)
         assert row["quantity"] == "size" or read[other, here] != pytest.approx(read[metric, here], rel=1e-6)
 
 
@@ -163,11 +167,13 @@ def test_rows_say_which_theory_and_whether_trials_lie_within(world):
     values = ablate.query("SELECT * FROM metrics WHERE step = 0", results=results)
     for row in errors:
         trials = [trial.id for trial in run.plan.trials if trial.variant == row["variant_id"]]
-        here = values[
-            (values["address"] == row["address"])
-            & (values["metric"] == PROBES[row["quantity"]])
-            & values["trial_id"].isin(trials)
-        ]["value"]
+        read = values[(values["metric"] == PROBES[row["quantity"]]) & values["trial_id"].isin(trials)]
+        by_trial = read.pivot(index="trial_id", columns="address", values="value")
+        here = by_trial[row["address"]]
+        if row["quantity"] == "gradient":
+            assert not (by_trial["layers.end"] == 1).any(), "else the ratio were the reading"
+            here = here / by_trial["layers.end"]
+        assert row["measured"] == pytest.approx(here.mean(), rel=1e-12)
         assert row["within"] == sum(row["low"] <= value <= row["high"] for value in here) and len(here) == row["n"] == 2
     assert all(row["low"] < row["forecast"] < row["high"] for row in errors)
 

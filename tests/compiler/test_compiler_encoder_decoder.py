@@ -275,7 +275,7 @@ def test_probes_of_the_decoder_leave_out_what_fills_up_targets(changes):
     for row, kept in enumerate(TARGETS):
         tokens[row, kept:] = PADDING
     real = tokens != PADDING
-    names = ["kurtosis", "token_cosine", "attention_entropy", "gradient_normality"]
+    names = ["kurtosis", "token_cosine", "attention_entropy", "gradient_normality", "stream_gradient"]
     with watching(model, select(names, CATALOGUE), padding_of(model)) as readings:
         (model(source, tokens)[real].square().mean()).backward()
     assert model.real_tokens() is None, "it is forgotten behind the pass"
@@ -310,8 +310,12 @@ def test_probes_of_the_decoder_leave_out_what_fills_up_targets(changes):
                 "token_cosine": np.mean(cosines),
                 "gradient_normality": float(straightness(gradient[kept])),
             }
+            if address != "head":
+                expected["stream_gradient"] = np.sqrt(np.square(gradient[kept].numpy()).mean())
             for metric, value in expected.items():
                 assert (found[metric, address] != pytest.approx(value, rel=1e-6)) == differs, (metric, address)
+    places = {address for metric, address in found if metric == "stream_gradient"}
+    assert places == {f"encoder.{place}" for place in (1, 2, 3, "end")} | {f"layers.{place}" for place in (1, 2, "end")}
     for address, (q, k, _) in cores.items():
         scores = (q @ k.transpose(-1, -2) * q.shape[-1] ** -0.5).detach().numpy()
         if address.endswith("attention"):

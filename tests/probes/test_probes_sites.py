@@ -92,8 +92,8 @@ def test_a_peak_has_the_definition_and_the_name_of_its_site():
     known = judgeable(GRAMMAR.catalogue)
     assert known["peak_kurtosis"].source == "arXiv:2405.19279, Table 3"
     assert known["peak_kurtosis_behind_norms"].source == "arXiv:2405.19279, App. G (Languini)"
-    assert SITES["before_sublayers"] in known["peak_kurtosis_before_sublayers"].definition
-    assert SITES["behind_norms"] in known["peak_activation_rms_behind_norms"].definition
+    assert SITES["before_sublayers"].definition in known["peak_kurtosis_before_sublayers"].definition
+    assert SITES["behind_norms"].definition in known["peak_activation_rms_behind_norms"].definition
 
 
 def test_a_space_asks_for_them_and_is_judged_by_the_kurtosis_behind_norms():

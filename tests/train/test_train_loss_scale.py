@@ -76,7 +76,7 @@ def test_the_state_machine_against_its_definition():
 
 def test_an_overflow_skips_the_step_and_halves_the_scale(build, make_trial, data):
     rule = LossScale(initial=1024, every=3)
-    of_steps = ("gradient_norm", "gradient_normality", "moment_update")
+    of_steps = ("gradient_norm", "gradient_normality", "stream_gradient", "moment_update")
     trial = make_trial(recipe__dtype="float16", recipe__loss_scale=rule, measure__every=1, measure__probes=of_steps)
     trial = replace(trial, recipe=trial.recipe.model_copy(update={"schedule": constant(trial.recipe.schedule)}))
     model = overflowing(build(), at={2, 6})

@@ -148,6 +148,7 @@ def test_what_is_a_mean_over_tokens_or_of_parameters_is_exact(build, trial, data
         "moment_update_4_4",
         "normality",
         "one_step_sensitivity",
+        "stream_gradient",
         "token_correlation_mean",
         "token_correlation_mean_as_released",
         "token_correlation_rms",

@@ -11,7 +11,13 @@ from ablate.train.microbatches import BatchShares
 
 pytestmark = pytest.mark.fast
 
-OF_STEPS = ("gradient_normality", "moment_update", "one_step_sensitivity", "token_cosine_in_training")
+OF_STEPS = (
+    "gradient_normality",
+    "stream_gradient",
+    "moment_update",
+    "one_step_sensitivity",
+    "token_cosine_in_training",
+)
 
 
 class Batches:

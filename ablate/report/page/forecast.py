@@ -20,10 +20,13 @@ DEFINED = (
     "forecast: of random weights in the limit of width, over typical windows of the text",
     "size: root mean square of the stream over channels and tokens (probe activation_rms)",
     "cosine: mean cosine of two tokens of one sequence (probe token_cosine); at 1 all are the same",
-    "error: of a size forecast over measured, minus 1; of a cosine, which may be 0 or negative, their difference",
+    "gradient: root mean square of the gradient over that behind the last layer; forecast of a loss whose gradient is "
+    "independent from token to token, measured of the loss itself in the first step (probe stream_gradient), where it "
+    "is not, so that what is measured can lie outside the interval",
+    "error: of a size or a gradient forecast over measured, minus 1; of a cosine, which may be 0 or negative, their "
+    "difference",
     WITHIN,
     "within: of how many of the n trials, each a network, the number lies within this interval",
-    "the forecast of the gradient has nothing beside it: no probe reads the gradient of the stream",
 )
 
 
@@ -83,12 +86,12 @@ def _rows(
     name: str, id: str, read: Iterable[tuple[ForecastStream, str]], record: PageRecord
 ) -> Iterator[tuple[str, ...]]:
     """Yield a row for each quantity of each stream that is read."""
-    measured = {(each.variant, each.metric, each.address): each for each in record.initial}
+    measured = {(each.variant, each.quantity, each.address): each for each in record.initial}
     for stream, address in read:
         for quantity in PROBES:
             forecast, ends = getattr(stream, quantity), getattr(stream, f"{quantity}_interval")
-            reading = measured.get((id, PROBES[quantity], address))
-            shown = with_interval(forecast, ends, relative=quantity == "size", between=" ")
+            reading = measured.get((id, quantity, address))
+            shown = with_interval(forecast, ends, relative=quantity != "cosine", between=" ")
             yield name, str(stream.layer + 1), quantity, shown, *_beside(quantity, forecast, ends, reading, record)
 
 
@@ -104,7 +107,7 @@ def _beside(
 
 
 def _error(quantity: str, forecast: float, reading: InitialReading) -> str:
-    """Return the error of a forecast: relative for a size, a difference for a cosine, which may be 0 or negative."""
+    """Return the error of a forecast: a difference for a cosine, which may be 0 or negative, and else relative."""
     if not math.isfinite(forecast):
         return "-"
     if quantity == "cosine":

@@ -1,0 +1,43 @@
+"""Size of the gradient of the stream: does it grow or vanish on its way back through the layers?
+
+    sqrt(m2(G)) = sqrt(mean_αj G_αj²)        G = ∂L/∂X
+
+X is the input of a layer, and what comes out of the last one (at the address `layers.end`), in front of a final norm; G
+is the whole gradient of the loss there, along every way from X to it, before clipping. What a layer passes back does
+not depend on the size of the loss: the numbers to compare are ratios, such as that at `layers.1` over that at the end,
+which is what a forecast gives.
+
+    Kedia et al. 2024, Fig. 2 and Table 3, arXiv:2403.09635
+
+Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ablate.probes.declare import implements, metric, probe
+
+SOURCE: Final = "Kedia et al. 2024, Fig. 2 and Table 3, arXiv:2403.09635"
+
+
+@probe("stream_gradient", reads="layer_gradients", source=SOURCE, version=1)
+class StreamGradient:
+    """Size of the gradient of the stream: does it grow or vanish on its way back through the layers?"""
+
+    stream_gradient = metric(
+        "root mean square, over the tokens of the batch jointly and the width, of the gradient of the batch's mean "
+        "loss, with all that is added to it and before clipping, with respect to the input of a layer, and to what "
+        "leaves the last one (layers.end)",
+        SOURCE,
+    )
+
+
+from jaxtyping import Float
+from torch import Tensor
+
+
+@implements(StreamGradient)
+def stream_gradient(gradient: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
+    """The root of the second moment of G over tokens and neurons."""
+    return {"stream_gradient": gradient.square().mean().sqrt()}
