@@ -28,7 +28,7 @@ import numpy as np
 from ablate.errors import InputError
 from ablate.signal.affine import UNCHANGED, Affine
 from ablate.signal.kernel_maps import Curved, Floats, Shaped, curved, kinks, local_maps, normal_nodes_of
-from ablate.signal.subnetworks import ResidualStack, bisect
+from ablate.signal.subnetworks import Network, bisect
 
 Vector: TypeAlias = Sequence[float]
 Conditions: TypeAlias = Callable[[Vector], Vector]
@@ -45,15 +45,15 @@ STEEPEST = 2.0
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_slope(activation: Any, name: str, zeta: float, stack: ResidualStack) -> Affine:
+def shape_by_slope(activation: Any, name: str, zeta: float, network: Network) -> Affine:
     """DKS: the maps around `activation`, named `name` by the user, for a network whose largest C'(1) is ζ > 1.
 
     Raises InputError where no maps are found, with the largest ζ within reach, and for an activation without a curve.
     """
     activation = curved(activation, name)
-    psi = stack.local_slope(zeta)
+    psi = network.local_slope(zeta)
     if is_homogeneous(activation):
-        return _shape_homogeneous(activation, name, psi, zeta, stack)
+        return _shape_homogeneous(activation, name, psi, zeta, network)
     search = _Search(
         lambda slope: _dks_conditions(activation, slope),
         lambda numbers: _standardised(activation, numbers[0], numbers[1]),
@@ -62,12 +62,12 @@ def shape_by_slope(activation: Any, name: str, zeta: float, stack: ResidualStack
     affine = search.first(psi)
     if affine is None:
         reach = search.furthest(min(1.01, psi), psi)
-        raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", stack, reach, stack.slope, "zeta")
+        raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", network, reach, network.slope, "zeta")
     return affine
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualStack) -> Affine:
+def shape_by_curvature(activation: Any, name: str, tau: float, network: Network) -> Affine:
     """TAT for smooth activations: the maps for a network of C'(1) = 1 whose largest C''(1) is τ > 0.
 
     Raises InputError where no maps are found, with the largest τ within reach, and for an activation with kinks or
@@ -80,7 +80,7 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
             f"{', '.join(f'{kink:g}' for kink in kinks(activation))}\n"
             "  = shape a smooth activation; leaky ReLU has a TAT of its own, by C(0)"
         )
-    kappa = stack.local_curvature(tau)
+    kappa = network.local_curvature(tau)
     steepest = min(1.0, float(np.abs(activation.curve(np.linspace(-8.0, 8.0, 1601))[1]).max()))
 
     def affine(numbers: Vector) -> Affine | None:
@@ -98,7 +98,9 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
     maps = search.first(kappa)
     if maps is None:
         reach = search.furthest(min(1e-3, kappa), kappa)
-        raise _out_of_reach("TAT", name, f"C''(1) = {kappa:.4g}", f"tau {tau:g}", stack, reach, stack.curvature, "tau")
+        raise _out_of_reach(
+            "TAT", name, f"C''(1) = {kappa:.4g}", f"tau {tau:g}", network, reach, network.curvature, "tau"
+        )
     return maps
 
 
@@ -224,7 +226,7 @@ def _usable(affine: Affine) -> bool:
     return 1e-12 < abs(affine.input_scale) < 1e12 and abs(affine.input_shift) < 1e12
 
 
-def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, stack: ResidualStack) -> Affine:
+def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, network: Network) -> Affine:
     """Solve DKS without the condition on Q': input_shift 1 or -1, and the smallest input_scale with C'(1) = ψ."""
     scales = np.geomspace(0.125, 1e6, 128)  # below, a normal does not reach the kink: φ̂ is linear or 0
     reach = 1.0
@@ -238,7 +240,7 @@ def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, s
                 affine = _standardised(activation, scale, shift)
                 assert affine is not None
                 return affine
-    raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", stack, reach, stack.slope, "zeta")
+    raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", network, reach, network.slope, "zeta")
 
 
 def _crossing(function: Callable[[float], float], level: float, low: float, high: float, *, rising: bool) -> float:
@@ -257,7 +259,7 @@ def _out_of_reach(
     name: str,
     local: str,
     target: str,
-    stack: ResidualStack,
+    network: Network,
     reach: float | None,
     whole: Callable[[float], float],
     field: str,
@@ -265,6 +267,6 @@ def _out_of_reach(
     largest = "" if reach is None else f"; the largest found is {reach:.4g}, which makes {field} {whole(reach):.4g}"
     way_out = f"another {field} or activation" if reach is None else f"a smaller {field}, or more layers"
     return InputError(
-        f"{method} finds no maps around {name} with {local}, as {target} over {stack} requires{largest}\n"
+        f"{method} finds no maps around {name} with {local}, as {target} over {network} requires{largest}\n"
         f"  = choose {way_out}"
     )

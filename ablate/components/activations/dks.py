@@ -15,7 +15,7 @@ from ablate.block.config_values import PartMaker
 from ablate.components.declare import Sizes, arithmetic, component, implements, number, part
 from ablate.components.solved import BetweenMaps
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS, residual_stack
 
 
 @component(
@@ -34,7 +34,7 @@ class Config(BetweenMaps):
         from ablate.signal.shaping import shape_by_slope
 
         inner = self.activation.config
-        return shape_by_slope(inner, inner.spec.name, self.zeta, ResidualStack(self.layers, self.skip))
+        return shape_by_slope(inner, inner.spec.name, self.zeta, residual_stack(self.layers, self.skip))
 
 
 from ablate.kernels.shaped_activation import ShapedActivation

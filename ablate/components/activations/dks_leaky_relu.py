@@ -15,7 +15,7 @@ act like output_scale, and Q'(1) = 1 makes input_shift 0.
 from ablate.components.declare import Sizes, arithmetic, component, implements, number
 from ablate.components.solved import LeakyReLUBeforeMap
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_slope
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS, residual_stack
 
 
 @component(
@@ -30,7 +30,7 @@ class Config(LeakyReLUBeforeMap):
 
     def shaped(self) -> ShapedLeakyReLU:
         """Solve the slope and the output map, once per process; InputError where there are none."""
-        return leaky_by_slope(self.zeta, ResidualStack(self.layers, self.skip))
+        return leaky_by_slope(self.zeta, residual_stack(self.layers, self.skip))
 
 
 from ablate.kernels.shaped_activation import ShapedLeaky

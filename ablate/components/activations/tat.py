@@ -16,7 +16,7 @@ from ablate.block.config_values import PartMaker
 from ablate.components.declare import Sizes, arithmetic, component, implements, number, part
 from ablate.components.solved import BetweenMaps
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS, residual_stack
 
 
 @component(
@@ -35,7 +35,7 @@ class Config(BetweenMaps):
         from ablate.signal.shaping import shape_by_curvature
 
         inner = self.activation.config
-        return shape_by_curvature(inner, inner.spec.name, self.tau, ResidualStack(self.layers, self.skip))
+        return shape_by_curvature(inner, inner.spec.name, self.tau, residual_stack(self.layers, self.skip))
 
 
 from ablate.kernels.shaped_activation import ShapedActivation

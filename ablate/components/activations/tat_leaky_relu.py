@@ -14,7 +14,7 @@ Shallow networks cannot reach a large η: 12 layers of ReLU, s = 0, give 0.897.
 from ablate.components.declare import Sizes, arithmetic, component, implements, number
 from ablate.components.solved import LeakyReLUBeforeMap
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_correlation
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS, residual_stack
 
 
 @component(
@@ -29,7 +29,7 @@ class Config(LeakyReLUBeforeMap):
 
     def shaped(self) -> ShapedLeakyReLU:
         """Solve the slope and the output map, once per process; InputError where there are none."""
-        return leaky_by_correlation(self.eta, ResidualStack(self.layers, self.skip))
+        return leaky_by_correlation(self.eta, residual_stack(self.layers, self.skip))
 
 
 from ablate.kernels.shaped_activation import ShapedLeaky
