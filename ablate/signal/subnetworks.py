@@ -17,11 +17,15 @@ all of them, at some starting point, is the target:
 These maps are nowhere below the identity, and neither is then that of any run, so that a run's value is never above
 that of the sequence it is a run of: the largest is that of the whole or of one branch by itself.
 
+The slope Q'(1) of the map of mean squares goes through a network in the same shares, r(y) = ρ y from 1, if every sum
+has the mean square 1. Its target is that of the whole network, and may be below 1.
+
     Martens et al. 2021, arXiv:2110.01765 (slope); Zhang et al. 2022, arXiv:2203.08120 (curvature).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -33,6 +37,9 @@ MOST_LAYERS = 10_000
 """The most layers; more would take too long in a plan."""
 HALVINGS = 200
 """The most bisection steps; it also ends where no float lies between."""
+
+HIGHEST = 1e12
+"""The highest Q'(1) of a layer that is looked at."""
 
 LocalMap: TypeAlias = Callable[[float], float]
 
@@ -69,6 +76,32 @@ class Network:
     def local_curvature(self, tau: float) -> float:
         """Find κ >= 0 with `curvature(κ)` = τ, for τ >= 0."""
         return bisect(lambda kappa: self.curvature(kappa) - tau, 0.0, tau)
+
+    def q_slope(self, rho: float) -> float:
+        """Return Q'(1) of the whole network where each layer's is ρ."""
+        return _through(self.elements, lambda y: rho * y, 1.0)
+
+    def local_q_slope(self, target: float) -> float:
+        """Find ρ >= 0 with `q_slope(ρ)` = `target`, for a target above 0; 1 for 1.
+
+        Raises InputError for a target below what skips alone carry, and for any but 1 where no branch has a share.
+        """
+        if target == 1:
+            return 1.0
+        least = self.q_slope(0.0)
+        if target < least:
+            at_least = f"choose a q_slope above {math.ceil(1000 * least) / 1000:g}" if least < 1 else "leave it at 1"
+            raise InputError(
+                f"q_slope is {target:g}, but over {self} Q'(1) is {least:.4g} by the skips alone\n  = {at_least}"
+            )
+        high = max(1.0, target)
+        while self.q_slope(high) < target:
+            if high > HIGHEST:
+                raise InputError(
+                    f"q_slope is {target:g}, but over {self} Q'(1) hardly depends on the layers\n  = leave it at 1"
+                )
+            high *= 2
+        return bisect(lambda rho: self.q_slope(rho) - target, 0.0, high)
 
     def __str__(self) -> str:
         """Return the description."""

@@ -40,7 +40,8 @@ X = np.linspace(-12, 12, 481) + 1e-3  # 0, where some have a kink, is no point o
 
 
 def config(name, **fields):
-    """A declaration; `activation` is that of the part inside."""
+    """A declaration, added fields as they were before; `activation` is that of the part inside."""
+    fields = {**CATALOGUE[name].added, **fields}
     inner = fields.get("activation")
     if inner is not None:
         fields["activation"] = PartMaker(inner, lambda *text: inner.equation(*text) if text else Cost())
@@ -50,6 +51,7 @@ def config(name, **fields):
 def module(name, **fields):
     """A module in float64; `activation` is the name of the part inside."""
     made = implementation(CATALOGUE[name])
+    fields = {**CATALOGUE[name].added, **fields}
     inner = fields.pop("activation", None)
     if inner is not None:
         part = implementation(CATALOGUE[inner])

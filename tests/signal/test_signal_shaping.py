@@ -98,6 +98,42 @@ def test_tat_of_smooth_activations(name, layers, tau, skip):
     assert affine.input_scale * affine.output_scale * min(1, steepest) < 2
 
 
+def through(slope: float, layers: int, skip: float) -> float:
+    """The slope of a whole stack, in which each layer has this one, by multiplying that of each residual."""
+    return math.prod(skip**2 + (1 - skip**2) * slope for _ in range(layers))
+
+
+@pytest.mark.parametrize(("layers", "skip"), [(6, 0.0), (24, 0.0), (60, 0.8)])
+@pytest.mark.parametrize("target", [0.6, 0.95, 2.0])
+@pytest.mark.parametrize("name", ["gelu", "tanh", "softplus"])
+def test_dks_with_a_target_for_the_whole_networks_slope_of_mean_squares(name, layers, skip, target):
+    affine = shape_by_slope(CATALOGUE[name].config(), name, 1.5, residual_stack(layers, skip), target)
+    values = expectations(FORMULAS[name], affine)
+    assert off(values, mean=0, q=1) < 1e-6
+    assert abs(through(values["q_slope"], layers, skip) - target) < 1e-6
+    assert abs(largest(lambda slope: values["c_slope"] * slope, 1.0, layers, skip) - 1.5) < 1e-6
+    assert abs(through(values["q_slope"], layers, skip + 0.1) - target) > 1e-5  # with other weights of the skips
+
+
+@pytest.mark.parametrize(("layers", "skip"), [(24, 0.0), (60, 0.8)])
+@pytest.mark.parametrize("target", [0.7, 1.05])
+@pytest.mark.parametrize("name", ["gelu", "tanh"])
+def test_tat_with_a_target_for_the_whole_networks_slope_of_mean_squares(name, layers, skip, target):
+    affine = shape_by_curvature(CATALOGUE[name].config(), name, 0.3, residual_stack(layers, skip), target)
+    values = expectations(FORMULAS[name], affine)
+    assert off(values, q=1, c_slope=1) < 1e-6
+    assert abs(through(values["q_slope"], layers, skip) - target) < 1e-6
+    assert abs(largest(lambda bend: values["c_curvature"] + bend, 0.0, layers, skip) - 0.3) < 1e-6
+
+
+def test_a_target_of_one_is_no_change():
+    config = CATALOGUE["gelu"].config()
+    for shape, target in ((shape_by_slope, 5.0), (shape_by_curvature, 0.3)):
+        assert shape(config, "gelu", target, residual_stack(24, 0.3), 1.0) == shape(
+            config, "gelu", target, residual_stack(24, 0.3)
+        )
+
+
 @pytest.mark.parametrize(("layers", "zeta", "skip"), [(24, 5.0, 0.0), (4, 1.5, 0.0), (100, 5.0, 0.9), (3, 5.0, 0.0)])
 def test_dks_of_relu_solves_the_input_scale_alone(layers, zeta, skip):
     affine = shape_by_slope(CATALOGUE["relu"].config(), "relu", zeta, residual_stack(layers, skip))
@@ -271,6 +307,26 @@ REFUSED = {
         by_slope("gelu", 1 + 1e-9, 24),
         "DKS finds no maps around gelu with C'(1) = 1, as zeta 1 over 24 layers requires\n"
         "  = choose another zeta or activation",
+    ),
+    "q_slope_of_relu": (
+        lambda: shape_by_slope(CATALOGUE["relu"].config(), "relu", 5.0, residual_stack(24), 0.9),
+        "q_slope is 0.9, but relu is linear on both sides of 0: its input_scale only acts like its output_scale, and "
+        "no number is left for a condition on Q'(1)\n"
+        "  = leave q_slope at 1, at which it is none there, or shape another activation",
+    ),
+    "q_slope_below_that_of_the_skips": (
+        lambda: shape_by_slope(CATALOGUE["gelu"].config(), "gelu", 5.0, residual_stack(4, 0.9), 0.1),
+        "q_slope is 0.1, but over 4 layers in skips of 0.9 Q'(1) is 0.4305 by the skips alone\n"
+        "  = choose a q_slope above 0.431",
+    ),
+    "q_slope_where_only_the_skips_count": (
+        lambda: shape_by_slope(CATALOGUE["gelu"].config(), "gelu", 5.0, residual_stack(4, 1.0), 2.0),
+        "q_slope is 2, but over 4 layers in skips of 1 Q'(1) hardly depends on the layers\n  = leave it at 1",
+    ),
+    "steep_q_slope_of_tat": (
+        lambda: shape_by_curvature(CATALOGUE["tanh"].config(), "tanh", 0.3, residual_stack(24), 3.0),
+        "TAT finds no maps around tanh with C''(1) = 0.0125 and Q'(1) = 1.047, as tau 0.3 and q_slope 3 over 24 layers "
+        "require\n  = choose another tau or activation, or a q_slope nearer to 1",
     ),
     "half_a_layer": (
         lambda: residual_stack(2.5),

@@ -4,8 +4,9 @@
 
 The four numbers solve these conditions on the maps of mean square and correlation (`components/solved.py`):
 
-    Q(1) = 1    Q'(1) = 1    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
+    Q(1) = 1    Q'(1) = ρ    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
 
+ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L).
 For ReLU and leaky ReLU input_scale only acts like output_scale: they have input_shift 1 or -1 and no condition on Q'.
 
     Martens et al. 2021, arXiv:2110.01765; in transformers, with ζ = 5: He et al. 2023, arXiv:2302.10322, App. H.1.
@@ -19,22 +20,29 @@ from ablate.signal.subnetworks import MOST_LAYERS, residual_stack
 
 
 @component(
-    "dks", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="activation", version=1
+    "dks",
+    slots=("activation",),
+    source="Martens et al. 2021, arXiv:2110.01765",
+    shorthand="activation",
+    added={"q_slope": 1.0},
+    version=1,
 )
 class Config(BetweenMaps):
-    """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
+    """`zeta` ζ is the network's largest slope C'(1), `q_slope` its Q'(1); `skip` α, `layers` L."""
 
     activation: PartMaker = part("activation")
     zeta: float = number(above=1.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
+    q_slope: float = number(above=0.0)
 
     def affine(self) -> Affine:
         """Solve the maps, once per process; InputError where there are none."""
         from ablate.signal.shaping import shape_by_slope
 
         inner = self.activation.config
-        return shape_by_slope(inner, inner.spec.name, self.zeta, residual_stack(self.layers, self.skip))
+        network = residual_stack(self.layers, self.skip)
+        return shape_by_slope(inner, inner.spec.name, self.zeta, network, self.q_slope)
 
 
 from ablate.kernels.shaped_activation import ShapedActivation
