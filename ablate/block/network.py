@@ -4,13 +4,13 @@
     Residual    a sum of skip and branches, in shares of its mean square
     Repeated    the same in a row
 
-A network is a sequence of these, and so is each branch.
+A network is a sequence of these, and so is each branch. `own_network.py` makes that of a model's blocks.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from ablate.errors import InputError
 
@@ -46,6 +46,19 @@ class Repeated:
     times: int
     elements: Elements
 
+
+@dataclass(frozen=True, slots=True)
+class OwnNetwork:
+    """The network that the `depth` blocks of a model are."""
+
+    elements: Elements
+    depth: int
+
+
+BLOCK: Final = "block"
+"""The word for the network of a model's own blocks."""
+STACK: Final = "stack"
+"""The word for a network of equal residuals whose number and skips are written beside it."""
 
 Element: TypeAlias = Layer | Residual | Repeated
 Elements: TypeAlias = tuple[Element, ...]

@@ -33,6 +33,7 @@ SHARED: Mapping[str, tuple[str, ...]] = {
         "block/config_values.py",
         "block/sizes.py",
         "block/network.py",
+        "block/own_network.py",
     ),
     "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/data_dependent_init.py"),
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),

@@ -14,10 +14,11 @@ whose own slope is below 1 everywhere: the slope of the whole), is rejected.
 """
 
 from ablate.block.config_values import PartMaker
-from ablate.components.declare import Sizes, arithmetic, component, implements, number, part
-from ablate.components.solved import BetweenMaps
+from ablate.block.network import STACK, OwnNetwork
+from ablate.components.declare import Sizes, arithmetic, component, implements, network, number, part
+from ablate.components.solved import BetweenMaps, network_of
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS, residual_stack
+from ablate.signal.subnetworks import MOST_LAYERS
 
 
 @component(
@@ -25,25 +26,25 @@ from ablate.signal.subnetworks import MOST_LAYERS, residual_stack
     slots=("activation",),
     source="Zhang et al. 2022, arXiv:2203.08120",
     shorthand="activation",
-    added={"q_slope": 1.0},
+    added={"q_slope": 1.0, "network": STACK},
     version=1,
 )
 class Config(BetweenMaps):
-    """`tau` τ is the network's largest curvature C''(1), `q_slope` its Q'(1); `skip` α, `layers` L."""
+    """`tau` τ is the network's largest curvature C''(1), `q_slope` its Q'(1); `skip` α and `layers` L of a `stack`."""
 
     activation: PartMaker = part("activation")
     tau: float = number(above=0.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
     q_slope: float = number(above=0.0)
+    network: OwnNetwork | None = network("skip", "layers")
 
     def affine(self) -> Affine:
         """Solve the maps, once per process; InputError where there are none."""
         from ablate.signal.shaping import shape_by_curvature
 
         inner = self.activation.config
-        network = residual_stack(self.layers, self.skip)
-        return shape_by_curvature(inner, inner.spec.name, self.tau, network, self.q_slope)
+        return shape_by_curvature(inner, inner.spec.name, self.tau, network_of(self), self.q_slope)
 
 
 from ablate.kernels.shaped_activation import ShapedActivation
