@@ -9,6 +9,10 @@ The four numbers solve these conditions on the maps of mean square and correlati
 ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L).
 For ReLU and leaky ReLU input_scale only acts like output_scale: they have input_shift 1 or -1 and no condition on Q'.
 
+The network is a stack of `layers` L such activations, each in a normalised residual of weight `skip` α. With `network:
+block` it is the model's own: every shaped activation of every layer, in its residuals with their own skips and gains
+(trained ones as they start, each sum as of equal mean squares), while attention, norms, gates and routers are left out.
+
     Martens et al. 2021, arXiv:2110.01765; in transformers, with ζ = 5: He et al. 2023, arXiv:2302.10322, App. H.1.
 """
 

@@ -9,6 +9,8 @@ The slope s solves these conditions on the maps of mean square and correlation (
 with ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L). There is no input map: an input_scale would only
 act like output_scale, and Q'(1) = 1 makes input_shift 0.
 
+With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
+
     Martens et al. 2021, arXiv:2110.01765.
 """
 

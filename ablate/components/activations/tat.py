@@ -10,6 +10,8 @@ The four numbers solve these conditions on the maps of mean square and correlati
 There are two kinds of solutions. The steep one, with a slope input_scale * output_scale of 2 or more (for an activation
 whose own slope is below 1 everywhere: the slope of the whole), is rejected.
 
+With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
+
     Zhang et al. 2022, arXiv:2203.08120.
 """
 
