@@ -7,6 +7,8 @@
     architecture.py  a whole model as data
     catalogue.py     the declarations of the components; passed in
     layers.py        patterns over layers: the block as it is in one of them
+    network.py       the network of nonlinear layers and residuals that a model is, as data
+    own_network.py   the network of a model's blocks, for activations that are solved for it
     sharing.py       which layers share parameters, and whether they can
     pattern_check.py patterns of which an alternative is never used at a depth
     added.py         fields that came later, and the values at which they have no effect

@@ -60,9 +60,14 @@ class Flag:
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One of a few words."""
+    """One of a few words.
+
+    Where it says whose network an activation is solved for, `stack` are the fields that describe the network unless the
+    word is `block`, which stands for that of the model's own blocks.
+    """
 
     choices: tuple[str, ...]
+    stack: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +212,7 @@ class ComponentSpec(Declaration):
     `role`      its word in addresses; a `modifier` (norm, combinator) is named after the part it serves.
     `shorthand` the field that a bare value sets: `softcap: 30` is `softcap: {cap: 30}`.
     `stage`     the order of components that share a list but act at different places.
+    `sums`      of a combinator skip x + gain Σ branch(x): the fields of both gains (`own_network.py`).
     `added`     the fields that came after its first version, with the values at which they have no effect (`added.py`).
     `chooses`   makes it a pattern over layers, which fits every slot (`layers.py`): from its node and the scope of a
                 layer to the way to the alternative that stands there in that layer: `("items", 1)`, `("use",)`.
@@ -222,6 +228,7 @@ class ComponentSpec(Declaration):
     transparent: Transparent | None = None
     same: Same | None = None
     stage: int = 0
+    sums: tuple[str, str] | None = None
     added: Mapping[str, Any] = field(default_factory=dict)
     chooses: Chooses | None = None
     holds_sequences: tuple[str, ...] = field(init=False, repr=False, compare=False)

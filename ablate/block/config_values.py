@@ -26,8 +26,10 @@ from ablate.block.catalogue import (
     Sequenced,
     ValueField,
     Width,
+    Word,
 )
 from ablate.block.expression import Gain, Node, Path, Sequence, Size, ValueAddress
+from ablate.block.network import BLOCK, OwnNetwork
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 
@@ -97,11 +99,22 @@ class Makers(Protocol):
         """Return a maker for the sequence at `path` of the block, to be called without widths."""
 
 
+def _no_network() -> OwnNetwork:
+    raise InputError(
+        "an activation outside the layers is solved for the network of a block, but it is in none\n"
+        "  = give it a network of its own: network: stack"
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The place of a node: the sizes of the model, seen from its layer; as text, `in layer 2 of 6`."""
+    """The place of a node: the sizes of the model, seen from its layer; as text, `in layer 2 of 6`.
+
+    `network` makes the network of the model's blocks, for what is solved for it (`own_network.py`).
+    """
 
     sizes: Sizes
+    network: Callable[[], OwnNetwork] = _no_network
 
     def number(self, expression: Expression, where: str) -> float:
         """Return the value of arithmetic here; InputError if it has none."""
@@ -205,6 +218,8 @@ def _filled(value: Any, kind: FieldType, where: str, surroundings: Surroundings,
             return getattr(surroundings.sizes, size)
         case Arithmetic(), Expression():
             return surroundings.bounded(value, kind, where)
+        case Word(stack=fields), str() if fields:
+            return surroundings.network() if value == BLOCK else None
         case GainField(), Gain():
             return makers.gain(surroundings.number(value.value, where), trainable=value.trainable, per=value.per)
         case Width(), Size():

@@ -20,6 +20,7 @@ from collections.abc import Callable, Hashable
 from collections.abc import Mapping as Map
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from ablate.block.arithmetic import Expression, number_text
@@ -28,6 +29,7 @@ from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings
 from ablate.block.expression import Block, Gain, Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
 from ablate.block.notation import Written, lowered, number, written
+from ablate.block.own_network import own_network
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
 
@@ -63,7 +65,7 @@ def equations(block: Block, sizes: Sizes, catalogue: Catalogue) -> dict[tuple[in
     groups: dict[Block, list[int]] = defaultdict(list)
     for layer in range(1, sizes.n_layers + 1):
         groups[at_layer(block, catalogue, sizes.scope(layer))].append(layer)
-    return {tuple(layers): equation(seen, sizes, catalogue, layers) for seen, layers in groups.items()}
+    return {tuple(layers): equation(block, sizes, catalogue, layers) for layers in groups.values()}
 
 
 def equation(block: Block, sizes: Sizes, catalogue: Catalogue, layers: Items[int] = ()) -> Equation:
@@ -72,9 +74,10 @@ def equation(block: Block, sizes: Sizes, catalogue: Catalogue, layers: Items[int
     `layers` are those that the block stands in, all unless given. Patterns are as in the first of them.
     """
     layers = layers or range(1, sizes.n_layers + 1)
+    network = partial(own_network, block, sizes, catalogue)
     block = at_layer(block, catalogue, sizes.scope(layers[0]))
     names = _Names()
-    texts = _Texts(catalogue, _Lettered(sizes.at(layers[0])), names, last=layers[-1])
+    texts = _Texts(catalogue, _Lettered(sizes.at(layers[0]), network), names, last=layers[-1])
     last = texts.sequence(block, ())("x")
     if not names.lines or last != names.lines[-1][0]:
         names.line(last)

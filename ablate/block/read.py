@@ -17,9 +17,11 @@ from ablate.block.catalogue import (
     Parts,
     Sequenced,
     Several,
+    Word,
     in_slot,
 )
 from ablate.block.expression import Block, Node, Sequence, Series, Value
+from ablate.block.network import BLOCK, STACK
 from ablate.block.scalars import GAIN_KEYS, Invalid, fail, fail_unknown, read_scalar, shown
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote
@@ -109,6 +111,7 @@ class Reader:
         """Read one component from its name and its body; `kind` is that of the place in which it stands."""
         spec = self._spec(name, _slot(kind))
         written = self._written(spec, body)
+        self._refuse_stack_beside_block(spec, written)
         known = self._located_defaults.get(spec.name, {})
         given = {*written, *known, *spec.added}
         missing = [field for field in spec.fields if field not in given]
@@ -136,6 +139,19 @@ class Reader:
         if field in spec.added and field not in self._located_defaults.get(spec.name, {}):
             return value_before(spec, field)
         return self.default(spec.name, field)
+
+    def _refuse_stack_beside_block(self, spec: ComponentSpec, written: Map[str, Located]) -> None:
+        """Note the fields of a stack that are written although the network is the model's own."""
+        for field, value in written.items():
+            kind = spec.fields[field]
+            if isinstance(kind, Word) and kind.stack and isinstance(value, Scalar) and value.value == BLOCK:
+                beside = [name for name in kind.stack if name in written]
+                for name in beside:
+                    message = f"{spec.name}.{name} has no effect beside {field}: {BLOCK}, whose skips and layers count"
+                    way_out = f"leave {name} out, or write {field}: {STACK}"
+                    self.problems.add(message, written[name].span, notes=(way_out,))
+                if beside:
+                    raise Invalid
 
     def _note_missing(self, spec: ComponentSpec, missing: list[str], name: Scalar) -> None:
         values = "a value" if len(missing) == 1 else "values"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from torch import nn
@@ -24,6 +25,7 @@ from ablate.block.config_values import (
 from ablate.block.expression import Block as Expression
 from ablate.block.expression import Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
+from ablate.block.own_network import own_network
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
 from ablate.block.value_addresses import is_several, values_named
@@ -144,9 +146,10 @@ def build_block(
     places of the model that it reads are added to `read`.
     """
     seen = sizes.at(layer)
+    network = partial(own_network, block, sizes, catalogue)
     block = at_layer(block, catalogue, seen.scope(layer))
     names = dict(name_parts(block, catalogue))
-    builder = Builder(catalogue, Surroundings(seen), place, names, read=read)
+    builder = Builder(catalogue, Surroundings(seen, network), place, names, read=read)
     chain = builder.sequence(block, ())()
     named = {name: builder.parts[path] for path, name in names.items() if path in builder.parts}
     begins = {mixer: part for mixer, part in sublayers(block, catalogue) if mixer in named and part in named}

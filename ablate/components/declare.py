@@ -159,6 +159,7 @@ from ablate.block.catalogue import (
 )
 from ablate.block.config_values import GainMaker, Maker
 from ablate.block.cost import Cost
+from ablate.block.network import BLOCK, STACK
 from ablate.block.sizes import Sizes
 from ablate.components.kept import Kept
 from ablate.components.protocols import (
@@ -214,6 +215,7 @@ __all__ = [
     "flag",
     "implements",
     "layers",
+    "network",
     "number",
     "own_size",
     "part",
@@ -247,6 +249,15 @@ def flag() -> Any:
 def word(*choices: str) -> Any:
     """One of a few words."""
     return _declared(Word(choices))
+
+
+def network(*stack: str) -> Any:
+    """Whose network an activation is solved for: a `stack`, which these fields describe, or the model's own `block`.
+
+    The config holds None for a stack, and for a block its `OwnNetwork` (`block/own_network.py`). Whoever writes one of
+    those fields beside `block` is told that it has no effect.
+    """
+    return _declared(Word((STACK, BLOCK), stack))
 
 
 def arithmetic(
@@ -350,6 +361,7 @@ def component(
     transparent: Transparent | None = None,
     same: Same | None = None,
     stage: int = 0,
+    sums: tuple[str, str] | None = None,
     added: Mapping[str, Any] = MappingProxyType({}),
     chooses: Chooses | None = None,
     version: int = 1,
@@ -358,6 +370,8 @@ def component(
 
     `version` is that of its numbers: it rises whenever a change of its code changes them. `added` are the fields that
     came after version 1 was published, each with the value at which it has no effect: None for an empty slot.
+
+    `sums` are the gains of a combinator skip x + gain Σ branch(x), by their fields: ("skip", "gain").
 
     `chooses` makes it a pattern over layers, without slots of its own, cost or module: from its node and the scope of a
     layer, it gives the way to the alternative that stands there, such as ("items", 1).
@@ -374,7 +388,7 @@ def component(
     def declare(cls: type[T]) -> type[T]:
         faults = (
             *_faults_of(name, filled, source, role, version),
-            *_faults_in(cls, shorthand, transparent, same, added, counted=chooses is None),
+            *_faults_in(cls, shorthand, transparent, same, sums, added, counted=chooses is None),
         )
         if faults:
             raise DeclarationError(cls.__qualname__, faults)
@@ -395,6 +409,7 @@ def component(
             transparent=transparent,
             same=same,
             stage=stage,
+            sums=sums,
             added=added,
             chooses=chooses,
         )
@@ -422,6 +437,7 @@ def _faults_in(
     shorthand: str | None,
     transparent: Transparent | None,
     same: Same | None,
+    sums: tuple[str, str] | None,
     added: Mapping[str, Any],
     *,
     counted: bool,
@@ -451,6 +467,7 @@ def _faults_in(
         named += [("transparent", word) for word in (*transparent.when, transparent.keep) if word is not None]
     if same is not None:
         named += [("same", word) for word in (*same.when, *same.fields.values())]
+    named += [("sums", word) for word in sums or ()]
     named += [("added", word) for word in added]
     for at, word in named:
         if word not in fields:

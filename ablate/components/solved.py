@@ -1,8 +1,10 @@
 """What DKS, TAT and their leaky ReLUs share: the cost, equation and derivatives of an activation solved from a network.
 
 Their numbers follow from the layer's maps q -> Q(q) and c -> C(c) of the mean square and the correlation of its inputs
-(`signal/kernel_maps.py`, `signal/leaky_relu_shaping.py`). The network is treated as an MLP of `layers` L such
-activations, each in a residual α x + √(1 - α²) f(x) where `skip` α is not 0; attention is left out.
+(`signal/kernel_maps.py`, `signal/leaky_relu_shaping.py`). The network is treated as an MLP; attention is left out:
+
+    network: stack    `layers` L such activations, each in a residual α x + √(1 - α²) f(x) where `skip` α is not 0
+    network: block    the model's own blocks, with all their residuals in all layers: see `block/own_network.py`
 
 Each component declares its own fields, and how it is solved.
 """
@@ -10,16 +12,50 @@ Each component declares its own fields, and how it is solved.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ablate.block.config_values import PartMaker
 from ablate.block.cost import Cost
+from ablate.block.network import OwnNetwork, layers_in
 from ablate.block.sizes import Sizes
+from ablate.errors import InputError
 from ablate.signal.affine import Affine
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU
+from ablate.signal.subnetworks import Network, residual_stack
 
 if TYPE_CHECKING:
     from ablate.signal.propagation import Signal
+
+
+def network_of(config: Solved) -> Network:
+    """Return the network that an activation is solved for; InputError for a stack's numbers beside `network: block`."""
+    own = config.network
+    if own is None:
+        return residual_stack(config.layers, config.skip)
+    if config.skip != 0 or config.layers != own.depth:
+        raise InputError(
+            f"network is block, whose layers and skips are its own, but a stack is given with layers {config.layers:g} "
+            f"and skip {config.skip:g}\n"
+            "  = leave layers and skip out, or write network: stack"
+        )
+    layers = layers_in(own.elements)
+    return Network(own.elements, f"the block's own {layers} nonlinear layer{'s' if layers > 1 else ''}")
+
+
+class Solved(Protocol):
+    """The fields that say which network an activation is solved for."""
+
+    @property
+    def layers(self) -> float:
+        """L of a stack."""
+
+    @property
+    def skip(self) -> float:
+        """α of a stack."""
+
+    @property
+    def network(self) -> OwnNetwork | None:
+        """The network of the model's blocks, or None for a stack."""
 
 
 class BetweenMaps(ABC):

@@ -21,6 +21,7 @@ from ablate.block.cost import Cost
 from ablate.block.cross import check_reads_encoder, encoder_block
 from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
+from ablate.block.own_network import own_network
 from ablate.block.pattern_check import check_patterns
 from ablate.block.sharing import WAY_OUT, check_sharing
 from ablate.block.sizes import Sizes
@@ -48,8 +49,9 @@ def block_costs(
     `standing` are the values before this layer, to which its own are added; InputError if it reads what is not there.
     """
     here = sizes.at(layer)
+    network = partial(own_network, block, sizes, catalogue)
     block = at_layer(block, catalogue, here.scope(layer))
-    costing = _Costing(catalogue, Surroundings(here), standing or ValuesStanding())
+    costing = _Costing(catalogue, Surroundings(here, network), standing or ValuesStanding())
     costing.sequence(block, ())()
     if standing is not None:
         standing.end_layer(block, here, catalogue)

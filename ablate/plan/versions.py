@@ -27,7 +27,14 @@ from ablate.space.objectives import ObjectiveSpec
 Version: TypeAlias = "int | str"
 
 SHARED: Mapping[str, tuple[str, ...]] = {
-    "expressions": ("block/arithmetic.py", "block/address.py", "block/config_values.py", "block/sizes.py"),
+    "expressions": (
+        "block/arithmetic.py",
+        "block/address.py",
+        "block/config_values.py",
+        "block/sizes.py",
+        "block/network.py",
+        "block/own_network.py",
+    ),
     "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/data_dependent_init.py"),
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
     "batches": ("data/batches.py", "data/batch.py", "data/uniform.py"),

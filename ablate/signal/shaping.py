@@ -3,8 +3,10 @@
 φ̂(x) = output_scale · (φ(input_scale · x + input_shift) + output_shift), by one of two sets of conditions (the maps
 are those of `kernel_maps`, ψ and κ come from a target for the whole network, see `subnetworks`):
 
-    DKS    Q(1) = 1, Q'(1) = 1, C(0) = 0, C'(1) = ψ        Martens et al. 2021, arXiv:2110.01765
-    TAT    Q(1) = 1, Q'(1) = 1, C'(1) = 1, C''(1) = κ      Zhang et al. 2022, arXiv:2203.08120; smooth activations
+    DKS    Q(1) = 1, Q'(1) = ρ, C(0) = 0, C'(1) = ψ        Martens et al. 2021, arXiv:2110.01765
+    TAT    Q(1) = 1, Q'(1) = ρ, C'(1) = 1, C''(1) = κ      Zhang et al. 2022, arXiv:2203.08120; smooth activations
+
+In the papers ρ is 1; here it may follow from a target for Q'(1) of the whole network, too.
 
 ReLU, and whatever else is linear on both sides of 0, does not distinguish input_scale from output_scale: under DKS its
 input_shift is 1 or -1, and Q'(1) is not constrained.
@@ -28,7 +30,7 @@ import numpy as np
 from ablate.errors import InputError
 from ablate.signal.affine import UNCHANGED, Affine
 from ablate.signal.kernel_maps import Curved, Floats, Shaped, curved, kinks, local_maps, normal_nodes_of
-from ablate.signal.subnetworks import ResidualStack, bisect
+from ablate.signal.subnetworks import Network, bisect
 
 Vector: TypeAlias = Sequence[float]
 Conditions: TypeAlias = Callable[[Vector], Vector]
@@ -45,33 +47,41 @@ STEEPEST = 2.0
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_slope(activation: Any, name: str, zeta: float, stack: ResidualStack) -> Affine:
+def shape_by_slope(activation: Any, name: str, zeta: float, network: Network, q_slope: float = 1.0) -> Affine:
     """DKS: the maps around `activation`, named `name` by the user, for a network whose largest C'(1) is ζ > 1.
 
-    Raises InputError where no maps are found, with the largest ζ within reach, and for an activation without a curve.
+    `q_slope` is Q'(1) of the whole network. Raises InputError where no maps are found, with the largest ζ within reach,
+    for an activation without a curve, and for a `q_slope` other than 1 that the network or the activation cannot have.
     """
     activation = curved(activation, name)
-    psi = stack.local_slope(zeta)
+    psi, rho = network.local_slope(zeta), network.local_q_slope(q_slope)
     if is_homogeneous(activation):
-        return _shape_homogeneous(activation, name, psi, zeta, stack)
+        if q_slope != 1:
+            raise InputError(
+                f"q_slope is {q_slope:g}, but {name} is linear on both sides of 0: its input_scale only acts like its "
+                "output_scale, and no number is left for a condition on Q'(1)\n"
+                "  = leave q_slope at 1, at which it is none there, or shape another activation"
+            )
+        return _shape_homogeneous(activation, name, psi, zeta, network)
     search = _Search(
-        lambda slope: _dks_conditions(activation, slope),
+        lambda slope: _dks_conditions(activation, slope, rho),
         lambda numbers: _standardised(activation, numbers[0], numbers[1]),
         starts=tuple(itertools.product(SCALES, SHIFTS)),
     )
     affine = search.first(psi)
     if affine is None:
         reach = search.furthest(min(1.01, psi), psi)
-        raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", stack, reach, stack.slope, "zeta")
+        local, target = _with_q_slope(f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", rho, q_slope)
+        raise _out_of_reach("DKS", name, local, target, network, reach, network.slope, "zeta")
     return affine
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualStack) -> Affine:
+def shape_by_curvature(activation: Any, name: str, tau: float, network: Network, q_slope: float = 1.0) -> Affine:
     """TAT for smooth activations: the maps for a network of C'(1) = 1 whose largest C''(1) is τ > 0.
 
-    Raises InputError where no maps are found, with the largest τ within reach, and for an activation with kinks or
-    without a curve.
+    `q_slope` is Q'(1) of the whole network. Raises InputError where no maps are found, with the largest τ within reach,
+    for an activation with kinks or without a curve, and for a `q_slope` other than 1 that the network cannot have.
     """
     activation = curved(activation, name)
     if kinks(activation):
@@ -80,7 +90,7 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
             f"{', '.join(f'{kink:g}' for kink in kinks(activation))}\n"
             "  = shape a smooth activation; leaky ReLU has a TAT of its own, by C(0)"
         )
-    kappa = stack.local_curvature(tau)
+    kappa, rho = network.local_curvature(tau), network.local_q_slope(q_slope)
     steepest = min(1.0, float(np.abs(activation.curve(np.linspace(-8.0, 8.0, 1601))[1]).max()))
 
     def affine(numbers: Vector) -> Affine | None:
@@ -90,7 +100,7 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
         return canonical if scale * canonical.output_scale * steepest < STEEPEST else None
 
     search = _Search(
-        lambda curvature: _tat_conditions(activation, curvature),
+        lambda curvature: _tat_conditions(activation, curvature, rho),
         affine,
         starts=tuple(itertools.product(SCALES, SHIFTS, SHIFTS)),
         odd_around=float(activation.curve(np.zeros(1))[0][0]),
@@ -98,7 +108,8 @@ def shape_by_curvature(activation: Any, name: str, tau: float, stack: ResidualSt
     maps = search.first(kappa)
     if maps is None:
         reach = search.furthest(min(1e-3, kappa), kappa)
-        raise _out_of_reach("TAT", name, f"C''(1) = {kappa:.4g}", f"tau {tau:g}", stack, reach, stack.curvature, "tau")
+        local, target = _with_q_slope(f"C''(1) = {kappa:.4g}", f"tau {tau:g}", rho, q_slope)
+        raise _out_of_reach("TAT", name, local, target, network, reach, network.curvature, "tau")
     return maps
 
 
@@ -180,25 +191,25 @@ class _Search:
             yield (float(scale), *(float(draw.uniform(-3, 3)) for _ in self.starts[0][1:]))
 
 
-def _dks_conditions(activation: Curved, psi: float) -> Conditions:
+def _dks_conditions(activation: Curved, psi: float, rho: float) -> Conditions:
     def off(numbers: Vector) -> Vector:
         affine = _standardised(activation, numbers[0], numbers[1])
         if affine is None:
             return (math.nan, math.nan)
         maps = local_maps(activation, affine)
-        return ((maps.q_slope - 1) / (psi - 1), (maps.c_slope_at_1 - psi) / (psi - 1))
+        return ((maps.q_slope - rho) / (psi - 1), (maps.c_slope_at_1 - psi) / (psi - 1))
 
     return off
 
 
-def _tat_conditions(activation: Curved, kappa: float) -> Conditions:
+def _tat_conditions(activation: Curved, kappa: float, rho: float) -> Conditions:
     def off(numbers: Vector) -> Vector:
         affine = Affine(*numbers)
         if not _usable(affine) or not _q(activation, affine) > 0:
             return (math.nan, math.nan, math.nan)
         maps = local_maps(activation, affine)
         curvature, q_slope = maps.c_curvature_at_1, maps.q_slope / maps.q
-        return ((q_slope - 1) / kappa, (maps.c_slope_at_1 - 1) / kappa, (curvature - kappa) / kappa)
+        return ((q_slope - rho) / kappa, (maps.c_slope_at_1 - 1) / kappa, (curvature - kappa) / kappa)
 
     return off
 
@@ -224,7 +235,7 @@ def _usable(affine: Affine) -> bool:
     return 1e-12 < abs(affine.input_scale) < 1e12 and abs(affine.input_shift) < 1e12
 
 
-def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, stack: ResidualStack) -> Affine:
+def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, network: Network) -> Affine:
     """Solve DKS without the condition on Q': input_shift 1 or -1, and the smallest input_scale with C'(1) = ψ."""
     scales = np.geomspace(0.125, 1e6, 128)  # below, a normal does not reach the kink: φ̂ is linear or 0
     reach = 1.0
@@ -238,7 +249,7 @@ def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, s
                 affine = _standardised(activation, scale, shift)
                 assert affine is not None
                 return affine
-    raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", stack, reach, stack.slope, "zeta")
+    raise _out_of_reach("DKS", name, f"C'(1) = {psi:.4g}", f"zeta {zeta:g}", network, reach, network.slope, "zeta")
 
 
 def _crossing(function: Callable[[float], float], level: float, low: float, high: float, *, rising: bool) -> float:
@@ -252,19 +263,26 @@ def _slope(activation: Curved, shift: float, scale: float) -> float:
     return 1.0 if affine is None else local_maps(activation, affine).c_slope_at_1
 
 
+def _with_q_slope(local: str, target: str, rho: float, q_slope: float) -> tuple[str, str]:
+    """Return a layer's condition and the network's target, each with that of Q'(1) where it is not 1."""
+    return (local, target) if q_slope == 1 else (f"{local} and Q'(1) = {rho:.4g}", f"{target} and q_slope {q_slope:g}")
+
+
 def _out_of_reach(
     method: str,
     name: str,
     local: str,
     target: str,
-    stack: ResidualStack,
+    network: Network,
     reach: float | None,
     whole: Callable[[float], float],
     field: str,
 ) -> InputError:
     largest = "" if reach is None else f"; the largest found is {reach:.4g}, which makes {field} {whole(reach):.4g}"
+    nearer = ", or a q_slope nearer to 1" if "q_slope" in target else ""
     way_out = f"another {field} or activation" if reach is None else f"a smaller {field}, or more layers"
+    require = "requires" if not nearer else "require"
     return InputError(
-        f"{method} finds no maps around {name} with {local}, as {target} over {stack} requires{largest}\n"
-        f"  = choose {way_out}"
+        f"{method} finds no maps around {name} with {local}, as {target} over {network} {require}{largest}\n"
+        f"  = choose {way_out}{nearer}"
     )

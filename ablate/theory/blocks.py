@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from ablate.block.catalogue import Catalogue, ComponentSpec, Part
 from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
 from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress, walk
 from ablate.block.layers import at_layer
+from ablate.block.own_network import own_network
 from ablate.block.sizes import Sizes
 from ablate.block.user_code import reporting_errors
 from ablate.block.value_addresses import TOKENS, ValuePlace
@@ -35,13 +37,14 @@ def through_block(
     """
     assert sizes.layer is not None, "a block stands in a layer"
     layer, length = sizes.layer, sizes.seq_len
+    network = partial(own_network, block, sizes, catalogue)
     block = at_layer(block, catalogue, sizes.scope(layer))
     beside = () if elsewhere is None else elsewhere.read.remembered(layer)
     elsewhere = elsewhere or Elsewhere(ValuesRead.of_one(block, sizes, catalogue), sizes.repetition)
     kept = (layer - 1, *beside)
     streams = {k: part_of(x, place, length) if len(kept) > 1 else x for place, k in enumerate(kept)}
     here = _Here(elsewhere, streams, x.kernel, dict(names_of(block, catalogue)), sizes)
-    y: Signal = _Signals(catalogue, Surroundings(sizes), init, here).sequence(block, ())(streams[layer - 1])
+    y: Signal = _Signals(catalogue, Surroundings(sizes, network), init, here).sequence(block, ())(streams[layer - 1])
     written = [elsewhere.inside(ValuePlace(layer, name)) for name in elsewhere.read.inside(layer)]
     _check_known(y, here)
     y = replace(y, backward=_settling(y, written))

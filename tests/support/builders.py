@@ -66,6 +66,8 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("dks_leaky_relu", "zeta"): 5.0,
     ("tat", "tau"): 0.3,
     ("tat_leaky_relu", "eta"): 0.9,
+    **{(name, "network"): "stack" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
+    **{(name, "q_slope"): 1.0 for name in ("dks", "tat")},
     **{(name, "skip"): "0" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
     **{(name, "layers"): "24" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
 }

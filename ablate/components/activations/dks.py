@@ -4,37 +4,50 @@
 
 The four numbers solve these conditions on the maps of mean square and correlation (`components/solved.py`):
 
-    Q(1) = 1    Q'(1) = 1    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
+    Q(1) = 1    Q'(1) = ρ    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
 
+ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L).
 For ReLU and leaky ReLU input_scale only acts like output_scale: they have input_shift 1 or -1 and no condition on Q'.
+
+The network is a stack of `layers` L such activations, each in a normalised residual of weight `skip` α. With `network:
+block` it is the model's own: every shaped activation of every layer, in its residuals with their own skips and gains
+(trained ones as they start, each sum as of equal mean squares), while attention, norms, gates and routers are left out.
 
     Martens et al. 2021, arXiv:2110.01765; in transformers, with ζ = 5: He et al. 2023, arXiv:2302.10322, App. H.1.
 """
 
 from ablate.block.config_values import PartMaker
-from ablate.components.declare import Sizes, arithmetic, component, implements, number, part
-from ablate.components.solved import BetweenMaps
+from ablate.block.network import STACK, OwnNetwork
+from ablate.components.declare import Sizes, arithmetic, component, implements, network, number, part
+from ablate.components.solved import BetweenMaps, network_of
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS
 
 
 @component(
-    "dks", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="activation", version=1
+    "dks",
+    slots=("activation",),
+    source="Martens et al. 2021, arXiv:2110.01765",
+    shorthand="activation",
+    added={"q_slope": 1.0, "network": STACK},
+    version=1,
 )
 class Config(BetweenMaps):
-    """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
+    """`zeta` ζ is the network's largest slope C'(1), `q_slope` its Q'(1); `skip` α and `layers` L of a `stack`."""
 
     activation: PartMaker = part("activation")
     zeta: float = number(above=1.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
+    q_slope: float = number(above=0.0)
+    network: OwnNetwork | None = network("skip", "layers")
 
     def affine(self) -> Affine:
         """Solve the maps, once per process; InputError where there are none."""
         from ablate.signal.shaping import shape_by_slope
 
         inner = self.activation.config
-        return shape_by_slope(inner, inner.spec.name, self.zeta, ResidualStack(self.layers, self.skip))
+        return shape_by_slope(inner, inner.spec.name, self.zeta, network_of(self), self.q_slope)
 
 
 from ablate.kernels.shaped_activation import ShapedActivation

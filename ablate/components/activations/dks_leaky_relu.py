@@ -9,28 +9,37 @@ The slope s solves these conditions on the maps of mean square and correlation (
 with ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L). There is no input map: an input_scale would only
 act like output_scale, and Q'(1) = 1 makes input_shift 0.
 
+With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
+
     Martens et al. 2021, arXiv:2110.01765.
 """
 
-from ablate.components.declare import Sizes, arithmetic, component, implements, number
-from ablate.components.solved import LeakyReLUBeforeMap
+from ablate.block.network import STACK, OwnNetwork
+from ablate.components.declare import Sizes, arithmetic, component, implements, network, number
+from ablate.components.solved import LeakyReLUBeforeMap, network_of
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_slope
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS
 
 
 @component(
-    "dks_leaky_relu", slots=("activation",), source="Martens et al. 2021, arXiv:2110.01765", shorthand="zeta", version=1
+    "dks_leaky_relu",
+    slots=("activation",),
+    source="Martens et al. 2021, arXiv:2110.01765",
+    shorthand="zeta",
+    added={"network": STACK},
+    version=1,
 )
 class Config(LeakyReLUBeforeMap):
-    """`zeta` ζ is the network's largest slope C'(1), `skip` α, `layers` L."""
+    """`zeta` ζ is the network's largest slope C'(1), `skip` α and `layers` L of a `stack`."""
 
     zeta: float = number(above=1.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
+    network: OwnNetwork | None = network("skip", "layers")
 
     def shaped(self) -> ShapedLeakyReLU:
         """Solve the slope and the output map, once per process; InputError where there are none."""
-        return leaky_by_slope(self.zeta, ResidualStack(self.layers, self.skip))
+        return leaky_by_slope(self.zeta, network_of(self))
 
 
 from ablate.kernels.shaped_activation import ShapedLeaky

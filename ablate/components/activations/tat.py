@@ -4,38 +4,49 @@
 
 The four numbers solve these conditions on the maps of mean square and correlation (`components/solved.py`):
 
-    Q(1) = 1    Q'(1) = 1    C'(1) = 1    C''(1) = κ        κ so that the network's largest C''(1) is τ; skipless: τ / L
+    Q(1) = 1    Q'(1) = ρ    C'(1) = 1    C''(1) = κ        κ so that the network's largest C''(1) is τ; skipless: τ / L
 
+ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L).
 There are two kinds of solutions. The steep one, with a slope input_scale * output_scale of 2 or more (for an activation
 whose own slope is below 1 everywhere: the slope of the whole), is rejected.
+
+With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
 
     Zhang et al. 2022, arXiv:2203.08120.
 """
 
 from ablate.block.config_values import PartMaker
-from ablate.components.declare import Sizes, arithmetic, component, implements, number, part
-from ablate.components.solved import BetweenMaps
+from ablate.block.network import STACK, OwnNetwork
+from ablate.components.declare import Sizes, arithmetic, component, implements, network, number, part
+from ablate.components.solved import BetweenMaps, network_of
 from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS
 
 
 @component(
-    "tat", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="activation", version=1
+    "tat",
+    slots=("activation",),
+    source="Zhang et al. 2022, arXiv:2203.08120",
+    shorthand="activation",
+    added={"q_slope": 1.0, "network": STACK},
+    version=1,
 )
 class Config(BetweenMaps):
-    """`tau` τ is the network's largest curvature C''(1), `skip` α, `layers` L."""
+    """`tau` τ is the network's largest curvature C''(1), `q_slope` its Q'(1); `skip` α and `layers` L of a `stack`."""
 
     activation: PartMaker = part("activation")
     tau: float = number(above=0.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
+    q_slope: float = number(above=0.0)
+    network: OwnNetwork | None = network("skip", "layers")
 
     def affine(self) -> Affine:
         """Solve the maps, once per process; InputError where there are none."""
         from ablate.signal.shaping import shape_by_curvature
 
         inner = self.activation.config
-        return shape_by_curvature(inner, inner.spec.name, self.tau, ResidualStack(self.layers, self.skip))
+        return shape_by_curvature(inner, inner.spec.name, self.tau, network_of(self), self.q_slope)
 
 
 from ablate.kernels.shaped_activation import ShapedActivation

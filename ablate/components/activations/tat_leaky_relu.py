@@ -8,28 +8,37 @@ The slope s is solved so that the network maps orthogonal inputs to a correlatio
 
 Shallow networks cannot reach a large η: 12 layers of ReLU, s = 0, give 0.897.
 
+With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
+
     Zhang et al. 2022, arXiv:2203.08120; in transformers, with η = 0.9: He et al. 2023, arXiv:2302.10322, App. H.1.
 """
 
-from ablate.components.declare import Sizes, arithmetic, component, implements, number
-from ablate.components.solved import LeakyReLUBeforeMap
+from ablate.block.network import STACK, OwnNetwork
+from ablate.components.declare import Sizes, arithmetic, component, implements, network, number
+from ablate.components.solved import LeakyReLUBeforeMap, network_of
 from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_correlation
-from ablate.signal.subnetworks import MOST_LAYERS, ResidualStack
+from ablate.signal.subnetworks import MOST_LAYERS
 
 
 @component(
-    "tat_leaky_relu", slots=("activation",), source="Zhang et al. 2022, arXiv:2203.08120", shorthand="eta", version=1
+    "tat_leaky_relu",
+    slots=("activation",),
+    source="Zhang et al. 2022, arXiv:2203.08120",
+    shorthand="eta",
+    added={"network": STACK},
+    version=1,
 )
 class Config(LeakyReLUBeforeMap):
-    """`eta` η is the network's C(0), `skip` α, `layers` L."""
+    """`eta` η is the network's C(0), `skip` α and `layers` L of a `stack`."""
 
     eta: float = number(above=0.0, below=1.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
+    network: OwnNetwork | None = network("skip", "layers")
 
     def shaped(self) -> ShapedLeakyReLU:
         """Solve the slope and the output map, once per process; InputError where there are none."""
-        return leaky_by_correlation(self.eta, ResidualStack(self.layers, self.skip))
+        return leaky_by_correlation(self.eta, network_of(self))
 
 
 from ablate.kernels.shaped_activation import ShapedLeaky

@@ -21,6 +21,7 @@ from ablate.errors import InputError
     modifier=True,
     source="Wang & Komatsuzaki 2021, GPT-J-6B",
     shorthand="branches",
+    sums=("skip", "gain"),
     version=1,
 )
 class Config:

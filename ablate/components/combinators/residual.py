@@ -22,6 +22,7 @@ from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, com
     source="He et al. 2016, arXiv:1512.03385",
     shorthand="branch",
     transparent=Transparent(when={"skip": 0.0, "gain": 1.0}, keep="branch"),
+    sums=("skip", "gain"),
     version=1,
 )
 class Config:
