@@ -127,7 +127,7 @@ def test_gains_of_heads_are_read_one_by_one_with_their_sd_and_their_ratio_to_the
 def test_nothing_hangs_on_the_model_after_watching(build, tokens):
     model = build()
     with watching(model, registry.select(registry.probe_names())):
-        # streams, those in training, their gradients (and that behind the layers), kernels, cores, two sites of two mixers
+        # streams, those in training, their gradients and that behind all, kernels, cores, two sites of two mixers
         assert hooks(model) == 3 + 3 + (3 + 1) + 3 + 2 + 2 * 4
     assert hooks(model) == 0
     with watching(model, ()):
