@@ -63,11 +63,11 @@ class Word:
     """One of a few words.
 
     Where it says whose network an activation is solved for, `stack` are the fields that describe the network unless the
-    word is `block`, which stands for that of the model's own blocks.
+    word is `block`, which stands for that of the model's own blocks, and the arithmetic that they hold beside it.
     """
 
     choices: tuple[str, ...]
-    stack: tuple[str, ...] = ()
+    stack: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -141,11 +141,11 @@ class Reader:
         return self.default(spec.name, field)
 
     def _refuse_stack_beside_block(self, spec: ComponentSpec, written: Map[str, Located]) -> None:
-        """Note the fields of a stack that are written although the network is the model's own."""
+        """Note what is written of a stack beside the network of the block, but for what stands there in full anyway."""
         for field, value in written.items():
             kind = spec.fields[field]
             if isinstance(kind, Word) and kind.stack and isinstance(value, Scalar) and value.value == BLOCK:
-                beside = [name for name in kind.stack if name in written]
+                beside = [name for name, text in kind.stack if name in written and not _reads(written[name], text)]
                 for name in beside:
                     message = f"{spec.name}.{name} has no effect beside {field}: {BLOCK}, whose skips and layers count"
                     way_out = f"leave {name} out, or write {field}: {STACK}"
@@ -320,3 +320,7 @@ def _is_none(located: Located) -> bool:
 
 def _items(located: Located) -> tuple[Located, ...]:
     return located.items if isinstance(located, Items) else (located,)
+
+
+def _reads(located: Located, text: str) -> bool:
+    return isinstance(located, Scalar) and str(located.value) == text

@@ -251,13 +251,13 @@ def word(*choices: str) -> Any:
     return _declared(Word(choices))
 
 
-def network(*stack: str) -> Any:
+def network(**stack: str) -> Any:
     """Whose network an activation is solved for: a `stack`, which these fields describe, or the model's own `block`.
 
-    The config holds None for a stack, and for a block its `OwnNetwork` (`block/own_network.py`). Whoever writes one of
-    those fields beside `block` is told that it has no effect.
+    The config holds None for a stack, and for a block its `OwnNetwork` (`block/own_network.py`). Beside `block` those
+    fields have the values that are given here: whoever writes another one is told that it has no effect.
     """
-    return _declared(Word((STACK, BLOCK), stack))
+    return _declared(Word((STACK, BLOCK), tuple(stack.items())))
 
 
 def arithmetic(

@@ -256,10 +256,11 @@ def test_what_is_inside_of_the_activations_may_differ():
 
 def test_numbers_of_a_stack_cannot_be_written_beside_the_block():
     with pytest.raises(InputError) as refused:
-        read_block("[mlp: {activation: {dks: {network: block, skip: 0, layers: depth}}}]")
+        read_block("[mlp: {activation: {dks: {network: block, skip: 0.5, layers: 24}}}]")
     message = str(refused.value)
     assert "dks.skip has no effect beside network: block, whose skips and layers count" in message
     assert "dks.layers has no effect beside network: block" in message
     assert "leave skip out, or write network: stack" in message
     assert read_block("[mlp: {activation: {dks: {network: stack, skip: 0, layers: depth}}}]")
-    assert read_block("[mlp: {activation: {dks: {network: block}}}]")
+    block = read_block("[mlp: {activation: {dks: {network: block}}}]")
+    assert read_block("[mlp: {activation: {dks: {network: block, skip: 0, layers: depth}}}]") == block  # in full

@@ -28,6 +28,7 @@ from ablate.block.catalogue import (
     Word,
 )
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value, ValueAddress
+from ablate.block.network import BLOCK
 from ablate.block.scalars import read_multiple
 
 examples = settings(max_examples=examples_of(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -102,10 +103,17 @@ def values(kind: FieldType, depth: int) -> st.SearchStrategy[Any]:
     raise AssertionError(f"no strategy for {kind}")
 
 
+def valid(node: Node) -> Node:
+    """The node as it can be read: beside the block's own network the numbers of a stack are those without an effect."""
+    words = {field: kind for field, kind in CATALOGUE[node.name].fields.items() if isinstance(kind, Word)}
+    stacks = [kind.stack for field, kind in words.items() if kind.stack and node[field] == BLOCK]
+    return node.replace({field: parse(text) for stack in stacks for field, text in stack})
+
+
 @st.composite
 def named(draw: st.DrawFn, name: str, depth: int) -> Node:
     fields = CATALOGUE[name].fields
-    return Node(name, tuple((field, draw(values(kind, depth - 1))) for field, kind in fields.items()))
+    return valid(Node(name, tuple((field, draw(values(kind, depth - 1))) for field, kind in fields.items())))
 
 
 def nodes(slot: str, depth: int) -> st.SearchStrategy[Node]:
@@ -152,7 +160,7 @@ def changed(draw: st.DrawFn, node: Node) -> Node:
     if not fields:
         return node
     field = draw(st.sampled_from(sorted(fields)))
-    return node.replace({field: draw(values(fields[field], 1))})
+    return valid(node.replace({field: draw(values(fields[field], 1))}))
 
 
 @st.composite

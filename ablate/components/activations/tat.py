@@ -39,7 +39,7 @@ class Config(BetweenMaps):
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
     q_slope: float = number(above=0.0)
-    network: OwnNetwork | None = network("skip", "layers")
+    network: OwnNetwork | None = network(skip="0", layers="depth")
 
     def affine(self) -> Affine:
         """Solve the maps, once per process; InputError where there are none."""

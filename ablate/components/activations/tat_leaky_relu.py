@@ -34,7 +34,7 @@ class Config(LeakyReLUBeforeMap):
     eta: float = number(above=0.0, below=1.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
-    network: OwnNetwork | None = network("skip", "layers")
+    network: OwnNetwork | None = network(skip="0", layers="depth")
 
     def shaped(self) -> ShapedLeakyReLU:
         """Solve the slope and the output map, once per process; InputError where there are none."""
