@@ -174,8 +174,7 @@ def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> 
 def _reading_gradients(
     readings: list[Reading], address: str, probes: list[Probe], padding: Padding, scale: float
 ) -> Callable[[nn.Module, Any], None]:
-    """Read what the backward pass brings to the first tensor; nothing if none does, without gradients or
-    behind frozen parts.
+    """Read what the backward pass brings to the first tensor; nothing where it brings none, as behind frozen parts.
 
     A hook on the tensor hangs on the graph of this pass, and goes with it. The padding is that of the forward pass:
     when gradients come, the model has forgotten it.

@@ -10,7 +10,7 @@ from scipy.special import erf
 
 from ablate.components.activations.gelu import Config as Gelu
 from ablate.components.activations.relu import Config as ReLU
-from ablate.signal.gaussian_activations import ALIKE, activation_kernel
+from ablate.signal.gaussian_activations import ALIKE, NODES, activation_kernel
 
 CORRELATION = np.array([[1.0, 0.3, -0.4], [0.3, 1.0, 0.9], [-0.4, 0.9, 1.0]])
 SPREADS = [0.0, 1e-12, 1e-6, 0.5 * ALIKE, 1.5 * ALIKE, 5e-3, 0.3]
@@ -65,6 +65,16 @@ def test_an_activation_whose_slope_jumps(spread):
     assert moments.values == pytest.approx(np.outer(size, size) * ramps, rel=1e-8, abs=1e-8)
     assert moments.slopes == pytest.approx(angle / (2 * pi), rel=1e-8, abs=1e-8)
     assert moments.mean == pytest.approx(size / np.sqrt(2 * pi), rel=1e-8)
+
+
+@pytest.mark.parametrize("spread", [5e-3, 0.3])
+def test_many_sizes_are_interpolated_between(spread):
+    size = np.sqrt(1.7 * (1 + spread * np.linspace(0, 1, 2 * NODES)))
+    mixed = np.cos(np.subtract.outer(np.arange(2 * NODES), np.arange(2 * NODES)) / 9)
+    covariance = np.outer(size, size) * mixed
+    moments = activation_kernel(Gelu(), covariance)
+    assert moments.values == pytest.approx(quadrature(gelu, covariance), rel=1e-8, abs=1e-8)
+    assert moments.slopes == pytest.approx(quadrature(gelu_slope, covariance), rel=1e-8, abs=1e-8)
 
 
 def test_sizes_that_are_apart_are_not_taken_for_one():
