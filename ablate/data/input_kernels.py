@@ -6,18 +6,21 @@
 Values are standardised, and whitened, as a model is given them; frames that are not there are 0, and count as such. A
 decoder is given its target one token earlier, behind a token of its own, and one that fills up behind its end. Counted
 are at most `EXAMPLES` examples of the training split, evenly spaced. A forecast begins with both
-(`theory/embedding.py`).
+(`theory/embedding.py`). They are cached beside the streams, so that neither examples nor files are read again.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from math import isqrt
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from ablate.block.catalogue import Catalogue
-from ablate.data.streams import prepare
+from ablate.data.cache import keep_numbers, kept_numbers
+from ablate.data.streams import TokenStreams, fingerprint, prepare
 from ablate.space.documents import Data
 
 EXAMPLES = 512
@@ -27,22 +30,53 @@ START, FILLED, NONE = -1, -2, -3
 Floats = npt.NDArray[np.float64]
 
 
-def measure_inputs(data: Data, folder: Path, cache: Path, patch: int | None, catalogue: Catalogue) -> Floats:
+def measure_inputs(
+    data: Data, folder: Path, cache: Path, patch: int | None, catalogue: Catalogue, known: str | None = None
+) -> Floats:
     """Return K, [P, P]: of images in patches of that side, of whole images (None), or of frames.
 
-    Raises RefusedError as `prepare` does.
+    Quick if it was measured before and the corpus is unchanged; its files are not looked at where its fingerprint is
+    `known`. Raises RefusedError as `prepare` does.
     """
-    streams = prepare(data, folder, cache, catalogue)
-    records = streams.records("train")
-    assert streams.standard is not None
-    values = streams.standard(records, _chosen(len(records))).astype(np.float64)
-    return kernel_of(values if records.layout.kind == "frames" else patches_of(values, patch))
+
+    def of(streams: TokenStreams) -> Floats:
+        records = streams.records("train")
+        assert streams.standard is not None
+        values = streams.standard(records, _chosen(len(records))).astype(np.float64)
+        return kernel_of(values if records.layout.kind == "frames" else patches_of(values, patch))
+
+    return _measured(f"inputs-{patch or 'whole'}-{EXAMPLES}", of, data, folder, cache, catalogue, known)
 
 
-def measure_targets(data: Data, folder: Path, cache: Path, length: int, catalogue: Catalogue) -> Floats:
-    """Return R, [T, T], of targets that are sequences of tokens; RefusedError as `prepare` does."""
-    records = prepare(data, folder, cache, catalogue).records("train")
-    return same_tokens(given_tokens(records.targets(_chosen(len(records)), NONE), length))
+def measure_targets(
+    data: Data, folder: Path, cache: Path, length: int, catalogue: Catalogue, known: str | None = None
+) -> Floats:
+    """Return R, [T, T], of targets that are sequences of tokens; else as `measure_inputs`."""
+
+    def of(streams: TokenStreams) -> Floats:
+        records = streams.records("train")
+        return same_tokens(given_tokens(records.targets(_chosen(len(records)), NONE), length))
+
+    return _measured(f"targets-{length}-{EXAMPLES}", of, data, folder, cache, catalogue, known)
+
+
+def _measured(
+    counted: str,
+    of: Callable[[TokenStreams], Floats],
+    data: Data,
+    folder: Path,
+    cache: Path,
+    catalogue: Catalogue,
+    known: str | None,
+) -> Floats:
+    """Return a square kernel of streams, kept beside them under what was `counted`."""
+    numbers = kept_numbers(cache, f"{known or fingerprint(data, folder, cache, catalogue).fingerprint}.{counted}")
+    if numbers is None:
+        streams = prepare(data, folder, cache, catalogue)
+        numbers = of(streams)
+        keep_numbers(cache, f"{streams.fingerprint}.{counted}", numbers)
+    side = isqrt(numbers.size)
+    return numbers.reshape(side, side)
 
 
 def patches_of(images: Floats, side: int | None) -> Floats:

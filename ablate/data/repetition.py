@@ -36,23 +36,24 @@ class Repetition(Document):
 
 
 def measure_repetition(
-    data: Data, folder: Path, cache: Path, seq_len: int, catalogue: Catalogue | None = None
+    data: Data, folder: Path, cache: Path, seq_len: int, catalogue: Catalogue | None = None, known: str | None = None
 ) -> Repetition:
     """Measure the repetition in windows of `seq_len` tokens of a corpus's training split.
 
-    Quick if it was measured before and the corpus is unchanged. Raises RefusedError as `prepare` does, and if the
-    split holds no window of two tokens.
+    Quick if it was measured before and the corpus is unchanged; its files are not looked at where its fingerprint is
+    `known`. Raises RefusedError as `prepare` does, and if the split holds no window of two tokens.
     """
     if corpus_of(data, catalogue).layout(data.corpus.settings) is not None:
         raise RefusedError(
             f"data: a block uses repetition, which is how often tokens of a text repeat, and corpus {data.corpus.name} "
             "is no text\n  = write a number in its place, or choose a corpus of text"
         )
-    name = f"{fingerprint(data, folder, cache, catalogue).fingerprint}.repetition-{seq_len}"
-    if (known := kept(cache, name, Repetition)) is not None:
-        return known
-    measured = repetition(prepare(data, folder, cache, catalogue).train, seq_len)
-    keep(cache, name, measured)
+    mark, counted = known or fingerprint(data, folder, cache, catalogue).fingerprint, f"repetition-{seq_len}"
+    if (before := kept(cache, f"{mark}.{counted}", Repetition)) is not None:
+        return before
+    streams = prepare(data, folder, cache, catalogue)
+    measured = repetition(streams.train, seq_len)
+    keep(cache, f"{streams.fingerprint}.{counted}", measured)
     return measured
 
 

@@ -30,17 +30,26 @@ class _Windows(Document):
 
 
 def typical_windows(
-    data: Data, folder: Path, cache: Path, seq_len: int, count: int, catalogue: Catalogue | None = None
+    data: Data,
+    folder: Path,
+    cache: Path,
+    seq_len: int,
+    count: int,
+    catalogue: Catalogue | None = None,
+    known: str | None = None,
 ) -> Windows:
     """Return `count` typical windows of a training split, or all where there are fewer, [count, seq_len].
 
-    Quick if they were looked for before and the corpus is unchanged. Raises RefusedError as `measure_repetition` does.
+    Quick if they were looked for before and the corpus is unchanged; its files are not looked at where its fingerprint
+    is `known`. Raises RefusedError as `measure_repetition` does.
     """
-    name = f"{fingerprint(data, folder, cache, catalogue).fingerprint}.windows-{seq_len}-{count}"
-    if (known := kept(cache, name, _Windows)) is not None:
-        return np.array(known.tokens)
-    windows = of_stream(prepare(data, folder, cache, catalogue).train, seq_len, count)
-    keep(cache, name, _Windows(tokens=tuple(tuple(map(int, window)) for window in windows)))
+    mark, looked_for = known or fingerprint(data, folder, cache, catalogue).fingerprint, f"windows-{seq_len}-{count}"
+    if (before := kept(cache, f"{mark}.{looked_for}", _Windows)) is not None:
+        return np.array(before.tokens)
+    streams = prepare(data, folder, cache, catalogue)
+    windows = of_stream(streams.train, seq_len, count)
+    found = _Windows(tokens=tuple(tuple(map(int, window)) for window in windows))
+    keep(cache, f"{streams.fingerprint}.{looked_for}", found)
     return windows
 
 

@@ -155,6 +155,7 @@ class Forecaster:
                 catalogue,
                 sequences=1 if self.quick else SEQUENCES,
                 most=self._most(architecture),
+                known=text,
             )
         return read, self._inputs[read]
 

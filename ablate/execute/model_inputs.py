@@ -54,29 +54,31 @@ def measure_model_inputs(
     *,
     sequences: int = SEQUENCES,
     most: int | None = None,
+    known: str | None = None,
 ) -> ModelInputs:
     """Measure what a model reads of its training split; RefusedError where the data are missing or too small.
 
-    Of a text these are `sequences` windows, of `most` tokens if the model reads more. Texts of models of two stacks are
+    The files of the data are not looked at where their fingerprint is `known` and the same was measured before. Of a
+    text these are `sequences` windows, of `most` tokens if the model reads more. Texts of models of two stacks are
     counted in windows as long as what the model reads: sources and targets are taken to fill up all places.
     """
     length = architecture.sizes.seq_len
     if corpus_of(data, catalogue).layout(data.corpus.settings) is None:
         if architecture.kind != "encoder_decoder":
             tokens = length if most is None else min(length, most)
-            return ModelInputs(None, None, typical_windows(data, folder, cache, tokens, sequences, catalogue))
-        repetition = measure_repetition(data, folder, cache, length, catalogue).value
+            return ModelInputs(None, None, typical_windows(data, folder, cache, tokens, sequences, catalogue, known))
+        repetition = measure_repetition(data, folder, cache, length, catalogue, known).value
         source = architecture.sizes.source_len
         if source is None:
             return ModelInputs(repetition, None)
-        of_source = measure_repetition(data, folder, cache, source, catalogue).value
+        of_source = measure_repetition(data, folder, cache, source, catalogue, known).value
         return ModelInputs(repetition, np.where(np.eye(source, dtype=bool), 1.0, of_source))
     if not architecture.input_shape:
         return ModelInputs(None, None)
-    kernel = measure_inputs(data, folder, cache, architecture.patch, catalogue)
+    kernel = measure_inputs(data, folder, cache, architecture.patch, catalogue, known)
     if architecture.kind != "encoder_decoder":
         return ModelInputs(None, kernel)
-    return ModelInputs(measure_targets(data, folder, cache, length, catalogue), kernel)
+    return ModelInputs(measure_targets(data, folder, cache, length, catalogue, known), kernel)
 
 
 def forecast_on(architecture: Architecture, catalogue: Catalogue, inputs: ModelInputs) -> InitialModel:

@@ -130,7 +130,8 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
         model = planned.models.architecture(variant.block, variant.setting)
         varied = planned.models.at(variant.setting.changes)
         with corpus_located(varied):
-            inputs = measure_model_inputs(model, varied.data, varied.folder, cache, catalogue)
+            known = planned.models.text(variant.setting.changes).fingerprint
+            inputs = measure_model_inputs(model, varied.data, varied.folder, cache, catalogue, known=known)
         try:
             made = forecast_on(model, catalogue, inputs)
         except InputError as error:

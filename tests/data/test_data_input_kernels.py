@@ -13,10 +13,11 @@ from ablate.data.input_kernels import (
     given_tokens,
     kernel_of,
     measure_inputs,
+    measure_targets,
     patches_of,
     same_tokens,
 )
-from ablate.data.streams import prepare
+from ablate.data.streams import fingerprint, prepare
 
 
 def test_a_kernel_is_the_mean_over_examples_of_the_products_of_patches():
@@ -48,3 +49,30 @@ def test_the_images_of_a_corpus_are_standardised_and_spaced_over_its_training_sp
     values = streams.standard(streams.records("train"), chosen)
     assert found == pytest.approx(np.array([[(values.astype(float) ** 2).mean()]]))
     assert measure_inputs(data, tmp_path, tmp_path, 2, catalogue).shape == (16, 16)
+
+
+@pytest.mark.parametrize("space", ["sgd_mlp", "encoder_decoder"])
+def test_kernels_are_measured_once_and_kept_with_their_shape(space, tmp_path, monkeypatch):
+    data, catalogue = ablate.load_space(space).data, ablate.catalogue()
+    images = space == "sgd_mlp"
+
+    def measure(known=None, size=2):
+        of = measure_inputs if images else measure_targets
+        return of(data, tmp_path, tmp_path, size, catalogue, known)
+
+    measured, mark = measure(), fingerprint(data, tmp_path, tmp_path, catalogue).fingerprint
+    monkeypatch.setattr("ablate.data.input_kernels.prepare", lambda *given: pytest.fail("the streams were read"))
+    assert (measure() == measured).all()
+    monkeypatch.setattr("ablate.data.input_kernels.fingerprint", lambda *given: pytest.fail("files were looked at"))
+    assert (measure(mark) == measured).all()
+    for other in ({"known": "of another corpus"}, {"known": mark, "size": 4}):
+        with pytest.raises(pytest.fail.Exception, match="streams were read"):
+            measure(**other)
+
+
+def test_kernels_are_kept_under_what_they_were_measured_on(tmp_path):
+    data, catalogue = ablate.load_space("sgd_mlp").data, ablate.catalogue()
+    measured = measure_inputs(data, tmp_path, tmp_path, 2, catalogue, "a fingerprint of files that have changed since")
+    kept = {path.name for path in tmp_path.glob("*.inputs-2-*.f8")}
+    assert kept == {f"{fingerprint(data, tmp_path, tmp_path, catalogue).fingerprint}.inputs-2-512.f8"}
+    assert (measure_inputs(data, tmp_path, tmp_path, 2, catalogue) == measured).all()

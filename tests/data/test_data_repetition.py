@@ -69,8 +69,12 @@ def test_it_is_of_the_training_split_and_kept(library, cache, monkeypatch):
     assert not counted
     (library / "module_00.py").write_text("zzzz\n" * 400)
     settle(library)
-    assert measure_repetition(data(), library, cache, 16) != measured
+    changed = measure_repetition(data(), library, cache, 16)
+    assert changed != measured
     assert len(counted) == 1
+    assert measure_repetition(data(), library, cache, 16, known=held.fingerprint) == measured
+    measure_repetition(data(), library, cache, 4, known=held.fingerprint)
+    assert not (cache / f"{held.fingerprint}.repetition-4.json").exists()  # it was counted in the changed text
 
 
 def test_damage_is_said_and_counted_anew(library, cache, caplog):

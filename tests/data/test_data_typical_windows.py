@@ -6,6 +6,7 @@ from data_library import data, settle
 
 from ablate.data import typical_windows as module
 from ablate.data.repetition import evenly_spaced, repetition
+from ablate.data.streams import fingerprint
 from ablate.data.typical_windows import of_stream, typical_windows
 from ablate.errors import RefusedError
 
@@ -51,4 +52,15 @@ def test_they_are_of_the_training_split_and_kept(library, cache, monkeypatch):
     settle(library)
     windows = typical_windows(data(), library, cache, 16, 4)
     monkeypatch.setattr(module, "of_stream", lambda *given: pytest.fail("the text was read again"))
+    assert (typical_windows(data(), library, cache, 16, 4) == windows).all()
+    known = fingerprint(data(), library, cache).fingerprint
+    monkeypatch.setattr(module, "fingerprint", lambda *given: pytest.fail("files were looked at"))
+    assert (typical_windows(data(), library, cache, 16, 4, known=known) == windows).all()
+
+
+def test_windows_are_kept_under_what_they_are_of_and_not_under_what_was_known(library, cache):
+    settle(library)
+    windows = typical_windows(data(), library, cache, 16, 4, known="a fingerprint of files that have changed since")
+    (kept,) = cache.glob("*.windows-16-4.json")
+    assert kept.name.startswith(fingerprint(data(), library, cache).fingerprint)
     assert (typical_windows(data(), library, cache, 16, 4) == windows).all()

@@ -9,6 +9,7 @@ import pytest
 from tiny_spaces import write_world
 
 import ablate
+from ablate.data import streams
 from ablate.data.typical_windows import typical_windows
 from ablate.execute import forecaster as room
 from ablate.session.planning import check, plan_space
@@ -27,6 +28,16 @@ def planned(folder, *settings: str, **options: object):
 def same(window):
     """Which tokens of a window are the same, [T, T]."""
     return (window[:, None] == window).astype(float)
+
+
+def test_the_files_of_a_corpus_are_not_looked_at_again_for_forecasts(tmp_path, monkeypatch):
+    planned(tmp_path)
+    looked, stamp = [], streams._stamp
+    monkeypatch.setattr(streams, "_stamp", lambda *given: looked.append(given) or stamp(*given))
+    planned(tmp_path, forecasts="none")
+    alone = len(looked)
+    planned(tmp_path, forecasts="quick", fresh=True)
+    assert alone and len(looked) == 2 * alone
 
 
 def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path):
