@@ -122,6 +122,16 @@ def test_curves_have_the_derivatives_of_their_function(name):
     assert np.abs(ddf - slope).max() > 1e-3  # the comparison can fail
 
 
+def test_gelu_is_the_same_of_few_numbers_as_of_many():
+    """Few are computed one by one, so that a plan need not load SciPy; both are x times the normal distribution."""
+    curve, many = CURVES["gelu"].curve, np.linspace(-30, 30, 10_005)
+    few = np.concatenate([curve(part)[0] for part in np.array_split(many, 5)])
+    np.testing.assert_allclose(few, curve(many)[0], rtol=0, atol=1e-15)
+    np.testing.assert_allclose(few, [x * math.erfc(-x / math.sqrt(2)) / 2 for x in many], rtol=1e-12, atol=1e-300)
+    assert float(curve(np.float64(1.0))[0]) == pytest.approx(0.8413447460685429, abs=1e-16)
+    assert curve(many.reshape(3, 3335)[:, :2])[0].shape == (3, 2)
+
+
 def test_the_activations_with_jumps_are_these():
     """Each at one input, in the derivative told: 1 at a kink, 2 at a bend."""
     kinked = {"relu", "leaky_relu", "steep_elu", "selu", "dks_of_relu", "tat_leaky_relu", "dks_leaky_relu"}

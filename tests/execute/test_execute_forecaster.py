@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -38,6 +40,24 @@ def test_the_files_of_a_corpus_are_not_looked_at_again_for_forecasts(tmp_path, m
     alone = len(looked)
     planned(tmp_path, forecasts="quick", fresh=True)
     assert alone and len(looked) == 2 * alone
+
+
+LOADED = """
+import sys, ablate
+from ablate.plan.models import Models
+from ablate.session.planning import check
+from ablate.theory.models import forecast
+space = ablate.load_space("masked_words")
+variant = check(space, files=False).variants[0]
+model = Models(space, 4096, "", None).architecture(variant.block, variant.setting)
+print(forecast(model, space.grammar.catalogue, 0.1).growth > 1, sorted({"torch", "scipy", "ray"} & set(sys.modules)))
+"""
+
+
+@pytest.mark.full
+def test_a_forecast_with_gelu_loads_neither_torch_nor_scipy():
+    done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "True []"
 
 
 def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path):
