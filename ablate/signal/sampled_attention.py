@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from math import ceil, isfinite, sqrt
 from typing import NamedTuple
 
@@ -37,9 +37,11 @@ ROWS = 4096
 LEAST = 16
 """Draws of A at least, over all heads."""
 TOGETHER = 2**19
-"""Entries of A that are computed at once."""
-REMEMBERED = 2**17
-"""Entries of A, of all draws of a head, that are remembered from one pass to the next: a megabyte."""
+"""Entries of A that are drawn at once."""
+CACHED = 2**15
+"""Entries of A whose products are computed at once: a quarter of a megabyte, which stays in a core's cache."""
+REMEMBERED = 2**18
+"""Entries of A, of all draws of a head, that are remembered from one pass to the next: two megabytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,15 +92,17 @@ def _largest(queries: Array, keys: Array) -> float:
 
 
 class _Moments(NamedTuple):
-    """Means over draws: M = A - c A⁰, A_ij², M V Mᵀ and A K Aᵀ with positions, [T, T]; entropies, [T].
+    """Means over draws: M = A - c A⁰, A_ij², M V Mᵀ, A K Aᵀ with positions, and `through`, [T, T]; entropies, [T].
 
-    `sizes` are tr M V Mᵀ of each draw, [S].
+    `through` is what the kernel of the gradient of outputs is multiplied by on its way to the queries but through
+    positions, and `sizes` are tr M V Mᵀ of each draw, [S].
     """
 
     mean: Array
     squares: Array
     forward: Array
     keys: Array
+    through: Array
     entropies: Array
     sizes: Array
 
@@ -195,14 +199,7 @@ class SampledAttention:
 
         Γ_ii' E[Σ_jj' A_ij A_i'j' V̂_jj' (K_jj' + R_{i-j, i'-j'})], V̂ about the means under A_i and A_i'.
         """
-
-        def of_keys(a: Array, _: Array | None) -> Array:
-            near = a @ self.values
-            crossed = (near * (a @ self.keys)) @ _turned(a)
-            forward, means = near @ _turned(a), a @ self.keys @ _turned(a)
-            return a @ (self.keys * self.values) @ _turned(a) - crossed - _turned(crossed) + means * forward
-
-        arrived = gradient * self._mean(of_keys)
+        arrived = gradient * self._moments.through
         if self.positions is not None:
             arrived = arrived + self._through_positions(gradient)
         return arrived
@@ -222,10 +219,11 @@ class SampledAttention:
 
     def _into_keys(self, a: Array, b: Array, shared: Array) -> Array:
         """Σ_ii' Γ_ii' A_ij B_i'j' V̂_jj', V̂ about the means under A_i and B_i', for the symmetric `shared` Γ."""
-        near, others, reached = a @ self.values, b @ self.values, shared @ b
-        crossed = _turned(a) @ (near * reached) + _turned(_turned(b) @ (others * (shared @ a)))
+        near, reached = a @ self.values, shared @ b
+        crossed = _turned(a) @ (near * reached)
+        others = crossed if a is b else _turned(b) @ ((b @ self.values) * (shared @ a))
         means = _turned(a) @ (shared * (near @ _turned(b))) @ b
-        return np.asarray(self.values * (_turned(a) @ reached) - crossed + means)
+        return np.asarray(self.values * (_turned(a) @ reached) - crossed - _turned(others) + means)
 
     def dropped_queries(self, shares: Array) -> Array:
         """Compute Σ_j S_ij E[A_ij² |k_j - Σ_m A_im k_m|²], r among the keys: what dropped weights give queries, [T]."""
@@ -255,21 +253,27 @@ class SampledAttention:
     @cached_property
     def _moments(self) -> _Moments:
         length = len(self.keys)
-        sums = [np.zeros((length, length)) for _ in range(4)] + [np.zeros(length)]
+        sums = [np.zeros((length, length)) for _ in range(5)] + [np.zeros(length)]
         sizes = []
         for a, c in self._drawn():
-            mixing = self._less_centre(a, c)
-            mixed = mixing @ self.values @ _turned(mixing)
-            of_keys = a @ self.keys @ _turned(a)
+            near, near_keys = a @ self.values, a @ self.keys
+            forward, of_keys = near @ _turned(a), near_keys @ _turned(a)
+            crossed = (near * near_keys) @ _turned(a)
+            through = a @ (self.keys * self.values) @ _turned(a) - crossed - _turned(crossed) + of_keys * forward
+            mixing, mixed = a, forward
+            if c is not None:
+                mixing = self._less_centre(a, c)
+                mixed = mixing @ self.values @ _turned(mixing)
             if self.positions is not None:
                 placed = self._by_distance(a)
-                of_keys += self._share_of_positions * (placed @ self.positions.keys @ _turned(placed))
+                of_keys = of_keys + self._share_of_positions * (placed @ self.positions.keys @ _turned(placed))
             logs = np.log(a, out=np.zeros_like(a), where=a > 0)
-            for total, each in zip(sums, (mixing, a**2, mixed, of_keys, -(a * logs).sum(-1)), strict=True):
+            means = (mixing, a**2, mixed, of_keys, through, -(a * logs).sum(-1))
+            for total, each in zip(sums, means, strict=True):
                 total += each.sum(0)
             sizes.append(np.trace(mixed, axis1=1, axis2=2))
-        mean, squares, forward, keys, entropies = (total / self.draws for total in sums)
-        return _Moments(mean, squares, forward, keys, entropies, np.concatenate(sizes))
+        mean, squares, forward, keys, through, entropies = (total / self.draws for total in sums)
+        return _Moments(mean, squares, forward, keys, through, entropies, np.concatenate(sizes))
 
     def _mean(self, of: Callable[[Array, Array | None], Array]) -> Array:
         return np.asarray(reduce(np.add, (of(a, c).sum(0) for a, c in self._drawn())) / self.draws)
@@ -287,8 +291,11 @@ class SampledAttention:
         return tuple(self._draw())
 
     def _draw(self) -> Iterator[tuple[Array, Array | None]]:
+        some = max(1, CACHED // len(self.keys) ** 2)
         for scores, at_zero in self._scores():
-            yield self._softmax(scores), self._softmax(at_zero) if self.centre else None
+            for first in range(0, len(scores), some):
+                here = slice(first, first + some)
+                yield self._softmax(scores[here]), self._softmax(at_zero[here]) if self.centre else None
 
     def _softmax(self, scores: Array) -> Array:
         shown = np.where(self.uniform > 0, scores, -np.inf)
@@ -298,6 +305,10 @@ class SampledAttention:
     def _scores(self) -> Iterator[tuple[Array, Array]]:
         """Yield draws of s, [some, T, T], and what it is at queries of 0."""
         queries, keys = _root(self.scale**2 * self.of_queries), _root(self.keys)
+        if self.positions is None and self.draws * len(self.keys) ** 2 <= REMEMBERED:
+            scores = queries @ _normals(self.head, self.draws, len(queries), len(keys)) @ keys.T
+            yield scores, np.zeros_like(scores)
+            return
         every = np.ones((len(keys), 1))  # u and v are the same for all queries
         if self.positions is not None:
             size, places = self.positions.scale, _root(self.positions.keys)
@@ -373,6 +384,12 @@ class SampledAttention:
 def _normal(rng: np.random.Generator, some: int, rows: Array, columns: Array) -> Array:
     """Draw matrices of the covariance (r rᵀ)_ii' (c cᵀ)_jj'."""
     return np.asarray(rows @ rng.normal(size=(some, rows.shape[1], columns.shape[1])) @ columns.T)
+
+
+@lru_cache(maxsize=32)
+def _normals(seed: int, some: int, rows: int, columns: int) -> Array:
+    """Return independent normal entries, which are the same in every layer: they are drawn once."""
+    return np.random.default_rng(seed).normal(size=(some, rows, columns))
 
 
 def _root(kernel: Array) -> Array:
