@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,27 @@ def through_block(
     return stacked((y, *(streams[k] for k in later)), x.kernel) if later else y
 
 
+def in_all_layers(
+    block: Block, sizes: Sizes, init: Node, catalogue: Catalogue, elsewhere: Elsewhere
+) -> Callable[[Signal, int], Signal]:
+    """Return the signal behind a block as a function of that in front of it and its layer: `through_block`, made once.
+
+    It is for a block whose fields have the same values in all layers, and that reads none from elsewhere. Components
+    are told the layer that they are in as they are by `through_block`.
+    """
+    first = sizes.at(1)
+    at, network = _Layer(first), partial(own_network, block, sizes, catalogue)
+    here = _Here(elsewhere, {}, np.empty((0, 0)), dict(names_of(block, catalogue)), first)
+    made = _Signals(catalogue, Surroundings(first, network), init, here, at).sequence(block, ())
+
+    def through(x: Signal, layer: int) -> Signal:
+        at.sizes = sizes.at(layer)
+        y: Signal = made(x)
+        return y
+
+    return through
+
+
 def profiles(block: Block, catalogue: Catalogue) -> bool:
     """Return whether some component of a block has parameters that start from data."""
     return any(hasattr(catalogue[node.name].config, "measure_signal") for node in walk(block))
@@ -80,9 +101,10 @@ class _Here:
 
     def value_at(self, path: Path) -> InsideValue | None:
         """Return what holds the value that the part or weight at a path gives, if some layer reads it."""
+        if not (read := self.elsewhere.read.inside(self.layer)):
+            return None
         name = address_at(path, self.names)
-        read = name is not None and name in self.elsewhere.read.inside(self.layer)
-        return self.elsewhere.inside(ValuePlace(self.layer, name)) if read and name is not None else None
+        return None if name is None or name not in read else self.elsewhere.inside(ValuePlace(self.layer, name))
 
     def signals(self, address: ValueAddress, path: Path, sizes: Sizes) -> ReadSignals:
         """Return the signals of what the field at a path reads."""
@@ -134,6 +156,27 @@ def through_part(node: Node, x: Signal, sizes: Sizes, init: Node, catalogue: Cat
     return _Signals(catalogue, Surroundings(sizes), init).part(node, ())(x, *widths)  # type: ignore[no-any-return]
 
 
+@dataclass(slots=True)
+class _Layer:
+    """The layer at hand of a block that is made once for all layers: the `sizes` of the model, seen from it."""
+
+    sizes: Sizes
+
+    def seen_from(self, own: Sizes) -> Callable[[], Sizes]:
+        """Return what gives a component its own sizes, seen from the layer at hand; made once a layer."""
+        if own == self.sizes:
+            return lambda: self.sizes
+        seen = own
+
+        def here() -> Sizes:
+            nonlocal seen
+            if seen.layer != self.sizes.layer:
+                seen = own.at(self.sizes.layer)
+            return seen
+
+        return here
+
+
 @dataclass(frozen=True, slots=True)
 class _StartingGain:
     """A gain that gives the number it starts from; `value` is None where it is trained."""
@@ -147,12 +190,16 @@ class _StartingGain:
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
-    """Makers of signals: called with one, they give what is behind the component."""
+    """Makers of signals: called with one, they give what is behind the component.
+
+    `at` is the layer at hand of a block that is made once for all layers; else it is that of the `surroundings`.
+    """
 
     catalogue: Catalogue
     surroundings: Surroundings
     init: Node
     here: _Here | None = None
+    at: _Layer | None = None
 
     def part(self, node: Node, path: Path) -> Maker:
         spec = self.catalogue[node.name]
@@ -162,7 +209,7 @@ class _Signals:
         values |= {name: makers.part(self.init, ()) for name in _without_init(spec, values)}
         with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
-        propagate = _propagating(spec, config, here.sizes)
+        propagate = _propagating(spec, config, self.at.seen_from(here.sizes) if self.at else lambda: here.sizes)
         return PartMaker(
             config, propagate if self.here is None else _standing(propagate, spec, config, self.here, path)
         )
@@ -180,9 +227,13 @@ class _Signals:
         return ValueMaker(count, lambda *_: here.signals(address, path, sizes), address.text)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
+        @cache
+        def made(index: int) -> Maker:
+            return self.part(sequence.parts[index], (*path, index))
+
         def applied(x: Signal) -> Signal:
-            for index, node in enumerate(sequence):
-                x = self.part(node, (*path, index))(x)
+            for index in range(len(sequence.parts)):
+                x = made(index)(x)
             return x
 
         return applied
@@ -217,8 +268,8 @@ def _standing(
     return standing
 
 
-def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[..., Any]:
-    """Return what a component does to a signal; of what acts beside signals (a matrix, a bias), what it is.
+def _propagating(spec: ComponentSpec, config: Any, sizes: Callable[[], Sizes]) -> Callable[..., Any]:
+    """Return what a component does to a signal, at `sizes()`; of what acts beside signals (a bias), what it is.
 
     Raises InputError where a user's component fails in it, or gives of a signal anything but one of as many tokens.
     """
@@ -231,7 +282,7 @@ def _propagating(spec: ComponentSpec, config: Any, sizes: Sizes) -> Callable[...
             )
         with reporting_errors(spec, "propagate"):
             if given and isinstance(given[0], Signal):
-                return _of_as_many_tokens(given[0], config.propagate(given[0], sizes, *given[1:]))
+                return _of_as_many_tokens(given[0], config.propagate(given[0], sizes(), *given[1:]))
             return config.propagate(*given)
 
     return propagate

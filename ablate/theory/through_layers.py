@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import cached_property, reduce
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,7 @@ from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.signal.attention_start import AttentionStart
 from ablate.signal.propagation import Array, Signal, transferred
-from ablate.theory.blocks import own_part, profiles, through_block
+from ablate.theory.blocks import in_all_layers, own_part, profiles, through_block
 from ablate.theory.elsewhere import Elsewhere, InsideValue, ValuesRead, reads_values
 from ablate.theory.intervals import LayerScatter, gradient_variance
 from ablate.theory.strides import strides
@@ -88,8 +88,22 @@ class _Model:
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
         """Return the signal behind a layer (from 1), from its root in front of it."""
         root, at = Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer)
-        block = encoder_block(self.block, at, self.catalogue) if self.encodes else self.block
-        return through_block(block, root, at, self.init, self.catalogue, self.elsewhere)
+        if self._made is not None:
+            return self._made(root, layer)
+        return through_block(self._in(at), root, at, self.init, self.catalogue, self.elsewhere)
+
+    @cached_property
+    def _made(self) -> Callable[[Signal, int], Signal] | None:
+        """The block as it is in all layers; None if it is not the same in all."""
+        if profiles(self.block, self.catalogue) or _by_layer(self.block, self.catalogue):
+            return None
+        block = self._in(self.sizes.at(1))
+        if reads_values(block):
+            return None
+        return in_all_layers(block, self.sizes, self.init, self.catalogue, self.elsewhere)
+
+    def _in(self, sizes: Sizes) -> Block:
+        return encoder_block(self.block, sizes, self.catalogue) if self.encodes else self.block
 
 
 def through_layers(

@@ -8,15 +8,17 @@ import numpy as np
 import pytest
 import torch
 from builders import node
-from reading import DEPTHS, decoders, transformer
+from reading import DEPTHS, decoders, read_block, transformer
 
 from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block
 from ablate.errors import InputError
 from ablate.signal.propagation import Signal
+from ablate.theory import through_layers as room
 from ablate.theory.blocks import through_block
 from ablate.theory.initial_state import mean_cosine
+from ablate.theory.through_layers import through_layers
 
 CATALOGUE = transformer().catalogue
 LENGTH, WIDTH, SEQUENCES, LAYERS, STARTS = 24, 256, 2, 4, 4
@@ -34,6 +36,8 @@ IN_A_MODEL = {
     "u_net",
 }
 """Named blocks that read other layers, or start from a profiling pass: test_theory_elsewhere.py."""
+NOT_THE_SAME = {"ds_init", "gemma_2", "keys_as_values"}
+"""Those that have patterns over layers, name the layer in arithmetic or read a value of their own."""
 FORECAST = [name for name in decoders() if name not in IN_A_MODEL]
 
 
@@ -65,6 +69,51 @@ def forecast_of(name, sizes):
     for each in reversed(back):
         gradient = each(gradient)
     return Start(x.kernel, gradient)
+
+
+def through_all(block, sizes):
+    """The kernels behind the layers of a model, and the sizes and cosines of gradients in front of them."""
+    through = through_layers(block, Signal.root(KERNEL), sizes, INIT, CATALOGUE, None)
+    gradients = through.backward(GRADIENT)
+    return *through.kernels, np.array(gradients.mean_squares), np.array(gradients.cosines)
+
+
+def made_once(monkeypatch):
+    """Which blocks are made into signals once for all layers, as they come."""
+    seen, made = [], room.in_all_layers
+    monkeypatch.setattr(room, "in_all_layers", lambda block, *given: seen.append(block) or made(block, *given))
+    return seen
+
+
+OWN_SIZES = """
+- residual:
+    - first_layer: [layer_norm]
+    - attention: {heads: 2, query: {dense: {init: deep_scale}}, bias: [t5]}
+"""
+"""A block whose attention has heads of its own, and whose inits, biases and combinator know their layer."""
+
+
+@pytest.mark.parametrize("name", [*FORECAST, OWN_SIZES])
+def test_a_block_made_once_for_all_layers_is_that_made_in_each(name, monkeypatch):
+    block = read_block(name) if name == OWN_SIZES else block_of(name)
+    sizes, seen = sizes_of(name), made_once(monkeypatch)
+    once = through_all(block, sizes)
+    assert len(seen) == (name not in NOT_THE_SAME)
+    monkeypatch.setattr(room._Model, "_made", None)
+    for first, again in zip(once, through_all(block, sizes), strict=True):
+        np.testing.assert_array_equal(first, again)
+
+
+def test_what_a_component_is_told_of_its_layer_counts(monkeypatch):
+    sizes = sizes_of("e_spa")
+    once = through_all(block_of("e_spa"), sizes)
+    monkeypatch.setattr(room, "in_all_layers", lambda *given: lambda x, layer: given_in(given, x, 1))
+    assert not np.allclose(once[2], through_all(block_of("e_spa"), sizes)[2], rtol=1e-3)
+
+
+def given_in(given, x, layer):
+    block, sizes, init, catalogue, elsewhere = given
+    return through_block(block, x, sizes.at(layer), init, catalogue, elsewhere)
 
 
 def drawn(name, sizes, seed=0):
