@@ -112,10 +112,12 @@ def _layers(
     """Return the layers of a stack, resolved, and how many in a row are equal; `of_layer` gives the block of one."""
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
+    before, resolved = None, None
     for layer in range(1, architecture.sizes.n_layers + 1):
         here = architecture.sizes.at(layer)
-        seen = normalise(resolve(of_layer(block, here, catalogue), here, catalogue), catalogue)
-        resolved = canonical(without_added(seen, catalogue))
+        seen = resolve(of_layer(block, here, catalogue), here, catalogue)
+        if seen != before:  # most layers are as the one before, and their normal form takes the most time
+            before, resolved = seen, canonical(without_added(normalise(seen, catalogue), catalogue))
         if layers and layers[-1][1] == resolved:
             layers[-1] = (layers[-1][0] + 1, resolved)
         else:
