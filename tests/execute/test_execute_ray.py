@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import time
@@ -21,7 +22,8 @@ from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.errors import RefusedError
-from ablate.execute.ray import RayTune
+from ablate.execute.ray import RayTune, keeper
+from ablate.execute.ray.cluster import own
 from ablate.execute.task import Message, Task
 from ablate.store import claim
 
@@ -116,6 +118,18 @@ def test_a_cluster_of_our_own_gives_the_same_bits_and_leaves_nothing(short, temp
     assert surroundings() == before
     assert not (tmp_path / "home").exists()
     assert [folder.parent for folder in seen] == [temporary], "the twin: that is where it would be"
+
+
+@pytest.mark.full
+def test_what_a_driver_starts_beside_a_cluster_of_its_own_outlives_that(temporary):
+    """A sender to MLflow was killed with the cluster, and its store was not there, or half written."""
+    with own(1, gpus=False) as folder:
+        beside = subprocess.Popen(["sleep", "60"])
+        its = {*keeper.belonging(str(folder))}
+    with beside:
+        assert its and beside.pid not in its
+        assert beside.poll() is None
+        beside.kill()
 
 
 @pytest.mark.full

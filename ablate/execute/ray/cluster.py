@@ -86,6 +86,8 @@ def own(cpus: int, *, gpus: bool) -> Iterator[Path]:
             object_store_memory=OBJECT_STORE,
             _temp_dir=str(folder),
         ):
+            # Its processes have the mark by now. What this one starts later, such as a sender to MLflow, outlives it.
+            del os.environ[keeper.MARK]
             yield folder
 
 
