@@ -13,7 +13,6 @@ Heavy libraries (torch, DuckDB, MLflow) are imported by the functions that need 
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -25,7 +24,7 @@ from ablate.block.expression import Block, Node
 from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
-from ablate.errors import AblateError, FailedError, InputError
+from ablate.errors import AblateError, FailedError, InputError, warn
 from ablate.execute.cores import MOST_PACKED
 from ablate.execute.executor_options import ExecutorOptions, GivenOptions
 from ablate.grammar.grammar import Grammar
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from ablate.session.forecasting import Forecasts
     from ablate.session.judging_table import JudgedTable
     from ablate.store.query import QueryResult
-    from ablate.store.requests import Request
 
 __all__ = [
     "ExecutorOptions",
@@ -259,7 +257,7 @@ def resumable(
 
     The second value says why others cannot be resumed.
     """
-    return session.resumable(results, _space_of, name)
+    return session.resumable(results, name)
 
 
 def retriable(
@@ -274,12 +272,7 @@ def retriable(
     `trials` are ids, `outcomes` kinds of failure; by default, all that failed. The second value says why others cannot
     be trained again.
     """
-    return session.retriable(results, _space_of, name, trials=trials, outcomes=outcomes)
-
-
-def _space_of(request: Request) -> Space:
-    """Load the space of a run as it was requested."""
-    return load_space(request.path, profile=request.profile, settings=request.settings, plugins=request.plugins)
+    return session.retriable(results, name, trials=trials, outcomes=outcomes)
 
 
 def read_seconds(text: str) -> float:
@@ -399,8 +392,7 @@ def judge(
     >>> judge(runs, metrics="loss", margin="1%").summary.effects[0].verdict
     'worse'
     """
-    from ablate.session.judging_table import judge_table  # with DuckDB, SciPy and rich
-    from ablate.session.table_experiment import TableQuestion
+    from ablate.session.judging_table import TableQuestion, judge_table  # with DuckDB, SciPy and rich
 
     question = TableQuestion(
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
@@ -409,7 +401,7 @@ def judge(
         margin=str(margin),
         baseline=baseline,
         confidence=confidence,
-        page=family == "page",
+        family=family,
         path=path,
         diverged=diverged,
     )
@@ -419,11 +411,12 @@ def judge(
 def query(sql: str, *, given: Sequence[str] = (), results: PathLike = RESULTS) -> pandas.DataFrame:
     """Query the results by SQL, read-only, also during a run.
 
-    `@name` is a query of the cookbook (see `list_queries`), `given` are `name=value` texts for its `$names`.
+    `@name` is a query of the cookbook (see `list_queries`), `given` are `name=value` texts for its `$names`. InputError
+    for several statements, since a DataFrame holds the result of one.
     """
     import pandas
 
-    answer = ask(sql, given=given, results=results)
+    (answer,) = ask(sql, given=given, results=results, several=False)
     return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
 
 
@@ -433,24 +426,30 @@ def ask(
     given: Sequence[str] = (),
     results: PathLike = RESULTS,
     writable: bool = False,
-    say: Callable[[str], None] = warnings.warn,
-) -> QueryResult:
-    """Query the results as `query` does, without pandas; `writable` lets the statement change the database."""
+    several: bool = True,
+    say: Callable[[str], None] = warn,
+) -> tuple[QueryResult, ...]:
+    """Return the result of each statement over the results, of which there may be `several`, as `query` does of one.
+
+    `writable` lets statements change the database.
+    """
     from ablate.store import cookbook
-    from ablate.store.query import query as run_sql
+    from ablate.store.query import query_each as run_sql
 
     values = dict(_value(text) for text in given)
     if not sql.startswith("@"):
-        return run_sql(Path(results), sql, parameters=values, writable=writable, say=say)
+        return run_sql(Path(results), sql, parameters=values, writable=writable, say=say, several=several)
     if writable:
         raise InputError("cookbook queries are read-only\n  = leave out --write")
     entry = cookbook.find(sql.removeprefix("@"))
     if "space" in values:
-        known = [space for (space,) in run_sql(Path(results), "SELECT space FROM spaces ORDER BY ALL", say=say).rows]
+        (spaces,) = run_sql(Path(results), "SELECT space FROM spaces ORDER BY ALL", say=say)
+        known = [space for (space,) in spaces.rows]
         if values["space"] not in known:
             message = f"no space {quote(values['space'])} in these results"
             raise unknown(message, values["space"], known, "there are", command="ablate sql 'FROM spaces'")
-    return run_sql(Path(results), entry.sql, parameters=entry.given(values), say=say)
+    answers = run_sql(Path(results), entry.sql, parameters=entry.given(values), say=say)
+    return tuple(replace(answer, no_rows=entry.no_rows) for answer in answers)
 
 
 def list_queries() -> QueryResult:

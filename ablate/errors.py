@@ -7,6 +7,7 @@ errors of other programs, so they are escaped here, also where Python prints the
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -78,3 +79,8 @@ class AblateWarning(UserWarning):
 
     def __str__(self) -> str:
         return visible(super().__str__())
+
+
+def warn(text: str) -> None:
+    """Warn of something that costs no result, at the line that called the function that says so."""
+    warnings.warn(text, AblateWarning, stacklevel=3)

@@ -12,9 +12,9 @@ import typer
 
 from ablate.cli import forecasting, judging, maintenance, manual, queries, reporting, starting, training
 from ablate.cli.completion import VARIABLE, answer_shell, show_script
-from ablate.cli.console import note, tell
+from ablate.cli.console import as_json, note, tell
 from ablate.cli.verb import Verb, Verbs
-from ablate.errors import AblateError, AblateWarning
+from ablate.errors import AblateError, AblateWarning, Mistake
 from ablate.output.streams import escape_what_cannot_be_encoded, write_text
 
 VERBS = (
@@ -75,14 +75,20 @@ def options(
 
 
 def main() -> None:
-    """Run the command line. A user's mistake gives a message and exit code 2; a bug of ours keeps its traceback."""
+    """Run the command line. A user's mistake gives a message and exit code 2; a bug of ours keeps its traceback.
+
+    With `--json` a mistake is JSON on standard output, also one in the words themselves.
+    """
     escape_what_cannot_be_encoded()
     warnings.showwarning = _show_warning
     try:
         answer_shell()
         code = app(complete_var=VARIABLE, standalone_mode=False)
     except AblateError as error:
-        tell(error)
+        if _asks_for_json():
+            write_text(as_json(error.mistakes))
+        else:
+            tell(error)
         code = error.exit_code
     except typer.Abort:
         code = 1
@@ -93,14 +99,23 @@ def main() -> None:
     sys.exit(code)
 
 
+def _asks_for_json() -> bool:
+    words = sys.argv[1:]
+    return "--json" in words[: words.index("--") if "--" in words else None]
+
+
 def _usage(error: Exception) -> int | None:
     """Show what is wrong with the command line, and return the exit code; None for any other error."""
     show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
     if show is None or code is None:
         return None
-    message = io.StringIO()
-    show(file=message)
-    write_text(message.getvalue(), stderr=True, end="")
+    if _asks_for_json():
+        verb = getattr(getattr(error, "ctx", None), "command_path", "ablate")
+        write_text(as_json([Mistake(error.format_message(), (f"{verb} --help",))]))  # type: ignore[attr-defined]
+    else:
+        message = io.StringIO()
+        show(file=message)
+        write_text(message.getvalue(), stderr=True, end="")
     return int(code)
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
 import sys
+from collections.abc import Iterable
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
-    from ablate.errors import AblateError
+    from ablate.errors import AblateError, Mistake
     from ablate.output.terminal import Console
 
 INTERRUPTED = 130
@@ -39,6 +43,11 @@ def tell(error: AblateError) -> None:
     write_text(text if text.startswith("error") else f"error: {text}", stderr=True)
 
 
+def as_json(mistakes: Iterable[Mistake]) -> str:
+    """Return mistakes as JSON, each with its place, its text and the way out: `{"mistakes": [{"message", …}]}`."""
+    return json.dumps({"mistakes": [asdict(mistake) for mistake in mistakes]}, indent=2, ensure_ascii=False)
+
+
 def again() -> str:
     """Return the command that continues from here: as it was typed, without `--fresh`, which would start over."""
     return typed(*(word for word in sys.argv[1:] if word != "--fresh"))
@@ -46,7 +55,12 @@ def again() -> str:
 
 def page_of(space: str, results: Path, default: Path) -> str:
     """Return the command that writes the page of a space."""
-    return typed("report", space, *(() if results == default else ("--results", str(results))))
+    return typed("report", space, *(() if results == default else ("--results", from_here(results))))
+
+
+def from_here(path: Path) -> str:
+    """Return a path as one from the working directory, so that no screen says where that is."""
+    return os.path.relpath(path) if path.is_absolute() else str(path)
 
 
 def typed(*words: str) -> str:

@@ -16,8 +16,8 @@ from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
     from ablate.report.document import ReportDocument
+    from ablate.report.figures import Figures
     from ablate.session.forecasting import Forecasts
-    from ablate.session.reporting import Figures
 
 
 def _size(what: str, most: int = 1_000_000) -> Any:
@@ -136,8 +136,8 @@ def _of_block(
 
 def _written(title: str, forecasts: Forecasts, folder: Path) -> Figures:
     """Draw forecasts into a folder."""
+    from ablate.report.figures import write_export
     from ablate.report.figures.forecast_plots import of_forecasts
-    from ablate.session.reporting import write_export
 
     return write_export(of_forecasts(title, forecasts.models, forecasts.sampled, tuple(forecasts.refused)), folder)
 

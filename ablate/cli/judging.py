@@ -87,6 +87,9 @@ def judge(
         sql=sql,
         results=results,
     )
+    if page is not None:
+        judged.write(page)
+        note(f"wrote {page}")
     if json:
         write_text(judged.json)
     else:
@@ -94,6 +97,3 @@ def judge(
         from ablate.report.terminal_renderer import Screen
 
         show(Screen(result_screen(judged.summary)))
-    if page is not None:
-        judged.write(page)
-        note(f"wrote {page}")

@@ -15,16 +15,20 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
     """Show which trials run, wait, have ended, or have lost their worker; also during a run."""
     from ablate.report.screens import status
     from ablate.store import lock
-    from ablate.store.trial_status import not_over, plan_counts, standings
+    from ablate.store.projection import say_lost
+    from ablate.store.snapshot import Snapshot
+    from ablate.store.trial_status import not_over, standings
 
-    trials = standings(results)
+    now = Snapshot(results)
+    trials = standings(now)
     if json:
         write_text(status.as_json(trials))
     else:
-        show(status.screen(trials, results, lock.holder(results), not_over(results)))
-        for space, plans in plan_counts(results).items():
-            if plans > 1:
-                write_text(f"{space} was run as {plans} plans; the last is shown: `ablate sql @plans` lists all")
+        show(status.screen(trials, results, lock.holder(results), not_over(now)))
+        for space, plans in now.plans.of_space.items():
+            if len(plans) > 1:
+                write_text(f"{space} was run as {len(plans)} plans; the last is shown: `ablate sql @plans` lists all")
+    say_lost(results, now.lost, note)
 
 
 def doctor(

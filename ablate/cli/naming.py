@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ablate.cli.console import note
+
+if TYPE_CHECKING:
+    from ablate.session.kept_question import KeptSpace
 
 
 def space_file(named: Path) -> Path:
@@ -15,6 +19,19 @@ def space_file(named: Path) -> Path:
     if path != named and path.is_absolute():
         note(f"{named} is a space that ships with ablate: {path}")
     return path
+
+
+def run_by_name(named: Path, results: Path) -> KeptSpace | None:
+    """Return a space as a results folder keeps it, given by the name of a run of it; None if a file has that name."""
+    from ablate.grammar.named_files import is_name, own_files, shipped_files
+    from ablate.session.kept_question import as_run
+    from ablate.store.snapshot import Snapshot
+
+    name = str(named)
+    if not is_name(name) or named.is_file() or name in {*own_files("space"), *shipped_files("space")}:
+        return None
+    request = Snapshot(results).requests.get(name)
+    return None if request is None else as_run(results, request)
 
 
 def complete_space(incomplete: str) -> list[str]:

@@ -11,7 +11,7 @@ import typer
 
 from ablate.cli.console import console, note
 from ablate.cli.console import show as shown
-from ablate.cli.naming import complete_space, space_file
+from ablate.cli.naming import complete_space, run_by_name, space_file
 from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
 from ablate.cli.verb import Verb, Verbs
 from ablate.errors import InputError
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from ablate.api import Planned
+    from ablate.store.query import QueryResult
 
 File = Annotated[
     Path,
@@ -69,16 +70,25 @@ def plan(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what a run would train, and what the results folder has already."""
+    """Show what a run would train, and what the results folder has already.
+
+    A space without a file is planned as it was run, from what the results folder keeps of it.
+    """
     from ablate import api
     from ablate.report.json_form import plan_to_json
     from ablate.report.screens import check
+    from ablate.session.planning import plan_space
 
-    loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
-    planned = api.plan_space(loaded, results=results)
+    kept = None if profile or settings or plugin else run_by_name(space, results)
+    if kept is None:
+        loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
+    else:
+        loaded = kept.space
+        note(f"{kept.changed}: this plan is of the run" if kept.changed else f"{space} is planned as it was run")
+    planned = plan_space(loaded, results=results, texts=None if kept is None else kept.texts)
     kernels = None
     if full:  # only this needs torch
-        from ablate.session.kernels import described, kernel_orders
+        from ablate.execute.kernel_orders import described, kernel_orders
 
         kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
     if json:
@@ -128,20 +138,25 @@ def sql(
     if cookbook and (statement or given or write):
         raise InputError("--cookbook lists the queries and takes nothing else\n  = ablate sql @NAME runs one")
     listed = cookbook or statement is None
+    form = "json" if json else form
+    answers: tuple[QueryResult, ...] = ()
     if statement is None:
-        answer = api.list_queries()
+        answers = (api.list_queries(),)
     else:
         text = sys.stdin.read() if statement == "-" else statement
-        answer = api.ask(text, given=given or (), results=results, writable=write, say=note)
-    columns, rows = answer.columns, answer.rows
-    if json or form == "json":
-        write_text(query.as_json(columns, rows))
-    elif form == "csv":
-        write_data(query.as_csv(columns, rows))
-    elif form == "spreadsheet":
-        write_data(query.as_csv(columns, rows, spreadsheet=True))
-    else:
-        shown(query.Answered(columns, rows, folded=listed))
+        several = form in ("table", "json")
+        answers = api.ask(text, given=given or (), results=results, writable=write, several=several, say=note)
+    if form == "json":
+        found = [query.as_json(answer.columns, answer.rows) for answer in answers]
+        write_text(found[0] if len(found) == 1 else f"[{', '.join(found)}]")
+        return
+    for place, answer in enumerate(answers):
+        if form == "table":
+            if place:
+                write_text("")
+            shown(query.Answered(answer.columns, answer.rows, folded=listed, no_rows=answer.no_rows))
+        else:
+            write_data(query.as_csv(answer.columns, answer.rows, spreadsheet=form == "spreadsheet"))
 
 
 def show(

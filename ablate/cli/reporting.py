@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ablate.cli.console import console
+from ablate.cli.console import console, from_here, note
 from ablate.cli.naming import complete_space, space_file
 from ablate.cli.options import RESULTS, Json, Plugin, Profile, ResultsFolder, Set
 from ablate.errors import InputError
@@ -15,7 +15,8 @@ from ablate.output.streams import write_text
 from ablate.output.words import plural
 
 if TYPE_CHECKING:
-    from ablate.session.reporting import Figures, Reported
+    from ablate.report.figures import Figures
+    from ablate.session.reporting import Reported
 
 SpaceToReport = Annotated[
     str,
@@ -55,6 +56,8 @@ def report(
     from ablate.session import reporting
 
     reported = _report(space, profile, settings, results, plugin)
+    if reported.changed:
+        note(reported.changed)
     exported = None if figures is None else reporting.export_figures(reported, figures)
     if json:
         _as_json(reported, exported)
@@ -73,24 +76,23 @@ def _report(
     if _is_file(space, results):
         loaded = api.load_space(space_file(Path(space)), profile=profile, settings=settings or (), plugins=plugin or ())
         return reporting.report(loaded, results=results)
-    request = reporting.last_request(space, results=results)
     if given := [name for name, value in (("--profile", profile), ("--set", settings), ("--plugin", plugin)) if value]:
+        file = reporting.last_request(space, results=results).shown[0]
         raise InputError(
             f"{', '.join(given)} has no effect with the name of a space, which is reported as it was run\n"
-            f"  = leave it out, or give the file: {request.path}"
+            f"  = leave it out, or give the file: {file}"
         )
-    loaded = api.load_space(request.path, profile=request.profile, settings=request.settings, plugins=request.plugins)
-    return reporting.report(loaded, results=results, request=request)
+    return reporting.report_run(space, results=results)
 
 
 def _is_file(space: str, results: Path) -> bool:
     """Return whether the file of a space is meant: by its path, or by a name that no run has."""
     from ablate.grammar.named_files import is_name, own_files, shipped_files
-    from ablate.store.requests import latest
+    from ablate.store.snapshot import Snapshot
 
     if not is_name(space) or Path(space).is_file():
         return True
-    return space not in latest(results) and (space in own_files("space") or space in shipped_files("space"))
+    return space not in Snapshot(results).requests and (space in own_files("space") or space in shipped_files("space"))
 
 
 def _as_json(reported: Reported, exported: Figures | None) -> None:
@@ -128,9 +130,8 @@ def _shown(reported: Reported) -> None:
         lines += [answer.unfinished(record)] if record.partial else []
         for line in lines:
             screen.print(line, markup=False, highlight=False, soft_wrap=True)
-    screen.print(
-        f"page: {reported.html}\n      {reported.markdown}", style="dim", markup=False, highlight=False, soft_wrap=True
-    )
+    pages = f"page: {from_here(reported.html)}\n      {from_here(reported.markdown)}"
+    screen.print(pages, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def show_figures(exported: Figures) -> None:

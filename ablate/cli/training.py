@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import json as form
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias, TypeVar
 
 import typer
 
-from ablate.cli.console import INTERRUPTED, again, console, page_of, tell
+from ablate.cli.console import INTERRUPTED, again, as_json, console, from_here, note, page_of, tell
 from ablate.cli.executor_flags import NO_OPTIONS, with_executor_flags
 from ablate.cli.naming import space_file
 from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile
 from ablate.cli.queries import show_plan
-from ablate.errors import InputError
+from ablate.errors import AblateError, InputError, Mistake
 from ablate.execute.executor_options import GivenOptions
 from ablate.output.streams import write_text
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from rich.console import Console
 
     from ablate.api import ExecutorOptions, Planned, Resumable, Run, Space
-    from ablate.errors import AblateError
+    from ablate.session import Retriable
+
+Earlier = TypeVar("Earlier", "Resumable", "Retriable")
+Answer: TypeAlias = Callable[[str], None] | None
+"""Takes the answer of a run as JSON; None shows it on the screen."""
 
 
 @with_executor_flags(executor="local")
@@ -43,8 +49,8 @@ def run(
 
     where = api.ExecutorOptions(**options)
     loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
-    code = _train(loaded, where, results, plugin or (), fresh=fresh, mirror=_mirror(mlflow, no_mlflow), json=json)
-    raise typer.Exit(code)
+    mirror, answer = _mirror(mlflow, no_mlflow), write_text if json else None
+    raise typer.Exit(_train(loaded, where, results, plugin or (), fresh=fresh, mirror=mirror, answer=answer))
 
 
 @with_executor_flags()
@@ -64,17 +70,17 @@ def resume(
     runs, refused = api.resumable(results, space)
     if not runs and not refused:
         from ablate.report.screens import status
+        from ablate.store.snapshot import Snapshot
         from ablate.store.trial_status import standings
 
         write_text(f"nothing to resume in {results}: every requested trial has ended", stderr=json)
-        for line in status.failures(standings(results), results):
+        for line in status.failures(standings(Snapshot(results)), results):
             write_text(line, stderr=json)
-    codes = [0]
-    for resumed in runs:
-        codes.append(_train_again(resumed, options, results, mlflow, no_mlflow, json=json))
-        if codes[-1] == INTERRUPTED:
-            raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(max((*codes, *_tell(refused))))
+
+    def train(run: Resumable, answer: Answer) -> int:
+        return _train_again(run, options, results, mlflow, no_mlflow, answer)
+
+    _train_each(runs, refused, train, "resumed" if json else None)
 
 
 @with_executor_flags()
@@ -99,17 +105,52 @@ def retry(
     runs, refused = api.retriable(results, space, trials=trial or (), outcomes=outcome or ())
     if not runs and not refused:
         write_text(f"nothing to retry in {results}: no trial has failed", stderr=json)
-    codes, tried = [0], set[str]()
-    for retried in runs:
-        for status in retried.trials:
+    tried = set[str]()
+
+    def train(retriable: Retriable, answer: Answer) -> int:
+        for status in retriable.trials:
             line = f"retrying {status.space}: {status.variant}, seed {status.seed} ({status.state})"
             write_text(f"{line} {status.trial_id}", stderr=json)
-        ids = {status.trial_id for status in retried.trials} - tried  # trials that spaces share are trained once
-        codes.append(_train_again(retried.run, options, results, mlflow, no_mlflow, json=json, retry=ids))
-        tried |= ids
+        ids = {status.trial_id for status in retriable.trials} - tried  # trials that spaces share are trained once
+        code = _train_again(retriable.run, options, results, mlflow, no_mlflow, answer, retry=ids)
+        tried.update(ids)
+        return code
+
+    _train_each(runs, refused, train, "retried" if json else None)
+
+
+def _train_each(
+    runs: Iterable[Earlier],
+    refused: Iterable[AblateError],
+    train: Callable[[Earlier, Answer], int],
+    named: str | None,
+) -> NoReturn:
+    """Train runs one after the other, say why others cannot be trained, and exit.
+
+    With a name for them their answers are one JSON text: `{named: [what run --json prints, …], "mistakes": […]}`.
+    """
+    answers: list[str] = []
+    errors: list[AblateError] = [*refused]
+    codes = [0]
+    for one in runs:
+        try:
+            codes.append(train(one, None if named is None else answers.append))
+        except AblateError as error:
+            errors.append(error)
+            break
         if codes[-1] == INTERRUPTED:
-            raise typer.Exit(INTERRUPTED)
-    raise typer.Exit(max((*codes, *_tell(refused))))
+            break
+    for each in errors:
+        tell(each)
+        codes.append(each.exit_code)
+    if named is not None:
+        found = [form.loads(answer) for answer in (*answers, *(as_json(each.mistakes) for each in errors))]
+        document = {
+            named: [answer for answer in found if "mistakes" not in answer],
+            "mistakes": [mistake for answer in found for mistake in answer.get("mistakes", ())],
+        }
+        write_text(form.dumps(document, indent=2, ensure_ascii=False))
+    raise typer.Exit(max(codes))
 
 
 def _train_again(
@@ -118,21 +159,17 @@ def _train_again(
     results: Path,
     mlflow: str | None,
     no_mlflow: bool,
+    answer: Answer,
     *,
-    json: bool,
     retry: Collection[str] = (),
 ) -> int:
     """Resume an earlier run, with changes to its executor options; return the exit code."""
+    if resumed.changed:
+        note(f"{resumed.changed}: it goes on as it was run")
     where = resumed.options.changed(**changes)
     mirror = _mirror(mlflow, no_mlflow) if mlflow or no_mlflow else resumed.mirror
-    return _train(resumed.space, where, results, resumed.plugins, fresh=False, retry=retry, mirror=mirror, json=json)
-
-
-def _tell(refused: Sequence[AblateError]) -> list[int]:
-    """Print why runs cannot be resumed; return the exit codes."""
-    for error in refused:
-        tell(error)
-    return [error.exit_code for error in refused]
+    plugins = resumed.plugins
+    return _train(resumed.space, where, results, plugins, fresh=False, retry=retry, mirror=mirror, answer=answer)
 
 
 def _mirror(mlflow: str | None, no_mlflow: bool) -> bool | str:
@@ -149,19 +186,24 @@ def _train(
     *,
     fresh: bool,
     mirror: bool | str,
-    json: bool,
+    answer: Answer,
     retry: Collection[str] = (),
 ) -> int:
     """Run a space and show the answer; return the exit code."""
     from ablate.report.screens import interrupted
     from ablate.session import running
 
-    screen = console(stderr=json)
+    screen = console(stderr=answer is not None)
     shown: list[Planned] = []
+    answered: list[Run] = []
 
     def show(planned: Planned) -> None:
         show_plan(screen, planned, where.workers, shown[-1] if shown else None, results=results)
         shown.append(planned)
+
+    def show_run(done: Run) -> None:
+        _show_run(screen, done, results, answer)
+        answered.append(done)
 
     try:
         done = running.run(
@@ -173,11 +215,19 @@ def _train(
             plugins=plugins,
             console=screen,
             show_plan=show,
-            show_run=lambda done: _show_run(screen, done, results, json=json),
+            show_run=show_run,
             mirror=mirror,
         )
+    except AblateError as error:
+        if not answered:
+            raise
+        tell(error)  # what comes after the answer, of which there is one
+        return error.exit_code
     except KeyboardInterrupt:
-        write_text(f"stopped at once; what was written is kept. To resume:\n  {again()}", stderr=True)
+        message = f"stopped at once; what was written is kept. To resume:\n  {again()}"
+        write_text(message, stderr=True)
+        if answer is not None and not answered:
+            answer(_stopped(message))
         return INTERRUPTED
     if done.ended.interrupted and not done.ended.lost:
         return INTERRUPTED
@@ -189,37 +239,40 @@ def _train(
     return 0
 
 
-def _show_run(screen: Console, done: Run, results: Path, *, json: bool) -> None:
+def _show_run(screen: Console, done: Run, results: Path, answer: Answer) -> None:
+    """Show the answer of a run, or why there is none."""
     from ablate.report.json_form import to_json
     from ablate.report.screens import interrupted
     from ablate.report.screens.result import result_screen
+    from ablate.report.searched import json_form as searched_form
+    from ablate.report.searched.screen import search_screen
     from ablate.report.terminal_renderer import Screen
 
-    stopped = done.ended.interrupted
+    stopped, in_json = done.ended.interrupted, None
     if done.searched is not None and not (stopped and not done.searched.trained):
-        _show_search(screen, done, json=json)
-    elif done.summary is not None and not stopped:
-        if json:
-            write_text(to_json(done.summary, done.definitions))
+        if answer is None:
+            assert done.page is not None
+            screen.print(Screen(search_screen(done.searched)))
+            screen.print(f"page: {from_here(done.page)}", style="dim", markup=False, highlight=False, soft_wrap=True)
         else:
+            in_json = searched_form.to_json(done.searched)
+    elif done.summary is not None and not stopped:
+        if answer is None:
             screen.print(Screen(result_screen(done.summary, done.definitions, unequal=done.unequal)))
             line = f"its page: {page_of(done.plan.space, results, RESULTS)}"
             screen.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+        else:
+            in_json = to_json(done.summary, done.definitions)
     if stopped:
         searching, grows = done.searched is not None, done.plan.open
         message = interrupted.stopped(done.ended, again=again(), searching=searching, grows=grows)
         screen.print(message, markup=False, highlight=False, soft_wrap=True)
+        in_json = in_json or _stopped(message)
+    if answer is not None and in_json is not None:
+        answer(in_json)
 
 
-def _show_search(screen: Console, done: Run, *, json: bool) -> None:
-    """Print what a search has found, or had found when it was stopped."""
-    from ablate.report.searched.json_form import to_json
-    from ablate.report.searched.screen import search_screen
-    from ablate.report.terminal_renderer import Screen
-
-    assert done.searched is not None
-    if json:
-        write_text(to_json(done.searched))
-        return
-    screen.print(Screen(search_screen(done.searched)))
-    screen.print(f"page: {done.page}", style="dim", markup=False, highlight=False, soft_wrap=True)
+def _stopped(message: str) -> str:
+    """Return why a run has no answer as JSON, with the command that resumes it as the way out."""
+    said, _, command = message.partition(". To resume:\n  ")
+    return as_json([Mistake(said, (command,))])

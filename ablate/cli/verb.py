@@ -1,17 +1,10 @@
-"""A verb of the command line: its help in full, and mistakes as JSON."""
+"""A verb of the command line, with its help in full."""
 
 from __future__ import annotations
 
 import inspect
-import json
-from dataclasses import asdict
-from typing import Any
 
-import typer
 from typer.core import TyperCommand, TyperGroup
-
-from ablate.errors import AblateError
-from ablate.output.streams import write_text
 
 
 class WholeSummary:
@@ -29,19 +22,4 @@ class Verbs(WholeSummary, TyperGroup):
 
 
 class Verb(WholeSummary, TyperCommand):
-    """A verb whose `--json` prints mistakes as JSON too: `{"mistakes": [{"message", "way_out", "file", …}]}`."""
-
-    def invoke(self, ctx: Any) -> Any:
-        """Run the verb; a user's mistake ends it with the same exit code, with `--json` or without."""
-        try:
-            return super().invoke(ctx)
-        except AblateError as error:
-            if not ctx.params.get("json"):
-                raise
-            write_text(as_json(error))
-            raise typer.Exit(error.exit_code) from None
-
-
-def as_json(error: AblateError) -> str:
-    """Return every mistake with its place, its text and the way out, as JSON."""
-    return json.dumps({"mistakes": [asdict(mistake) for mistake in error.mistakes]}, indent=2, ensure_ascii=False)
+    """A verb."""

@@ -109,15 +109,15 @@ def remember(cache: Path, source: str, found: Found) -> None:
     write_whole(cache / f"{source}.found.json", [_seal(found)])
 
 
-def recall(cache: Path, source: str, stamp: str) -> CorpusReport | None:
-    """Return the report recorded for a source at this stamp; None if there is none, or a damaged one (logged)."""
+def recall(cache: Path, source: str, stamp: str | None = None) -> CorpusReport | None:
+    """Return the report recorded for a source (at this stamp); None if there is none, or a damaged one (logged)."""
     path = cache / f"{source}.found.json"
     try:
         record = _unseal(Found, path)
     except (OSError, ValueError) as error:
         _log.warning("%s is damaged (%s); the corpus is read again", path, error)
         return None
-    return record.report if record is not None and record.stamp == stamp else None
+    return record.report if record is not None and stamp in (None, record.stamp) else None
 
 
 def keep(cache: Path, name: str, document: Document) -> None:

@@ -22,6 +22,7 @@ from ablate.data.corpus import Corpus, corpus_of, divide, source_of
 from ablate.data.pair_stream import Pairs, length_note, require_pairs, require_separators
 from ablate.data.record_stream import VERSION as OF_RECORDS
 from ablate.data.record_stream import RecordCodec, Records, report_on, require_records
+from ablate.data.refusal import CorpusError
 from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
 from ablate.data.standard import Standard, standard_of
 from ablate.data.text import SPLITS, Split, TextSource
@@ -85,24 +86,39 @@ class TokenStreams:
         return self.tokenizer.decode(tokens)
 
 
-def fingerprint(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> CorpusReport:
+def fingerprint(
+    data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None, *, kept: bool = False
+) -> CorpusReport:
     """Return the report on a corpus: without reading any text if its files seem unchanged, else as `prepare` does.
 
-    A file that changed while its size and modification time stayed the same is not noticed.
+    A file that changed while its size and modification time stayed the same is not noticed. Where files are gone, the
+    report is the last one, with a note that says so, if their tokens are `kept` to be used; else that is a CorpusError.
     """
     source, spec = source_of(data, folder, catalogue), corpus_of(data, catalogue)
-    known = _recalled(source, data, cache, _stamp(source, spec.version))
-    return known or _prepare(source, spec, data, folder, cache).report
+    try:
+        known = _recalled(source, data, cache, _stamp(source, spec.version))
+        return known or _prepare(source, spec, data, folder, cache).report
+    except CorpusError as error:
+        if not kept:
+            raise
+        report, _ = _last(source, data, cache, error)
+        note = f"{error.faults[0].message}: the tokens that the results keep of it are read"
+        return report.model_copy(update={"notes": (*report.notes, note)})
 
 
 def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> TokenStreams:
     """Return the token streams of a corpus, made anew unless the cache holds them intact.
 
     `folder` is where relative patterns start, `cache` a folder that may be shared by any number of processes, and the
-    `catalogue` that of `corpus_of`.
+    `catalogue` that of `corpus_of`. Where files are gone, the tokens last read of them are returned: whether these
+    may stand for them is for `fingerprint` to say, and for whoever compares fingerprints.
     Raises what `read_corpus` raises, and RefusedError if the cache cannot be written.
     """
-    return _prepare(source_of(data, folder, catalogue), corpus_of(data, catalogue), data, folder, cache)
+    source, spec = source_of(data, folder, catalogue), corpus_of(data, catalogue)
+    try:
+        return _prepare(source, spec, data, folder, cache)
+    except CorpusError as error:
+        return _streams(*_last(source, data, cache, error), spec.layout(data.corpus.settings), cache, data)
 
 
 def check_corpus(
@@ -130,7 +146,7 @@ def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cac
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
     if known and held:
-        return _streams(known, data, held, layout, cache)
+        return _streams(known, held, layout, cache, data)
     corpus = divide(source, data, layout)
     if pairs := settings.pairs:
         require_pairs(corpus)
@@ -141,9 +157,17 @@ def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cac
         held = load_tokens(cache, identity)
     held = held or _tokenise(corpus, identity, data, folder, cache, layout)
     report = _report(corpus, identity, data, held, pairs=pairs, layout=layout)
-    if stamp is not None:
-        remember(cache, _key(source, data), Found(stamp=stamp, report=report))
-    return _streams(report, data, held, layout, cache)
+    remember(cache, _key(source, data), Found(stamp=stamp or "", report=report))  # "" is no stamp that is looked for
+    return _streams(report, held, layout, cache, data)
+
+
+def _last(source: TextSource, data: Data, cache: Path, error: CorpusError) -> tuple[CorpusReport, HeldTokens]:
+    """Return the report on a source and its tokens as they were last read; raise the error where none are kept."""
+    report = recall(cache, _key(source, data))
+    held = load_tokens(cache, report.fingerprint) if report else None
+    if report is None or held is None:
+        raise error
+    return report, held
 
 
 def _stamp(source: TextSource, version: int) -> str | None:
@@ -175,7 +199,7 @@ def _tokenise(
     return held
 
 
-def _streams(report: CorpusReport, data: Data, held: HeldTokens, layout: Layout | None, cache: Path) -> TokenStreams:
+def _streams(report: CorpusReport, held: HeldTokens, layout: Layout | None, cache: Path, data: Data) -> TokenStreams:
     standard = None
     if layout is not None and report.records is not None:
         train = Records(held.streams["train"], layout)

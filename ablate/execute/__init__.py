@@ -6,6 +6,7 @@
     drawing.py           what is drawn from the data, as an objective reads it
     work.py              the computation of one trial
     attention.py         the attention backends of a trial, chosen on its device
+    kernel_orders.py     which attention backends the variants of a plan will try, and why
     worker.py            one trial carried out: claimed, computed, saved, reported; the same for every executor
     rank_processes.py    one trial in several processes (data parallel): the worker's side
     rank_process.py      the entry point of the other processes of such a trial
@@ -30,7 +31,7 @@
     sampled_initialisation.py  what a sampled model measures before a single step
     model_inputs.py      what a model reads of its data, as a forecast begins with it
     forecaster.py        what the variants of a plan will do before a single step
-    rehearsal.py         a block built without training it
+    rehearsal.py         blocks built without training them
     step_time.py         how long a training step takes, relative to one of another model
     policy.py            what follows from each way a trial can end
     search/              proposals over a grammar: random, evolution, Optuna's samplers

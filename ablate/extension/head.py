@@ -19,6 +19,7 @@ from ablate.extension.kinds import COMPONENT, KINDS, Kind
 from ablate.extension.put_off import import_head, until_heavy
 from ablate.source.located import Source, Span
 from ablate.source.problems import Problem, Problems
+from ablate.source.yaml import neighbour, reason
 
 LIKE = "a plugin is a Python file like those in ablate/components/: its declarations, then its torch imports"
 NAMES = {kind.name: kind for kind in KINDS}
@@ -55,7 +56,7 @@ def read_head(path: Path, module: str, problems: Problems) -> list[Declared]:
         problems.add(f"this is not Python: {error.msg}", place, notes=(LIKE,))
         return []
     except (OSError, ValueError) as error:
-        problems.add(f"cannot read the plugin {path}: {type(error).__name__}: {error}", notes=(LIKE,))
+        problems.add(f"cannot read the plugin {path}: {reason(error)}", label=neighbour(path, error), notes=(LIKE,))
         return []
     before = len(problems)
     declared = _Reading(path, text, problems).run(tree, module)

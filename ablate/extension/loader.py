@@ -21,6 +21,9 @@ from ablate.extension.kinds import KINDS, PACKAGE, Kind
 from ablate.extension.put_off import complete, put_off
 from ablate.source.problems import Problems
 
+OWN = "ablate_plugin_"
+"""How the modules of a user's own files begin."""
+
 
 @functools.cache
 def shipped(kind: Kind) -> tuple[Declaration, ...]:
@@ -94,7 +97,12 @@ def module_name(path: Path) -> str:
     if path.is_relative_to(PACKAGE):
         return ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts))
     dotted = next((each.module for kind in KINDS for each in installed(kind.group) if each.path == path), None)
-    return dotted or f"ablate_plugin_{path.stem}_{stamp(path)[:12]}"
+    return dotted or f"{OWN}{path.stem}_{stamp(path)[:12]}"
+
+
+def is_plugin(spec: Declaration) -> bool:
+    """Return whether a user's own file declares it."""
+    return spec.module.startswith(OWN)
 
 
 def stamp(path: Path) -> str:

@@ -53,7 +53,8 @@ class Grammar:
 
     A grammar may have several `starts`, by the names of their rules: `derivations` are those of the first, unless it is
     `starting` from another. `defaults` are the fields that YAML may leave out; `space` holds, still located, the
-    defaults of a space, and `presets` the sections that it can take by name. The files that it includes are part of it.
+    defaults of a space, and `presets` the sections that it can take by name. The files that it includes are part of it;
+    `texts` are what was read of each, by the name at which it is included, and of its own file, by "".
     """
 
     name: str
@@ -67,6 +68,7 @@ class Grammar:
     constraints: tuple[Constraint, ...]
     space: Mapping | None
     starts: Map[str, Template] = dataclasses.field(default_factory=dict)
+    texts: Map[str, str] = dataclasses.field(default_factory=dict, repr=False, compare=False)
 
     def __repr__(self) -> str:
         size = f"{len(self.blocks)} named blocks, {len(self.presets)} presets, {len(self.constraints)} constraints"
@@ -155,15 +157,19 @@ def load_grammar(path: Path, catalogue: Catalogue) -> Grammar:
     return grammar
 
 
-def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: Problems) -> Grammar | None:
+def read_grammar(
+    located: Located, path: Path, catalogue: Catalogue, problems: Problems, kept: Map[str, str] | None = None
+) -> Grammar | None:
     """Read a grammar from located YAML; None if mistakes (noted in `problems`) leave nothing to work with.
 
-    Raises InputError for an included file that cannot be read at all.
+    `kept` has the texts of the files that it includes, where these are not to be read from the disk. Raises InputError
+    for an included file that cannot be read at all.
     """
     entries = _entries(located, problems)
     if entries is None:
         return None
-    texts = (GrammarText("", entries), *read_included(entries.get("include"), path, problems))
+    own = GrammarText("", entries, "", located.span.source.text)
+    texts = (own, *read_included(entries.get("include"), path, problems, kept))
     name = entries["grammar"]
     if not isinstance(name, Scalar) or not isinstance(name.value, str):
         problems.add("grammar must be a name", name.span)
@@ -182,7 +188,18 @@ def read_grammar(located: Located, path: Path, catalogue: Catalogue, problems: P
         return None
     first = next(iter(starts.values()))
     return Grammar(
-        str(name.value), path, catalogue, defaults, parsed, first, blocks, presets, constraints, space, starts
+        str(name.value),
+        path,
+        catalogue,
+        defaults,
+        parsed,
+        first,
+        blocks,
+        presets,
+        constraints,
+        space,
+        starts,
+        {text.name: text.text for text in texts},
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from ablate.source.located import Items, Located, Mapping, Scalar
 from ablate.source.problems import Problems, quote, suggest
-from ablate.source.yaml import is_file, read_yaml
+from ablate.source.yaml import is_file, parse_yaml, read_yaml
 
 KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
 """The keys of an included file."""
@@ -25,16 +25,24 @@ KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
 
 @dataclass(frozen=True, slots=True)
 class GrammarText:
-    """The entries of one file of a grammar, by key; `paper` is the paper that its blocks are from, or ""."""
+    """The entries of one file of a grammar, by key; `paper` is the paper that its blocks are from, or "".
+
+    `name` is the path at which a grammar includes it, and `text` what was read there.
+    """
 
     paper: str
     entries: Map[str, Located]
+    name: str = ""
+    text: str = ""
 
 
-def read_included(located: Located | None, grammar: Path, problems: Problems) -> tuple[GrammarText, ...]:
+def read_included(
+    located: Located | None, grammar: Path, problems: Problems, kept: Map[str, str] | None = None
+) -> tuple[GrammarText, ...]:
     """Read every file that the `include:` of a grammar names; mistakes go to `problems`.
 
-    Raises InputError, with the place in the file, for one that is not YAML.
+    Those that are `kept`, by the name at which they are included, are not read from the disk. Raises InputError, with
+    the place in the file, for one that is not YAML.
     """
     if located is None:
         return ()
@@ -43,14 +51,19 @@ def read_included(located: Located | None, grammar: Path, problems: Problems) ->
         return ()
     files: dict[Path, Scalar] = {}
     for item in located.items:
-        path = _path(item, grammar, problems)
+        path = _path(item, grammar, problems, kept or {})
         if path is not None and path in files:
             also = ((files[path].span, "first here"),)
             problems.add(f"{quote(files[path].text)} is included twice", item.span, label="and again", also=also)
         elif path is not None:
             assert isinstance(item, Scalar)
             files[path] = item
-    return tuple(text for path in files if (text := _text(read_yaml(path), problems)) is not None)
+    read: list[GrammarText | None] = []
+    for path, named in files.items():
+        text = (kept or {}).get(str(named.value))
+        located = read_yaml(path) if text is None else parse_yaml(text, str(path))
+        read.append(_text(located, str(named.value), problems))
+    return tuple(text for text in read if text is not None)
 
 
 def looks_included(located: Located) -> bool:
@@ -58,13 +71,15 @@ def looks_included(located: Located) -> bool:
     return isinstance(located, Mapping) and len(located) > 0 and all(key in KEYS for key in located)
 
 
-def _path(item: Located, grammar: Path, problems: Problems) -> Path | None:
-    """Return the file that an item names, if there is one in the folder of the grammar."""
+def _path(item: Located, grammar: Path, problems: Problems, kept: Map[str, str]) -> Path | None:
+    """Return the file that an item names, if there is one in the folder of the grammar, or if it is kept."""
     if not isinstance(item, Scalar) or not isinstance(item.value, str):
         problems.add("include must list files, as paths relative to this one", item.span)
         return None
     folder = grammar.parent
     path = folder / item.value
+    if item.value in kept:
+        return path
     if not path.resolve().is_relative_to(folder.resolve()):
         problems.add(
             f"{quote(item.value)} is not in the grammar's folder", item.span, notes=(f"the folder is {folder}",)
@@ -85,7 +100,7 @@ def _beside(path: Path) -> Iterator[Path]:
         yield from path.parent.glob("*.yaml")
 
 
-def _text(located: Located, problems: Problems) -> GrammarText | None:
+def _text(located: Located, name: str, problems: Problems) -> GrammarText | None:
     accepted = f"an included file accepts: {', '.join(KEYS)}"
     if not isinstance(located, Mapping):
         problems.add("an included file must be a mapping", located.span, notes=(accepted,))
@@ -103,4 +118,5 @@ def _text(located: Located, problems: Problems) -> GrammarText | None:
         problems.add("paper must be text", paper.span, notes=("authors, year, title and where to find it",))
         paper = None
     entries = {str(key.value): value for key, value in located.entries}
-    return GrammarText(str(paper.value) if isinstance(paper, Scalar) else "", entries)
+    said = str(paper.value) if isinstance(paper, Scalar) else ""
+    return GrammarText(said, entries, name, located.span.source.text)

@@ -5,6 +5,7 @@ A name is a word such as `op_vs_preln`; anything that ends in `.yaml` or names a
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -87,6 +88,18 @@ def as_typed(path: Path) -> str:
     if path.is_relative_to(here):
         return str(path.relative_to(here))
     return path.stem if is_shipped(path, "space") and path.stem not in own_files("space") else str(path)
+
+
+def portable(path: Path) -> str:
+    """Return a path that says nothing of this machine: relative to the working directory if it is below, else its name.
+
+    A shipped space goes by its own name.
+    """
+    here, whole = Path.cwd(), Path(os.path.normpath(path.absolute()))
+    for each in (whole, whole.resolve()):
+        if each.is_relative_to(here):
+            return each.relative_to(here).as_posix()
+    return whole.stem if is_shipped(whole, "space") and whole.stem not in own_files("space") else whole.name
 
 
 def _no_such_name(name: str, kinds: tuple[Kind, ...]) -> InputError:

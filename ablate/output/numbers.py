@@ -24,8 +24,8 @@ def percent(share: float) -> str:
 
 
 def factor(log: float) -> float:
-    """Return exp(log), infinite if that overflows."""
-    return math.exp(log) if log < 700 else math.inf
+    """Return exp(log), infinite if that overflows; nan of nan."""
+    return math.inf if log > 700 else math.exp(log)
 
 
 def decimals(uncertainty: float) -> int:

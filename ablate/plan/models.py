@@ -44,7 +44,7 @@ class Models:
 
     `repetition` is that measured on the corpus, None where the corpus was not read: models that use it are then checked
     with the value that Zipf's law predicts (arXiv:2403.09635, App. A.1), and `notes` say so. `read` returns the text of
-    a space whose treatments change its data or context.
+    a space whose treatments change its data or context, and `texts` are those that are known already.
     """
 
     space: Space
@@ -53,7 +53,7 @@ class Models:
     repetition: float | None = None
     read: Callable[[Space], TokenisedText] | None = field(default=None, repr=False, compare=False)
     _changed: dict[Changes, Space] = field(default_factory=dict, repr=False, compare=False)
-    _texts: dict[Changes, TokenisedText] = field(default_factory=dict, repr=False, compare=False)
+    texts: dict[Changes, TokenisedText] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -84,10 +84,10 @@ class Models:
         context = changed.model.context != self.space.model.context and changed.names_repetition
         if changed.data == self.space.data and not context:
             return TokenisedText(vocab_size=self.vocab_size, fingerprint=self.corpus, repetition=self.repetition)
-        if changes not in self._texts:
+        if changes not in self.texts:
             assert self.read is not None, "a plan with other texts is built with a way to read them"
-            self._texts[changes] = self.read(changed)
-        return self._texts[changes]
+            self.texts[changes] = self.read(changed)
+        return self.texts[changes]
 
     def architecture(self, block: Block, setting: Setting = PLAIN) -> Architecture:
         """Return the model around a block, with the changes of a treatment and the values that tuning chose."""

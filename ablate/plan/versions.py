@@ -17,9 +17,11 @@ from typing import TypeAlias
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import walk
+from ablate.errors import InputError
 from ablate.extension.declaration import Declaration
 from ablate.extension.kinds import OBJECTIVE, OPTIMIZER, PACKAGE, SCHEDULE
 from ablate.plan.syntax_hash import syntax_hash
+from ablate.source.yaml import reason
 from ablate.space.documents import NEXT_TOKEN, Measure, Recipe
 from ablate.space.metrics import known_probes
 from ablate.space.objectives import ObjectiveSpec
@@ -131,9 +133,18 @@ def _versions(specs: Iterable[Declaration]) -> dict[str, Version]:
 @functools.cache
 def _asks_for_kernels(path: Path, module: str) -> bool:
     """Return whether a file uses kernels; a changed plugin has another `module`, so the cache is not stale."""
-    return "ablate.kernels" in path.read_text(encoding="utf-8")
+    return "ablate.kernels" in _text(path)
 
 
 @functools.cache
 def _hash(path: Path, module: str) -> str:
-    return syntax_hash(path.read_text(encoding="utf-8"))
+    return syntax_hash(_text(path))
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file that was read before; InputError if it is gone since, which a plugin can be."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        message = f"cannot read the plugin {path}, which was there before: {reason(error)}"
+        raise InputError(f"{message}\n  = put it back where it was") from error

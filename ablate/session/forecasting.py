@@ -107,8 +107,8 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
         final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", catalogue),
     )
     forecasts = {name: forecast(model, catalogue, sizes.repetition)}
-    seeds = range(samples)
-    return Forecasts(forecasts, {}, {name: tuple(_sampled(model, catalogue, _tokens(sizes, s), s) for s in seeds)})
+    starts = tuple(_sampled(model, catalogue, _tokens(sizes, seed), seed) for seed in range(samples))
+    return Forecasts(forecasts, {}, {name: starts})
 
 
 def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Forecasts:
@@ -151,8 +151,7 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
 def _sampled(
     architecture: Architecture, catalogue: Catalogue, inputs: Tensors, seed: int, *, apart: bool = False
 ) -> InitialModel:
-    """Sample an initialisation, for which torch is loaded: a forecast alone needs none."""
-    from ablate.execute.sampled_initialisation import sampled_initialisation
+    from ablate.execute.sampled_initialisation import sampled_initialisation  # loads torch, which forecasts do not need
 
     return sampled_initialisation(architecture, catalogue, inputs, seed=seed, apart=apart)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, cast
 
 from ablate.plan.plan import Plan
 from ablate.report.answers import against_baseline
 from ablate.space.documents import Judge
-from ablate.store import questions
+from ablate.store import judgements as kept
+from ablate.store.documents import Question, Verdicts
 from ablate.store.results import Results
+from ablate.store.snapshot import Snapshot
 from ablate.verdict.contrasts import contrasts as contrasts_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.judge import judge
@@ -30,25 +31,27 @@ from ablate.verdict.judgement import (
 from ablate.verdict.summary import Summary
 
 
-def judged(plan: Plan, rules: Judge, store: Results) -> Summary:
-    """Judge a plan by the trials that have ended, and store the verdicts."""
-
+def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False) -> Summary:
+    """Judge a plan by its ended trials and store the verdicts; of a search's `confirmed` blocks only the count."""
     store.refresh()
-    finals = cast("Finals", store.finals({trial.id for trial in plan.trials}))
-    account = account_of(plan, rules, store.folder, finals)
+    finals = store.finals({trial.id for trial in plan.trials})
+    account = account_of(plan, finals, rules=rules, folder=store.folder)
     summary = judge(plan, rules, finals, account)
-    keep(summary, plan, rules, account, finals, store)
+    if confirmed:
+        store.record_judgement(summary.space, None, tuple(_judgements(summary, plan, rules, account, finals)))
+    else:
+        keep(summary, plan, rules, account, finals, store)
     store.refresh()
     return summary
 
 
 def keep(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals, store: Results) -> None:
-    """Store the verdicts; first that the questions were judged, so that no verdict exists that is not counted."""
-    store.record_questions(judgements(summary, plan, rules, account, finals))
-    store.record_verdicts(document(summary, plan))
+    """Store the verdicts with the judgements of their questions, so that no verdict exists that is not counted."""
+    asked = tuple(_judgements(summary, plan, rules, account, finals))
+    store.record_judgement(summary.space, document(summary, plan), asked)
 
 
-def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, reading: bool = False) -> Account:
+def account_of(plan: Plan, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False) -> Account:
     """Return which judgement of its questions a plan's seeds are, by the record in a results folder, and earlier ones.
 
     Seeds that are in the record, measured in the same way, keep their judgement. Other seeds are the next judgement,
@@ -56,13 +59,12 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     again). When only `reading`, without storing the judgement, new seeds give no verdicts: else one could look at any
     number of seeds.
     """
-
-    known, told = questions.read(folder), with_result(plan, finals)
+    known, told = Snapshot(folder).questions, with_result(plan, finals)
     account: dict[str, NextJudgement] = {}
     for family in families(plan, rules):
         past = known.get(family.id, ())
-        now = questions.basis(plan.seeds, plan.looks, how_measured(plan, rules, family.metrics))
-        alike = [earlier for earlier in past if questions.basis_of(earlier) == now]
+        now = kept.basis(plan.seeds, plan.looks, how_measured(plan, rules, family.metrics))
+        alike = [earlier for earlier in past if kept.basis_of(earlier) == now]
         same = [earlier for earlier in alike if plan.looks or told.isdisjoint(map(tuple, earlier["without"]))]
         number = same[-1]["number"] if same else 1 + max((earlier["number"] for earlier in past), default=0)
         held = NextJudgement(
@@ -76,13 +78,12 @@ def account_of(plan: Plan, rules: Judge, folder: Path, finals: Finals, *, readin
     return account
 
 
-def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str, str], EarlierVerdict]:
+def _given(earlier: Sequence[Question], rules: Judge) -> dict[tuple[str, str], EarlierVerdict]:
     """Return what earlier judgements found, with the note of each.
 
     A difference stands until a later judgement contradicts it. An equivalence holds only for the margin that was
     declared then: judgements under another margin neither confirm nor contradict it.
     """
-
     by_number = {judgement["number"]: judgement for judgement in earlier}
     different: dict[tuple[str, str], EarlierVerdict] = {}
     equivalent: dict[tuple[str, str], EarlierVerdict] = {}
@@ -111,48 +112,39 @@ def _given(earlier: Sequence[Mapping[str, Any]], rules: Judge) -> dict[tuple[str
     return different | too_small
 
 
-def judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals) -> list[dict[str, Any]]:
-    """Return the entries of a summary for the record of questions: one for each family in which anything was tested."""
-
-    entries: list[dict[str, Any]] = []
+def _judgements(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals) -> Iterator[Question]:
+    """Yield the entries of a summary for the record of questions: one for each family in which anything was tested."""
     contrasts, several, seeds = contrasts_of(plan), bool(plan.looks), sorted(plan.seeds[: summary.looked])
+    tested = {effect.metric for effect in summary.effects if effect.judged and effect.p is not None}
     for judgement in summary.judgements:
-        tested = any(
-            effect.metric in judgement.metrics and effect.judged and effect.p is not None for effect in summary.effects
-        )
-        if judgement.pending or not tested or (several and summary.looked is None):
+        if judgement.pending or tested.isdisjoint(judgement.metrics) or (several and summary.looked is None):
             continue
         held = account[judgement.metrics[0]]
-        entries.append(
-            {
-                "question": judgement.question,
-                "space": summary.space,
-                "number": judgement.number,
-                "asks": summary.question,
-                "design": summary.design,
-                "baseline": plan.baseline,
-                "family": summary.family,
-                "metrics": list(judgement.metrics),
-                "judged": {name: rules.metrics[name].model_dump() for name in judgement.metrics},
-                "seeds": seeds,
-                "looks": list(plan.looks),
-                "measured": how_measured(plan, rules, judgement.metrics),
-                "without": [list(lost) for lost in without_result(plan, finals, seeds)],
-                "alpha": 1 - summary.confidence,
-                "level": judgement.level,
-                "before": held.left,
-                "left": held.left - held.share(looks=several),
-                "effects": effect_documents(summary.effects, contrasts, judgement.metrics),
-            }
-        )
-    return entries
+        yield {
+            "question": judgement.question,
+            "space": summary.space,
+            "number": judgement.number,
+            "asks": summary.question,
+            "design": summary.design,
+            "baseline": plan.baseline,
+            "family": summary.family,
+            "metrics": list(judgement.metrics),
+            "judged": {name: rules.metrics[name].model_dump() for name in judgement.metrics},
+            "seeds": seeds,
+            "looks": list(plan.looks),
+            "measured": how_measured(plan, rules, judgement.metrics),
+            "without": [list(lost) for lost in without_result(plan, finals, seeds)],
+            "alpha": 1 - summary.confidence,
+            "level": judgement.level,
+            "before": held.left,
+            "left": held.left - held.share(looks=several),
+            "effects": effect_documents(summary.effects, contrasts, judgement.metrics),
+        }
 
 
-def document(summary: Summary, plan: Plan) -> dict[str, Any]:
-    """Return what is stored of a summary: what was judged and how, every effect, and a sentence on each variant, by its
-    id; `seeds` are those it looked at.
-    """
-    return {
+def document(summary: Summary, plan: Plan) -> Verdicts:
+    """Return the stored form of a summary; `seeds` are those it looked at."""
+    verdicts: Verdicts = {
         "space": summary.space,
         "seeds": list(plan.seeds[: summary.looked]),
         "looked": summary.looked,
@@ -162,4 +154,7 @@ def document(summary: Summary, plan: Plan) -> dict[str, Any]:
         "anova": [asdict(line) for line in summary.anova],
         "front": list(summary.front),
         "sentences": against_baseline(summary),
-    } | ({"ladders": [asdict(one) for one in summary.ladders]} if summary.ladders else {})
+    }
+    if summary.ladders:
+        verdicts["ladders"] = [asdict(one) for one in summary.ladders]
+    return verdicts

@@ -1,30 +1,36 @@
 """Trials sent to MLflow while others train, in a separate process, and the rest when the run has its answer.
 
 MLflow is a copy of the results folder: a failure there costs no result and delays no trial. What was not sent is sent
-at the end, and what could not be sent then, by the next run.
+at the end, and what could not be sent then, by the next run. MLflow takes tens of milliseconds of Python for a run, and
+seconds to import: in the driver that would delay whatever trains there, and the messages of workers. So `main` runs in
+a process that ends with its driver. A request to it is a function of `store.mirror` with its arguments; the answer is
+what that returns or, for an error, an exception.
 """
 
 from __future__ import annotations
 
+import os
+import pickle
+import queue
 import subprocess
+import sys
 import tempfile
 import threading
 import time
-import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
-from typing import IO, Any
+from typing import IO, BinaryIO, TypeAlias
 
-from ablate.errors import RefusedError
+from ablate.errors import RefusedError, warn
 from ablate.execute.controller import Watcher
 from ablate.execute.launch import launch
 from ablate.output.words import plural
-from ablate.store.mirror import Mirrored, Report, mirror
-from ablate.store.mlflow.connection import STORE
-from ablate.store.mlflow.sent import Texts
+from ablate.store.mirror import Experiments, Mirrored, Reports, mirror, mirror_ended, rebuild
+from ablate.store.mlflow.connection import POOL, STORE
 from ablate.store.results import Results
 from ablate.train.events import GOES_ON
 
@@ -32,20 +38,18 @@ SHARE = 0.1
 """The largest share of the time that sending takes while trials run."""
 PATIENCE = 1.0
 """Seconds that sending may take at the end before a message says what is being waited for."""
-
-
 LISTENING = 0.1
-"""Seconds between checks whether a process that should answer has been killed."""
 FAREWELL = 2.0
 """Seconds that a killed process may take to exit; one that hangs in its file system is left to the system."""
+LESS_URGENT = 10
+"""Niceness added to the process so that trials have priority."""
+
+Request: TypeAlias = partial[Mirrored]
+Say: TypeAlias = Callable[[str], None]
 
 
 class MirrorError(Exception):
     """An unexpected failure of MLflow, or of the process that sends to it."""
-
-
-class GoneError(MirrorError):
-    """The results folder's own store was deleted or replaced while it was written to."""
 
 
 class Mirroring:
@@ -56,29 +60,21 @@ class Mirroring:
     that later.
     """
 
-    def __init__(
-        self,
-        store: Results,
-        space: str,
-        uri: str | None,
-        *,
-        say: Callable[[str], None] = warnings.warn,
-        command: str = "ablate run",
-    ):
+    def __init__(self, store: Results, space: str, uri: str | None, *, say: Say = warn, command: str = "ablate run"):
         self._store, self._space, self._uri = store, space, uri
+        self._path = store.folder / STORE
         self._say, self._command = say, command
         self._ended: list[str] = []
         self._news = threading.Condition()
-        self._over = self._stopped = False
-        self._finishing = False
+        self._over = self._stopped = self._finishing = False
         self._sent = 0
-        self._store_was_there = False
-        self._told_of_loss = False
+        self._is_there = False
+        self._file: BinaryIO | None = None
         self._process: _Process | None = None
         self._sender = threading.Thread(target=self._send_always, name="mirror", daemon=True)
 
     def __enter__(self) -> Mirroring:
-        self._store_was_there = self._uri is None and (self._store.folder / STORE).exists()
+        self._is_there = self._uri is None and self._path.exists()
         self._sender.start()
         return self
 
@@ -94,8 +90,7 @@ class Mirroring:
                 self._process.kill()  # which also ends a pending request
         with _announced_after(PATIENCE, self._say, "waiting until ablate.duckdb is written…"):
             self._sender.join()
-        if self._process is not None:
-            self._process.close()
+        self._close()
         if self._ended:
             count = plural(len(self._ended), "trial")
             self._say(f"not yet, or not completely, in MLflow: {count}; to send what is missing: {self._command}")
@@ -103,19 +98,14 @@ class Mirroring:
             self._say(f"the page of {self._space} in MLflow is not up to date; to complete it: {self._command}")
 
     def ended(self, trial_id: str) -> None:
-        """Note that a trial has ended, and that its numbers are in the store."""
         with self._news:
             self._ended.append(trial_id)
             self._news.notify()
 
-    def finish(self, reports: Mapping[str, Report], say: Callable[[str], None]) -> Mirrored:
-        """Send what is left, with the reports of spaces; `say` prints what is being waited for, if that takes a while.
-
-        Raises what `mirror` raises, and MirrorError.
-        """
-        self._finishing = True
+    def finish(self, reports: Reports, say: Say) -> Mirrored:
+        """Send what is left, with reports; `say` tells of a wait. Raises what `mirror` raises, and MirrorError."""
         with self._news:
-            left = len(self._ended)
+            self._finishing, left = True, len(self._ended)
         what = f"sending {plural(left, 'trial')} to MLflow" if left else "bringing MLflow up to date"
         what = f"results are final; {what}… (Ctrl-C is safe: the next run sends the rest; --no-mlflow skips this)"
         with _announced_after(PATIENCE, say, what):
@@ -124,70 +114,74 @@ class Mirroring:
                 self._news.notify()
             self._sender.join()
             try:
-                done = self._send_whole(reports)
+                done = self._ask(partial(mirror, self._store.folder, uri=self._uri, reports=reports))
             except Exception:
-                self._settle()  # the caller reports what went wrong
+                self._ended, self._finishing = [], False  # the caller reports what went wrong
                 raise
-        self._settle()
-        return done
+        self._ended, self._finishing = [], False
+        return replace(done, sent=self._sent + done.sent)
 
     def send_now(self, trials: Sequence[str]) -> bool:
-        """Send these trials, unless the run is over, when everything is sent anyway; return whether they were sent.
-        Raises what `finish` raises.
-        """
+        """Send these trials and return True; False if the run is over, when all is sent. Raises as `finish`."""
         self._store.refresh()
-        if self._over or not (process := self._running()):
+        if self._over:
             return False
-        try:
-            self._sent += process.ask(("ended", self._space, trials))
-        except GoneError:
-            self._sent += self._fill_anew({}).sent
+        self._sent += self._ask(partial(mirror_ended, self._store.folder, self._space, trials, uri=self._uri)).sent
         return True
 
-    def _send_whole(self, reports: Mapping[str, Report]) -> Mirrored:
-        if self._process is None:
-            if self._store_was_there and not (self._store.folder / STORE).exists():
-                self._say_gone()
-            return mirror(self._store.folder, uri=self._uri, reports=reports)
+    def _ask(self, request: Request) -> Mirrored:
+        """Have the process answer a request; this one does at the end of a run in which no trial has ended.
+
+        Where the store is lost, a new process fills it again: the old one still writes to the file that is gone.
+        """
         try:
-            drawn = {space: _drawn(report) for space, report in reports.items()}
-            rest: Mirrored = self._process.ask(("whole", drawn))
-        except GoneError:
-            rest = self._fill_anew(reports)
-        return replace(rest, sent=self._sent + rest.sent)
+            if not self._is_lost():
+                if self._process is None and not self._sender.is_alive():
+                    return request()
+                done = self._running().ask(request)
+                self._hold()
+                if not self._is_lost():
+                    return done
+        except (RefusedError, MirrorError):
+            if not self._is_lost():
+                raise
+        self._say(f"{self._path} was deleted or replaced during this run; it is filled again from the results")
+        self._close()
+        return self._running().ask(partial(rebuild, self._store.folder, reports=request.keywords.get("reports")))
 
-    def _settle(self) -> None:
-        """Clear what is left, so that nothing is reported about it."""
+    def _close(self) -> None:
         with self._news:
-            self._ended.clear()
-            self._finishing = False
+            process, file = self._process, self._file
+            self._process, self._file, self._is_there = None, None, False
+        if process is not None:
+            process.close()
+        if file is not None:
+            file.close()
 
-    def _running(self) -> _Process | None:
-        """Return the process that sends, started if there is none; None if the run has stopped."""
+    def _running(self) -> _Process:
+        """Return the process that sends, started if there is none; MirrorError if the run has stopped."""
         with self._news:
             if self._stopped:
-                return None
-            if self._process is None:
-                self._process = _Process(self._store, self._uri, self._store_was_there)
+                raise MirrorError("the run has stopped")
+            self._process = self._process or _Process()
             return self._process
 
-    def _fill_anew(self, reports: Mapping[str, Report]) -> Mirrored:
-        """Have a new process refill the store: the old one still writes to the file that is gone."""
-        self._say_gone()
-        with self._news:
-            gone, self._process, self._store_was_there = self._process, None, False
-        if gone is not None:
-            gone.close()
-        if not (process := self._running()):
-            raise MirrorError("the run has stopped")
-        anew: Mirrored = process.ask(("anew", {space: _drawn(report) for space, report in reports.items()}))
-        return anew
+    def _hold(self) -> None:
+        """Keep the store's file open, which is there once something was sent: no later one can be mistaken for it."""
+        if self._uri is None and self._file is None:
+            self._is_there = True
+            with suppress(FileNotFoundError):
+                self._file = self._path.open("rb")
 
-    def _say_gone(self) -> None:
-        if not self._told_of_loss:
-            self._told_of_loss = True
-            path = self._store.folder / STORE
-            self._say(f"{path} was deleted or replaced during this run; it is filled again from the results")
+    def _is_lost(self) -> bool:
+        """Return whether the results folder's own store was there, and was deleted or replaced."""
+        if not self._is_there:
+            return False
+        try:
+            there = self._path.stat()
+        except FileNotFoundError:
+            return True
+        return self._file is not None and not os.path.samestat(os.fstat(self._file.fileno()), there)
 
     def _send_always(self) -> None:
         """Send in batches, with pauses between them. After a failure, try again only at the end."""
@@ -213,65 +207,87 @@ class Mirroring:
 class _Process:
     """The process that sends, and the requests to it, one at a time."""
 
-    def __init__(self, store: Results, uri: str | None, store_was_there: bool):
+    def __init__(self) -> None:
         self._killed = False
-        ours, its = Pipe()
-        self._pipe: Connection = ours
+        self._pipe, its = Pipe()
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115  open as long as the process
         with its:
             self._process = launch(
-                "ablate.store.mlflow.process",
+                "ablate.session.mirroring",
                 its.fileno(),
-                told=[(store.folder, uri, store_was_there)],
                 pass_fds=(its.fileno(),),
                 stdout=subprocess.DEVNULL,
                 stderr=self._stderr,
                 start_new_session=True,
             )
 
-    def ask(self, request: tuple[Any, ...]) -> Any:
+    def ask(self, request: Request) -> Mirrored:
         """Return its answer to a request; RefusedError if MLflow refuses, MirrorError if anything else goes wrong."""
+        message = pickle.dumps(request)  # which makes the texts of reports
         try:
-            self._pipe.send(request)
+            self._pipe.send_bytes(message)
             while not self._pipe.poll(LISTENING):
                 if self._killed:
                     raise MirrorError("it was killed before it answered")
-            kind, answer = self._pipe.recv()
+            answer: Mirrored | Exception = self._pipe.recv()
         except (EOFError, OSError) as error:
             raise MirrorError(self._last_words()) from error
-        if kind == "gone":
-            raise GoneError(answer)
-        if kind == "refused":
-            raise RefusedError(answer)
-        if kind == "failed":
-            raise MirrorError(answer)
+        if isinstance(answer, Exception):
+            raise answer
         return answer
 
     def kill(self) -> None:
-        """Kill it, whatever it is doing."""
         self._killed = True
         self._process.kill()
 
     def close(self) -> None:
         """Kill it if it is still running, and close its pipe; no request may be pending."""
         self.kill()
-        self._code()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout=FAREWELL)
         self._pipe.close()
         self._stderr.close()
 
-    def _code(self) -> int | None:
-        """Return its exit code; None if it does not exit in time."""
-        try:
-            return self._process.wait(timeout=FAREWELL)
-        except subprocess.TimeoutExpired:
-            return None
-
     def _last_words(self) -> str:
-        if (code := self._code()) is None:
+        try:
+            code = self._process.wait(timeout=FAREWELL)
+        except subprocess.TimeoutExpired:
             return "its process neither answers nor ends"
         self._stderr.seek(0)
         lines = [line for line in self._stderr.read().decode(errors="replace").splitlines() if line.strip()]
         return f"its process ended with {code}" + (f": {lines[-1]}" if lines else "")
+
+
+def main() -> None:
+    """Answer requests until the driver has no more, or is gone."""
+    # A kept connection has the tables loaded, and this process ends before the store's file is replaced.
+    os.environ.setdefault(POOL, "QueuePool")
+    driver = Connection(int(sys.argv[1]))
+    requests: queue.SimpleQueue[Request] = queue.SimpleQueue()
+    threading.Thread(target=_listen, args=(driver, requests), name="requests", daemon=True).start()
+    os.nice(LESS_URGENT)
+    known: Experiments = {}
+    answer: Mirrored | Exception
+    while True:
+        request = requests.get()
+        try:
+            answer = request(known=known)
+        except Exception as error:  # noqa: BLE001  MLflow and its database raise many kinds; the driver reports it
+            known.clear()  # what was already done is queried again
+            kind = RefusedError if isinstance(error, RefusedError) else MirrorError
+            answer = kind(str(error) or type(error).__name__)
+        driver.send(answer)
+
+
+def _listen(driver: Connection, requests: queue.SimpleQueue[Request]) -> None:
+    """Pass on the driver's requests. Once the driver is gone nothing more may be sent, not even the rest of this batch:
+    the next driver may already be there.
+    """
+    while True:
+        try:
+            requests.put(driver.recv())
+        except (EOFError, OSError):
+            os._exit(0)
 
 
 class EndsTold:
@@ -281,29 +297,19 @@ class EndsTold:
         self._watcher, self._mirroring = watcher, mirroring
 
     def started(self, trial_id: str, label: str, steps: int) -> None:
-        """Note that a trial of `steps` steps is running."""
         self._watcher.started(trial_id, label, steps)
 
     def step(self, trial_id: str, step: int, loss: float) -> None:
-        """Note that a trial has reached `step`; `loss` is the last one measured."""
         self._watcher.step(trial_id, step, loss)
 
     def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
-        """Note that a trial has ended, or paused, after `step` steps."""
         self._watcher.ended(trial_id, outcome_kind, step)
         if self._mirroring is not None and outcome_kind not in GOES_ON:
             self._mirroring.ended(trial_id)
 
 
-def _drawn(report: Report) -> tuple[dict[str, str], dict[str, str]]:
-    """Split a report into the texts that are needed at once, and those that are drawn only when it is sent."""
-    told = dict(report.told) if isinstance(report, Texts) else dict(report)
-    return told, {name: text for name, text in report.items() if name not in told}
-
-
 @contextmanager
-def _announced_after(seconds: float, say: Callable[[str], None], what: str) -> Iterator[None]:
-    """Say what is being waited for, if it takes longer than `seconds`."""
+def _announced_after(seconds: float, say: Say, what: str) -> Iterator[None]:
     timer = threading.Timer(seconds, say, [what])
     timer.daemon = True
     timer.start()

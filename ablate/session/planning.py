@@ -1,10 +1,13 @@
-"""The plan of a space, and what the results folder knows of it. Nothing is trained."""
+"""The plan of a space, and what the results folder knows of it: the start of showing, running or resuming it.
+
+Nothing is trained.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -13,40 +16,148 @@ from ablate.block.added import untold
 from ablate.block.fingerprint import digest
 from ablate.block.sizes import Sizes
 from ablate.data.corpus import outputs_of, survey
+from ablate.data.epochs import Epochs, describe_epochs
 from ablate.data.pair_stream import Pairs, cut_notes
 from ablate.data.refusal import CorpusError
 from ablate.data.repetition import measure_repetition
 from ablate.data.report import CorpusReport
 from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.errors import AblateError, InputError, RefusedError
+from ablate.execute.cores import default_workers
 from ablate.execute.forecaster import Forecaster
 from ablate.execute.policy import FAILED, is_settled
 from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
 from ablate.plan.models import Models, TokenisedText
 from ablate.plan.plan import Plan
-from ablate.plan.trial import HeldOut
-from ablate.session.planned import Planned, Plans
-from ablate.session.stages import Stage, adapts, counts, has_time_budget, unfold
+from ablate.plan.proposals import most_trials
+from ablate.plan.trial import HeldOut, Trial
+from ablate.report import wording
+from ablate.session.stages import Plans, Stage, counts, has_time_budget, unfold
 from ablate.session.step_time import read_step_times
 from ablate.source.located import to_python
 from ablate.source.problems import Problems, together
+from ablate.space.batch_ramp import sequences_of
+from ablate.space.documents import Data
 from ablate.space.fair import Tune
+from ablate.space.metrics import BITS, NATS, SMOOTHED, judgeable
 from ablate.space.objective_fit import PAIRS
 from ablate.space.origin import PROFILE
 from ablate.space.space import Space
-from ablate.store import questions
+from ablate.space.streamed import example_length, needed_bytes
+from ablate.space.variants import Changes
+from ablate.store.durable import check_folder
 from ablate.store.kept_forecasts import reusable_forecasts
-from ablate.store.ledger import known_outcomes
+from ablate.store.snapshot import Snapshot
 from ablate.train.events import Outcome
 
 if TYPE_CHECKING:
-    from ablate.session.known_results import KnownResults
+    from ablate.statistics import Floor
+    from ablate.store.noise import KnownNoise
+    from ablate.verdict.finals import Finals
+    from ablate.verdict.judgement import Account
 
 PathLike: TypeAlias = "str | Path"
 RESULTS = Path("results")
 Forecasting: TypeAlias = Literal["none", "quick", "kept"]
 """Whether a plan has forecasts, and over how many tokens: see `execute/forecaster.py`."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownTexts:
+    """What planning needs of the texts of a space, and of those of its treatments, by what these change."""
+
+    corpus: CorpusReport
+    repetition: float | None
+    changed: Mapping[Changes, TokenisedText] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A plan, its corpus, and the trials whose outcome the results folder knows already.
+
+    Of these, `failed` have no result, with the kind of their outcome: they are trained again only on request.
+    `trial_seconds` is the median time of earlier trials of this recipe and size; None if there are none. `plans` builds
+    the plans of the same space as more becomes known. `noise` is the known noise of the judged metrics under the plan's
+    conditions, or None. `account` says how often its questions were judged before, and what was found. `stage` is the
+    stage that a run of it is at.
+    """
+
+    plan: Plan
+    plans: Plans
+    corpus: CorpusReport
+    known: frozenset[str]
+    stage: Stage
+    trial_seconds: float | None = None
+    noise: KnownNoise | None = None
+    failed: Mapping[str, str] = field(default_factory=dict)
+    account: Account = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        known = len({trial.id for trial in self.plan.trials} & self.known)
+        failed = wording.failed(self.failed[trial.id] for trial in self.plan.trials if trial.id in self.failed)
+        state = f"{len(self.to_run)} to run, {known} known{f', of which {failed}' if failed else ''}"
+        return f"<Planned {self.plan.space}: {self.plan.design}, {wording.trials_of(self.plan)}; {state}>"
+
+    @property
+    def space(self) -> Space:
+        return self.models.space
+
+    @property
+    def models(self) -> Models:
+        return self.plans.models
+
+    @property
+    def epochs(self) -> tuple[Epochs, ...]:
+        """How much of the space's text the training of each kind of trial reads, in ascending order."""
+        space, corpus = self.space, self.corpus
+        kinds = [(trial.recipe, trial.architecture.sizes) for trial in self.plan.trials if trial.data == space.data]
+        reads = (
+            Epochs(windows=sequences_of(recipe), seq_len=1, held=corpus.examples("train"), noun=corpus.noun)
+            if corpus.records is not None or space.reads == PAIRS
+            else Epochs(windows=sequences_of(recipe), seq_len=space.objective.window(sizes), held=corpus.train.tokens)
+            for recipe, sizes in kinds or [(space.recipe, space.sizes(corpus.vocab_size))]
+        )
+        return tuple(sorted(set(reads)))
+
+    @property
+    def texts(self) -> tuple[Data, ...]:
+        """The texts that trials are trained on: that of the space first, then those of its treatments."""
+        return tuple(dict.fromkeys([self.space.data, *(trial.data for trial in self.plan.trials)]))
+
+    @property
+    def read(self) -> tuple[str, ...]:
+        space = self.space
+        windows = space.measure.evaluation.windows
+        length = example_length(space.model, space.recipe, space.grammar.catalogue)
+        wanted = needed_bytes(space.data, space.recipe, length=length, windows=windows, layout=space.layout)
+        return describe_epochs(self.epochs, space.data, wanted)
+
+    @property
+    def floors(self) -> tuple[Floor, ...]:
+        """The noise floors of the judged metrics that were measured under the plan's conditions, in any space."""
+        return self.noise.floors if self.noise else ()
+
+    @property
+    def awaits_step_times(self) -> bool:
+        """True if seconds per step must be measured before all numbers of steps are known."""
+        return has_time_budget(self.space) and not self.stage.known.paces
+
+    @property
+    def to_run(self) -> tuple[Trial, ...]:
+        trials = {trial.id: trial for trial in self.plan.trials}
+        return tuple(trial for id, trial in trials.items() if id not in self.known)
+
+    def seconds(self, workers: int | None = None) -> float | None:
+        """Estimate how long the trials to run take at most on `workers` (default: as in a run); None if not known."""
+        search = self.space.design.search
+        most = len(self.to_run) if search is None else most_trials(self.space)
+        if self.trial_seconds is None or most is None:
+            return None
+        at_once = workers or default_workers(self.space.threads)
+        if search is not None:
+            at_once = min(at_once, search.parallel * len(self.space.seeds))
+        return self.trial_seconds * -(-most // at_once)
 
 
 def check(space: Space, *, files: bool = True) -> Plan:
@@ -57,7 +168,7 @@ def check(space: Space, *, files: bool = True) -> Plan:
     """
     errors: list[AblateError] = []
     try:
-        plan = build_plan(space, vocab_size=_outputs(space), corpus="", read=_unread)
+        plan = build_plan(space, vocab_size=outputs_of(space.data, space.grammar.catalogue), corpus="", read=_unread)
     except InputError as error:
         errors.append(error)
     try:
@@ -95,74 +206,26 @@ def plan_space(
     forecasts: Forecasting = "quick",
     fresh: bool = False,
     say: Callable[[str], None] | None = None,
+    texts: KnownTexts | None = None,
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
     `outcomes` are those of the folder, if they were read already. Each variant has a forecast or a reason: over
     few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`. Those
     that the folder keeps of the same variant are not made again unless `fresh`, and `say` is told if making them takes
-    long.
+    long. Where its `texts` are known, none is read, nor looked for.
     """
-    check(space)  # so that a mistake in the space is reported before its corpus is read
+    check(space, files=texts is None and space.kept is None)  # a mistake in the space comes before one in its corpus
     folder = Path(results)
-    corpus = _report(space, cache_of(folder))
-    repetition = _repetition(space, cache_of(folder)) if space.names_repetition else None
-    read = partial(_read, cache=cache_of(folder))
-    models = Models(space, corpus.vocab_size, corpus.fingerprint, repetition, read)
-    forecaster = None if forecasts == "none" else Forecaster(models, cache_of(folder), forecasts == "quick", say=say)
-    if forecaster is not None and not fresh:
-        kept = partial(reusable_forecasts, folder, space.name, to_python(space.located))
-        forecaster = replace(forecaster, kept=kept)
-    plans = Plans(models, forecaster)
-    return plan_from(plans, corpus, results=folder, limit=limit, outcomes=outcomes)
-
-
-def _report(space: Space, cache: Path) -> CorpusReport:
-    """Return the report on the corpus of a space; RefusedError where it is too small for the space."""
-    with corpus_located(space):
-        corpus = fingerprint(space.data, space.folder, cache, space.grammar.catalogue)
-        sizes, of_pairs = space.sizes(corpus.vocab_size), space.reads == PAIRS
-        window, windows = space.objective.window(sizes), space.measure.evaluation.windows
-        check_corpus(corpus, window, space.recipe.batch, windows, _held_out(space), of_pairs=of_pairs)
-        notes = (*corpus.notes, *_token_notes(corpus, sizes), *_cut_notes(space, sizes, cache))
-    return corpus.model_copy(update={"notes": notes})
-
-
-def _token_notes(corpus: CorpusReport, sizes: Sizes) -> Iterator[str]:
-    """Yield what the vocabulary of the model has beside the tokens of the text."""
-    if more := sizes.vocab_size - corpus.vocab_size:
-        tokens = "1 token that stands" if more == 1 else f"{more:,} tokens that stand"
-        yield f"the vocabulary of the model is {sizes.vocab_size:,}, with {tokens} for no text"
-
-
-def _cut_notes(space: Space, sizes: Sizes, cache: Path) -> tuple[str, ...]:
-    """Return what says that not all of some pairs is read."""
-    if space.reads != PAIRS:
-        return ()
-    if space.layout is not None:
-        longest, room = space.layout.targets, sizes.seq_len
-        return () if longest <= room else (f"of targets, which have up to {longest:,} tokens, {room:,} are read",)
-    assert sizes.source_len is not None
-    streams = prepare(space.data, space.folder, cache, space.grammar.catalogue)
-    return cut_notes(Pairs(streams.train, sizes.separator), sizes.source_len, sizes.seq_len)
-
-
-def _read(space: Space, cache: Path) -> TokenisedText:
-    """Return the text of a space that a treatment has changed."""
-    corpus = _report(space, cache)
-    repetition = _repetition(space, cache) if space.names_repetition else None
-    return TokenisedText(vocab_size=corpus.vocab_size, fingerprint=corpus.fingerprint, repetition=repetition)
-
-
-def _unread(space: Space) -> TokenisedText:
-    """Return what is known of a text before it is read: that other data are another text."""
-    data = space.data.model_dump(mode="json", exclude=untold(space.data))
-    return TokenisedText(vocab_size=_outputs(space), fingerprint=digest(data, 64))
-
-
-def _outputs(space: Space) -> int:
-    """Return what a model of a space chooses among: the vocabulary, or the classes."""
-    return outputs_of(space.data, space.grammar.catalogue)
+    check_folder(folder)
+    cache, read = cache_of(folder), None
+    if texts is None:
+        texts, read = _texts(space, cache), partial(_read, cache=cache)
+    corpus, changed = texts.corpus, dict(texts.changed)
+    models = Models(space, corpus.vocab_size, corpus.fingerprint, texts.repetition, read, texts=changed)
+    kept = dict if fresh else partial(reusable_forecasts, folder, space.name, to_python(space.located))
+    forecaster = None if forecasts == "none" else Forecaster(models, cache, forecasts == "quick", kept=kept, say=say)
+    return plan_from(Plans(models, forecaster), corpus, results=folder, limit=limit, outcomes=outcomes)
 
 
 def plan_from(
@@ -175,49 +238,107 @@ def plan_from(
 ) -> Planned:
     """Plan a space as `plan_space` does, from its plans over a corpus that was read."""
     space, folder = plans.models.space, Path(results)
-    outcomes = known_outcomes(folder) if outcomes is None else outcomes
+    now = Snapshot(folder)
+    outcomes = now.outcomes() if outcomes is None else outcomes
     known = frozenset(id for id, outcome in outcomes.items() if is_settled(outcome, limit))
-    stage = _stage(space, plans, folder, outcomes) if adapts(space) else None
-    plan = plans.of() if stage is None else stage.plan
-    judged = space.design.search is None and bool(questions.read(folder))
-    read = _known_results(folder, space) if known or judged else None
-    return Planned(
+
+    def finals(trial_ids: Collection[str]) -> Finals:
+        from ablate.store import trial_numbers  # loads DuckDB, which a new folder does not need
+
+        return trial_numbers.finals(folder, trial_ids)
+
+    def account(plan: Plan, ended: Finals) -> Account:
+        from ablate.session.judging import account_of  # loads DuckDB and SciPy, as below
+
+        return account_of(plan, ended, rules=space.judge, folder=folder)
+
+    stage = unfold(
         space,
+        plans.of,
+        ended=frozenset(id for id, outcome in outcomes.items() if counts(outcome)),
+        finals=finals,
+        paces=read_step_times(folder, plans),
+        account=account,
+    )
+    plan, seconds, noise = stage.plan, None, None
+    if known:
+        from ablate.store.noise import noise_of  # loads DuckDB and SciPy, which a new folder does not need
+        from ablate.store.trial_numbers import trial_seconds
+
+        like = next((trial for trial in plan.trials if plan.open or trial.id not in known), None)
+        seconds = None if like is None else trial_seconds(folder, like)
+        noise = noise_of(folder, plan, space.judge)
+    judged = space.design.search is None and now.questions
+    return Planned(
         plan,
         plans,
         corpus,
         known,
-        trial_seconds=read.trial_seconds(plan, known) if read and known else None,
-        noise=read.noise(plan) if read and known else None,
-        stage=stage,
+        stage,
+        trial_seconds=seconds,
+        noise=noise,
         failed={id: outcomes[id].kind for id in known if outcomes[id].kind in FAILED},
-        account=read.account(plan) if read and judged else {},
+        account=account(plan, finals([trial.id for trial in plan.trials])) if judged else {},
     )
 
 
-def _stage(space: Space, plans: Plans, folder: Path, outcomes: Mapping[str, Outcome]) -> Stage:
-    """Return the stage of an adaptive run that follows from what the folder knows."""
-    return unfold(
-        space,
-        plans.of,
-        ended=frozenset(id for id, outcome in outcomes.items() if counts(outcome)),
-        finals=lambda trial_ids: _known_results(folder, space).finals(trial_ids),
-        paces=read_step_times(folder, plans) if has_time_budget(space) else {},
-        account=lambda plan, finals: _known_results(folder, space).account(plan, finals),
-    )
+def _read(space: Space, cache: Path) -> TokenisedText:
+    of = _texts(space, cache)
+    return TokenisedText(vocab_size=of.corpus.vocab_size, fingerprint=of.corpus.fingerprint, repetition=of.repetition)
 
 
-def _known_results(folder: Path, space: Space) -> KnownResults:
-    from ablate.session.known_results import KnownResults  # loads DuckDB and SciPy, which a new folder does not need
+def _texts(space: Space, cache: Path) -> KnownTexts:
+    corpus, repetition = _report(space, cache), None
+    if space.names_repetition:
+        of = (space.data, space.folder, cache, space.model.context, space.grammar.catalogue, corpus.fingerprint)
+        repetition = measure_repetition(*of).value
+    return KnownTexts(corpus, repetition)
 
-    return KnownResults(folder, space.judge)
+
+def _unread(space: Space) -> TokenisedText:
+    """Return what is known of a text before it is read: that other data are another text."""
+    data = space.data.model_dump(mode="json", exclude=untold(space.data))
+    outputs = outputs_of(space.data, space.grammar.catalogue)
+    return TokenisedText(vocab_size=outputs, fingerprint=digest(data, 64))
 
 
-def _held_out(space: Space) -> tuple[HeldOut, ...]:
-    """Return the held-out splits that the space evaluates on."""
+def _report(space: Space, cache: Path) -> CorpusReport:
+    """Return the report on the corpus of a space; RefusedError where it is too small for the space."""
     tunes = space.design.search is not None or isinstance(space.fair.tune, Tune)
-    return ("tuning", "verdict") if tunes else ("verdict",)
+    held_out: tuple[HeldOut, ...] = ("tuning", "verdict") if tunes else ("verdict",)
+    with corpus_located(space):
+        corpus = fingerprint(space.data, space.folder, cache, space.grammar.catalogue, kept=space.kept is not None)
+        sizes, of_pairs = space.sizes(corpus.vocab_size), space.reads == PAIRS
+        window, windows = space.objective.window(sizes), space.measure.evaluation.windows
+        check_corpus(corpus, window, space.recipe.batch, windows, held_out, of_pairs=of_pairs)
+        notes = (*corpus.notes, *_notes(space, corpus, sizes, cache))
+    return corpus.model_copy(update={"notes": notes})
 
 
-def _repetition(space: Space, cache: Path) -> float:
-    return measure_repetition(space.data, space.folder, cache, space.model.context, space.grammar.catalogue).value
+def _notes(space: Space, corpus: CorpusReport, sizes: Sizes, cache: Path) -> Iterator[str]:
+    """Yield what the vocabulary of the model has beside the tokens of the text, and that not all of pairs is read."""
+    if more := sizes.vocab_size - corpus.vocab_size:
+        tokens = "1 token that stands" if more == 1 else f"{more:,} tokens that stand"
+        yield f"the vocabulary of the model is {sizes.vocab_size:,}, with {tokens} for no text"
+    if space.reads == PAIRS and space.layout is not None:
+        longest, room = space.layout.targets, sizes.seq_len
+        if longest > room:
+            yield f"of targets, which have up to {longest:,} tokens, {room:,} are read"
+    elif space.reads == PAIRS:
+        assert sizes.source_len is not None
+        streams = prepare(space.data, space.folder, cache, space.grammar.catalogue)
+        yield from cut_notes(Pairs(streams.train, sizes.separator), sizes.source_len, sizes.seq_len)
+
+
+def meanings_in(space: Space, measured: Mapping[str, str]) -> dict[str, str]:
+    """Return each metric's meaning: of judged ones and losses a trial's final number, else as `measured` by row."""
+    known = {name: filled(each.definition, space) for name, each in judgeable(space.grammar.catalogue).items()}
+    search = space.design.search
+    judged = {NATS, BITS, *space.judge.metrics, *(search.objective if search else ())}
+    return {**known, **measured, **{name: known[name] for name in judged}}
+
+
+def filled(definition: str, space: Space) -> str:
+    """Return a definition with the value that a space gives to the field it names."""
+    decay = space.measure.train_loss_ema
+    return definition if decay is None else definition.replace(f"measure.{SMOOTHED}", f"{decay:g}")

@@ -1,38 +1,58 @@
-"""The page of a space, from its results: planned, judged, gathered, written. Nothing is trained, nothing is locked."""
+"""The page of a space, from its results: planned, judged, gathered, written. Nothing is trained, nothing is locked.
+
+Loads DuckDB, SciPy and rich.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ablate.errors import InputError, RefusedError
+from ablate.block.diff import diff, path_order
+from ablate.block.printer import print_block
+from ablate.data.text import SPLITS
+from ablate.errors import RefusedError
 from ablate.grammar.named_files import as_typed
-from ablate.report import markdown_renderer
+from ablate.plan.designs import edits_around
+from ablate.plan.plan import Plan
+from ablate.report import json_form, markdown_renderer
 from ablate.report.document import ReportDocument
-from ablate.report.figures import Export, belongs_to_export, files_of, of_search, of_space
+from ablate.report.figures import Figures, of_search, of_space, write_export
 from ablate.report.html import renderer as html_renderer
-from ablate.report.page import PageRecord, page
+from ablate.report.page import PageRecord, ShownVariant, page
+from ablate.report.page.curves import PEAKS
+from ablate.report.screens.check import resolved
+from ablate.report.searched import json_form as json_of_search
 from ablate.report.searched import page as page_of_search
-from ablate.report.searched.json_form import from_json
 from ablate.report.searched.record import SearchRecord
-from ablate.session.page_record import PAGES, gather
-from ablate.session.planning import PathLike, plan_space
-from ablate.source.problems import quote, unknown
+from ablate.report.verdict_tables import to_markdown
+from ablate.session.judging import account_of
+from ablate.session.kept_question import as_run, of_same_words, page_of, requests_of, resolved_of
+from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, plan_space
+from ablate.session.step_time import step_times_of
+from ablate.source.located import to_python
 from ablate.space.space import Space
+from ablate.store import files, pages, requests
 from ablate.store.durable import write_whole, writing
 from ablate.store.kept_forecasts import with_kept_forecasts
-from ablate.store.requests import Request, latest, listing
+from ablate.store.mirror import Texts
+from ablate.store.pages import MetricCurve, Over, differences
+from ablate.store.requests import Request
+from ablate.store.snapshot import Snapshot
+from ablate.store.trial_numbers import finals
+from ablate.verdict.fairness_audit import Unequal, unequal
+from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
-FIGURES = "--figures"
-"""The option that names the folder of figures."""
+PEAK_OF = {peak: metric for metric, peak in PEAKS.items()}
+"""The metrics whose largest value is judged under a name other than `peak_…`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A page: its files, for a browser and as Markdown, and the verdicts on it. A search has no summary, and its
-    document is in its JSON.
+    document is in its JSON. `changed` says which files of the space say something else than when it was run.
     """
 
     html: Path
@@ -40,67 +60,68 @@ class Reported:
     summary: Summary | None
     record: PageRecord | None = None
     document: ReportDocument | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Figures:
-    """The result of an export: files by the name of their figure, other files, what it left out and why, and files in
-    the folder from an earlier export.
-    """
-
-    folder: Path
-    figures: Mapping[str, tuple[str, ...]]
-    others: tuple[str, ...]
-    left_out: tuple[str, ...]
-    earlier: tuple[str, ...]
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The names of all files written."""
-        return (*(name for names in self.figures.values() for name in names), *self.others)
+    changed: str = ""
 
 
 def last_request(name: str, *, results: PathLike) -> Request:
-    """Return the request of a space's last run in a results folder; InputError if there is none."""
-
-    requests = latest(Path(results))
-    if not requests:
-        raise InputError(f"nothing was run in {results}\n  = run a space first, or name another folder with --results")
-    if name not in requests:
-        message, notes = f"no run of the space {quote(name)} in {results}", ("or give the file of a space",)
-        raise unknown(message, name, requests, "there are", command=listing(Path(results)), notes=notes)
-    return requests[name]
+    return requests_of(Path(results), name, notes=("or give the file of a space",))[name]
 
 
-def report(space: Space, *, results: PathLike, request: Request | None = None) -> Reported:
+def report_run(name: str, *, results: PathLike) -> Reported:
+    """Write the page of a space by its name, of its last run as the folder keeps it: none of its files is needed."""
+    folder, request = Path(results), last_request(name, results=results)
+    run = as_run(folder, request)
+    written = report(run.space, results=folder, request=request, texts=run.texts)
+    return replace(written, changed=f"{run.changed}: this page is of the run" if run.changed else "")
+
+
+def report(
+    space: Space, *, results: PathLike, request: Request | None = None, texts: KnownTexts | None = None
+) -> Reported:
     """Write the page of a space from what the results folder knows, also during a run.
 
-    `request` is how it was run, for the command that repeats it. RefusedError if nothing of it was run, and for a
-    search that has no page yet, which its run writes.
+    `request` is how it was run, for the command that repeats it; its `texts` are not read where they are known.
+    RefusedError if nothing of it was run, and for a search that has no page yet, which its run writes.
     """
     folder = Path(results)
     if space.design.search is not None:
-        return _of_search(space, folder)
+        same = of_same_words(space, folder)
+        path = page_of(folder, space.name, same[0].document["resolved"] if same else to_python(space.located))
+        if not path.exists():
+            raise RefusedError(
+                f"{space.name} is a search, whose page is written when it is run\n"
+                f"  = ablate run {as_typed(space.path)} writes {path}"
+            )
+        return Reported(path, path.with_suffix(".md"), None)
 
-    planned = plan_space(space, results=folder, forecasts="none")
-    record = gather(replace(planned, plan=with_kept_forecasts(planned.plan, folder)), folder, request=request)
-    path, document = folder / PAGES / f"{space.name}.html", page(record)
+    planned = plan_space(space, results=folder, forecasts="none", texts=texts)
+    planned = replace(planned, plan=with_kept_forecasts(planned.plan, folder))
+    record = gather(planned, folder, request=request)
+    path, document = page_of(folder, space.name, resolved_of(planned, folder)), page(record)
     with writing(path.parent):
         path.parent.mkdir(exist_ok=True)
-    written = Reported(path, path.with_suffix(".md"), record.summary, record, document)
-    write_whole(written.html, html_renderer.render(document).encode())
-    write_whole(written.markdown, markdown_renderer.render(document).encode())
-    return written
+    for name, text in _rendered(document, path.stem).items():
+        write_whole(path.parent / name, text.encode())
+    return Reported(path, path.with_suffix(".md"), record.summary, record, document)
 
 
-def _of_search(space: Space, folder: Path) -> Reported:
-    path = folder / PAGES / f"{space.name}.html"
-    if not path.exists():
-        raise RefusedError(
-            f"{space.name} is a search, whose page is written when it is run\n"
-            f"  = ablate run {as_typed(space.path)} writes {path}"
-        )
-    return Reported(path, path.with_suffix(".md"), None)
+def _rendered(document: ReportDocument, name: str) -> dict[str, str]:
+    return {f"{name}.md": markdown_renderer.render(document), f"{name}.html": html_renderer.render(document)}
+
+
+def texts_of_search(record: SearchRecord) -> Mapping[str, str]:
+    return {**_rendered(page_of_search(record), "search"), "search.json": json_of_search.to_json(record)}
+
+
+def texts_of_verdicts(
+    summary: Summary, definitions: Mapping[str, str], gathered: Callable[[], PageRecord] | None
+) -> Mapping[str, str]:
+    """Return verdicts as texts by file name and, if there is a record of it, their page, drawn when first read."""
+    verdicts = {
+        "verdicts.md": to_markdown(summary, definitions),
+        "verdicts.json": json_form.to_json(summary, definitions),
+    }
+    return verdicts if gathered is None else Texts(verdicts, lambda: _rendered(page(gathered()), "page"))
 
 
 def document_of(reported: Reported) -> ReportDocument | None:
@@ -114,44 +135,116 @@ def document_of(reported: Reported) -> ReportDocument | None:
 
 
 def export_figures(reported: Reported, folder: PathLike) -> Figures:
-    """Write the figures of a page into a folder, as `write_export` does."""
-    return write_export(_export(reported), folder)
-
-
-def write_export(export: Export, folder: PathLike) -> Figures:
-    """Write an export into a folder, which is created if needed.
-
-    Files of an earlier export are overwritten if they have the same name, and otherwise left and listed.
-    """
-    folder = Path(folder)
-    with writing(folder, FIGURES):
-        folder.mkdir(parents=True, exist_ok=True)
-        there = sorted(path.name for path in folder.iterdir() if path.is_file())
-    figures: dict[str, tuple[str, ...]] = {}
-    for name, plot in export.plots:
-        contents = dict(files_of(plot, name))
-        for file, content in contents.items():
-            write_whole(folder / file, content, FIGURES)
-        figures[name] = tuple(contents)
-    for file, text in export.texts.items():
-        write_whole(folder / file, text.encode(), FIGURES)
-    written = {*export.texts, *(file for files in figures.values() for file in files)}
-    earlier = tuple(name for name in belongs_to_export(there) if name not in written)
-    return Figures(folder, figures, tuple(export.texts), export.left_out, earlier)
-
-
-def _export(reported: Reported) -> Export:
-    return of_search(_search_record(reported)) if reported.record is None else of_space(reported.record)
+    record = reported.record
+    return write_export(of_search(_search_record(reported)) if record is None else of_space(record), folder)
 
 
 def _search_record(reported: Reported) -> SearchRecord:
-    """Read the record of a search from the JSON beside its page; RefusedError if that cannot be read."""
     kept = reported.html.with_suffix(".json")
     try:
-        return from_json(kept.read_text(encoding="utf-8"))
+        return json_of_search.from_json(kept.read_text(encoding="utf-8"))
     except (OSError, ValueError, KeyError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is not in the format of this version"
         raise RefusedError(
             f"the record of the search, {kept}, cannot be read: {why}\n"
             "  = run the search again: it trains nothing that is known, and writes the record again"
         ) from error
+
+
+# Gathered
+
+
+def gather(planned: Planned, folder: Path, *, request: Request | None = None) -> PageRecord:
+    """Gather everything that the page of a plan shows. RefusedError if the results have none of its trials."""
+    plan, space = planned.plan, planned.space
+    trials = {trial.id: trial.variant for trial in plan.trials}
+    ended = finals(folder, trials) if files.has_results(folder) else {}
+    last = Snapshot(folder).requests.get(space.name)
+    if not ended:
+        way_out = f"ablate run {as_typed(space.path)}"
+        if last is not None and request is None:
+            laid = [f"--profile {last.profile}"] if last.profile else []
+            laid += [f"--set {setting}" for setting in last.settings]
+            how = f"it was run {'with ' + ' '.join(laid) if laid else 'as another question'}"
+            way_out = f"{how}: ablate report {space.name} has that page"
+        raise RefusedError(f"no trial of {space.name}, as it is given here, has ended in {folder}\n  = {way_out}")
+    account = account_of(plan, ended, rules=space.judge, folder=folder, reading=True)
+    summary = judge(plan, space.judge, ended, account)
+    shown = {
+        trial.id: trial.variant
+        for trial in plan.trials
+        if trial.split == "verdict" and trial.salt == 0 and trial.seed in plan.seeds
+    }
+    measured = pages.measured(folder, shown, trials)
+    same = last is not None and (last.settings, last.profile) == (space.settings, space.profile)
+    ran = request or (last if same else None)
+    asked = Request(space=space.name, path=str(space.path.absolute()), profile=space.profile, settings=space.settings)
+    again = requests.command(ran or asked, folder)
+    return PageRecord(
+        plan=plan,
+        summary=summary,
+        rules=space.judge,
+        definitions=meanings_in(space, measured.definitions),
+        blocks=tuple(_blocks(plan, space)),
+        curves=measured.curves,
+        layers=measured.layers,
+        gains=measured.gains,
+        kernels=measured.kernels,
+        initial=measured.initial,
+        differences=differences(folder, shown, plan.baseline, _over_training(summary, measured.curves)),
+        endings=measured.endings,
+        versions=measured.versions,
+        corpus=_corpus(planned),
+        floors=planned.floors,
+        unequal=unequal_of(planned),
+        again=(again, again.replace("ablate run", "ablate report", 1)),
+        commit=None if ran is None else ran.commit,
+        source=space.text,
+        resolved=resolved(space),
+    )
+
+
+def _over_training(summary: Summary, curves: Sequence[MetricCurve]) -> list[tuple[str, Over, bool]]:
+    """Return what is measured over training for each judged metric: itself, or for a peak what it is the peak of."""
+    measured = {course.metric for course in curves}
+    wanted: list[tuple[str, Over, bool]] = []
+    for metric in summary.metrics:
+        largest = metric.name.removeprefix("peak_") if metric.name.startswith("peak_") else PEAK_OF.get(metric.name)
+        if largest in measured and largest is not None:
+            wanted.append((largest, "largest", metric.log))
+        elif metric.name in measured:
+            wanted.append((metric.name, "mean", metric.log))
+    return list(dict.fromkeys(wanted))
+
+
+def _blocks(plan: Plan, space: Space) -> Iterator[ShownVariant]:
+    """Yield each variant's block as it would be written, and its edits from the baseline."""
+    base, catalogue, defaults = plan.variant(plan.baseline), space.grammar.catalogue, space.grammar.defaults
+    for variant in plan.variants:
+        inside = diff(base.block, variant.block, catalogue, defaults=defaults).edits
+        edits = path_order((*inside, *edits_around(space, base.setting.changes, variant.setting.changes)))
+        block = print_block(variant.block, catalogue, defaults)
+        yield ShownVariant(variant=variant.id, block=block, edits=tuple((edit.name, edit.detail) for edit in edits))
+
+
+def _corpus(planned: Planned) -> tuple[str, ...]:
+    corpus = planned.corpus
+    if corpus.records is None:
+        outputs, noun, of = f"vocabulary {corpus.vocab_size:,}", "tokens", "the text"
+        held = {split: corpus.split(split).tokens for split in SPLITS}
+    else:
+        outputs, noun, of = f"{corpus.vocab_size:,} classes", corpus.noun, "the examples"
+        held = {split: corpus.examples(split) for split in SPLITS}
+    return (
+        f"{corpus.title}; {corpus.tokenizer}, {outputs}",
+        f"{noun}: {', '.join(f'{split} {number:,}' for split, number in held.items())}",
+        *planned.read,
+        f"fingerprint of {of}: {corpus.fingerprint}",
+        *corpus.notes,
+    )
+
+
+def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
+    """Return what was not equal between the variants of a plan, with seconds per step if they were measured."""
+    seconds = step_times_of(planned.plan, planned.models, planned.stage.known.paces)
+    return unequal(planned.plan, planned.space.fair, seconds)

@@ -145,9 +145,9 @@ class Run:
 
     def report(self) -> Mapping[str, str]:
         """Return the answer as texts by file name; pages are drawn when they are first read."""
-        from ablate.session import report_texts  # loads DuckDB, rich and SciPy, which a Run itself does not need
+        from ablate.session import reporting  # loads DuckDB, rich and SciPy, which a Run itself does not need
 
         if self.searched is not None:
-            return report_texts.of_search(self.searched)
+            return reporting.texts_of_search(self.searched)
         assert self.summary is not None
-        return report_texts.of_verdicts(self.summary, self.definitions, self.gathered)
+        return reporting.texts_of_verdicts(self.summary, self.definitions, self.gathered)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -13,21 +14,18 @@ from ablate.errors import InputError, RefusedError
 from ablate.execute.controller import Controller, EndCounts
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.interrupt import Interrupt
+from ablate.execute.rehearsal import rehearse
 from ablate.execute.task import cache_of
+from ablate.grammar.named_files import portable
 from ablate.output import terminal, words
 from ablate.output.streams import line_writer
 from ablate.report.progress import Progress
 from ablate.session import step_time
-from ablate.session.adaptive_run import AdaptiveRun
-from ablate.session.commit import commit_of
-from ablate.session.fixed_run import FixedRun
 from ablate.session.mirroring import EndsTold, Mirroring
-from ablate.session.planned import Planned
-from ablate.session.planning import RESULTS, PathLike, plan_from, plan_space
-from ablate.session.rehearsal import rehearse
-from ablate.session.run_protocol import PlannedRun, documents
+from ablate.session.planning import RESULTS, PathLike, Planned, plan_from, plan_space
 from ablate.session.run_result import Run
 from ablate.session.search_run import SearchRun
+from ablate.session.staged_run import StagedRun, documents
 from ablate.session.stages import has_time_budget
 from ablate.space.batch_ramp import smallest_batch
 from ablate.space.space import Space
@@ -35,6 +33,7 @@ from ablate.store.mirror import check_uri
 from ablate.store.mlflow.connection import without_secrets
 from ablate.store.requests import Request, command, record
 from ablate.store.results import Results
+from ablate.store.snapshot import Snapshot
 
 
 def run(
@@ -59,37 +58,38 @@ def run(
     folder is locked by another run or cannot be written, and if the corpus is missing or too small; a trial that fails
     is an outcome, not an exception.
     """
-
     options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
     options.check_batch(space.recipe.batch, smallest_batch(space.recipe))
-    files = tuple(Path(plugin).resolve() for plugin in plugins)
-    with Results(folder, say=_note_on(console)) as store:
-        known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
-        planned = plan_space(
-            space,
-            results=folder,
-            limit=options.limit,
-            outcomes=known,
-            forecasts="kept",
-            fresh=fresh,
-            say=line_writer(console, "dim"),
-        )
+    files, limit, say = tuple(Path(plugin).resolve() for plugin in plugins), options.limit, line_writer(console)
+
+    def ready(planned: Planned) -> Planned:
         if show_plan is not None:
             show_plan(planned)
-        rehearse(space, planned.plan, planned.to_run, files)
-        request = _request(space, options, files, mirror)
+        rehearse(planned.plan, space, planned.to_run, files)
+        return planned
+
+    with Results(folder, say=_note_on(console)) as store:
+        known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
+        dim = line_writer(console, "dim")
+        planned = ready(
+            plan_space(space, results=folder, limit=limit, outcomes=known, forecasts="kept", fresh=fresh, say=dim)
+        )
+        request = _request(space, options, files, mirror, Snapshot(folder).requests.get(space.name))
         if planned.awaits_step_times or (fresh and has_time_budget(space)):
             if planned.awaits_step_times and not (fresh and store.plan(space.name)):
-                _keep(planned, store, request)
+                # What is requested is known, and can be resumed, if it is stopped while measuring.
+                store.record_plan(planned.plan, documents(planned, store, request, train=True))
+                record(folder, request)
             prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
-            step_time.measure_step_times(folder, planned.plans, plugins=files, fresh=fresh, say=line_writer(console))
+            step_time.measure_step_times(folder, planned.plans, plugins=files, fresh=fresh, say=say)
             # Only now are all numbers of steps known: this is the only place where a run is planned a second time.
-            planned = plan_from(planned.plans, planned.corpus, results=folder, limit=options.limit, outcomes=known)
-            if show_plan is not None:
-                show_plan(planned)
-            rehearse(space, planned.plan, planned.to_run, files)
-        planned_run = _run_of(planned, store, request, options, console, fresh=fresh, retry=retry)
+            planned = ready(plan_from(planned.plans, planned.corpus, results=folder, limit=limit, outcomes=known))
+        planned_run: SearchRun | StagedRun
+        if space.design.search is not None:
+            planned_run = SearchRun(planned, store, request, fresh=fresh, limit=limit)
+        else:
+            planned_run = StagedRun(planned, store, request, fresh=fresh, retry=retry, say=say)
         planned_run.begin()
         record(folder, request)
         with ExitStack() as whole:
@@ -107,73 +107,69 @@ def run(
     return done
 
 
-def _keep(planned: Planned, store: Results, request: Request) -> None:
-    """Store what is requested, so that it is known and can be resumed if it is stopped while measuring."""
-    store.record_plan(planned.plan, documents(planned, store, train=True))
-    record(store.folder, request)
-
-
-def _run_of(
-    planned: Planned,
-    store: Results,
-    request: Request,
-    options: ExecutorOptions,
-    console: Console,
-    *,
-    fresh: bool,
-    retry: Collection[str],
-) -> PlannedRun:
-    """Return the run of a plan: a search, an adaptive run, or a fixed one."""
-    limit = options.limit
-    if planned.space.design.search is not None:
-        return SearchRun(planned, store, request, limit=limit, fresh=fresh)
-    if planned.stage is not None:
-        say = line_writer(console)
-        return AdaptiveRun(planned, store, request, limit=limit, fresh=fresh, retry=retry, say=say)
-    return FixedRun(planned, store, request, fresh=fresh)
-
-
 def _train(
     planned: Planned,
-    planned_run: PlannedRun,
+    planned_run: SearchRun | StagedRun,
     store: Results,
     options: ExecutorOptions,
     plugins: tuple[Path, ...],
     console: Console,
     mirroring: Mirroring | None,
 ) -> EndCounts:
-    """Train all the trials of a run, and send them to MLflow as they end."""
-    if not planned_run.trains:
+    space = planned.space
+    if not planned.to_run and space.design.search is None:  # a search replays what it knows, and asks for more
         return EndCounts()
     from ablate.execute.executors import build_executor  # loads torch, which a run that trains nothing does not need
 
-    # Once here, rather than in all workers at the same time.
-    space = planned.space
-    for data in planned.texts:
+    for data in planned.texts:  # once here, rather than in all workers at the same time
         prepare(data, space.folder, cache_of(store.folder), space.grammar.catalogue)
     outcomes = store.outcomes()
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
     say = line_writer(console)
-    executor = build_executor(options, planned.space.threads, say, plugins=plugins, known=measured)
+    executor = build_executor(options, space.threads, say, plugins=plugins, known=measured)
     with Interrupt(say) as interrupt, Progress(planned_run.total, executor.workers, console) as progress:
         watcher = EndsTold(progress, mirroring)
         controller = Controller(
-            planned_run, store, options, plugins=plugins, watcher=watcher, should_stop=interrupt, say=say
+            planned_run.source, store, options, plugins=plugins, watcher=watcher, should_stop=interrupt, say=say
         )
         return controller.run(executor)
 
 
-def _request(space: Space, options: ExecutorOptions, plugins: tuple[Path, ...], mirror: bool | str) -> Request:
-    return Request(
+def _request(
+    space: Space, options: ExecutorOptions, plugins: tuple[Path, ...], mirror: bool | str, before: Request | None
+) -> Request:
+    """Return a run as it is requested now; one that a folder kept is of the files and commit of the run `before`."""
+    request = Request(
         space=space.name,
         path=str(space.path.resolve()),
         profile=space.profile,
         settings=space.settings,
         plugins=tuple(map(str, plugins)),
+        typed=tuple(portable(path) for path in (space.path, *plugins)),
         place=options.document(),
         mirror=without_secrets(mirror) if isinstance(mirror, str) else mirror,
         commit=commit_of(space.path),
     )
+    if space.kept is None or before is None:
+        return request
+    return replace(request, path=before.path, plugins=before.plugins, typed=before.typed, commit=before.commit)
+
+
+def commit_of(path: Path) -> str | None:
+    """Return the commit of the repository that a file is in, with `, with changes` if tracked files differ from it.
+
+    None outside a repository, without git, and if the repository cannot be read: a run does not depend on it.
+    """
+    try:
+        import git
+    except ImportError:  # GitPython raises it where there is no git to run
+        return None
+    try:
+        with git.Repo(path.resolve().parent, search_parent_directories=True) as repository:
+            commit = repository.head.commit.hexsha
+            return f"{commit}, with changes" if repository.is_dirty(untracked_files=False) else commit
+    except (git.exc.GitError, ValueError, OSError):  # no repository, no commit in it, or no permission to read it
+        return None
 
 
 def _note_on(console: Console) -> Callable[[str], None]:
@@ -183,17 +179,14 @@ def _note_on(console: Console) -> Callable[[str], None]:
 
 def _finish(mirroring: Mirroring, done: Run, console: Console) -> None:
     """Send what is left to MLflow. It is a copy: a failure is reported, and costs no result."""
-
     note, say = _note_on(console), line_writer(console, "dim")
     try:
         sent = mirroring.finish({done.plan.space: done.report()}, say)
     except InputError:
         raise
-    except RefusedError as error:
-        note(str(error))
-        return
     except Exception as error:  # noqa: BLE001  MLflow and its database raise many kinds; the next run sends it again
-        note(f"MLflow was not brought up to date ({error}); the next run tries again")
+        failed = f"MLflow was not brought up to date ({error}); the next run tries again"
+        note(str(error) if isinstance(error, RefusedError) else failed)
         return
     if sent:
         what = f"{words.plural(sent.sent, 'run')} sent" if sent.sent else "page brought up to date"

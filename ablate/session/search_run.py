@@ -3,36 +3,40 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING
 
+from ablate.block.printer import print_block
 from ablate.data.streams import prepare
-from ablate.execute.controller import EndCounts, Work
+from ablate.execute.controller import EndCounts
 from ablate.execute.search.choose import proposer_for
+from ablate.execute.search.result import JobOutcome
 from ablate.execute.search.rungs import ladder_of
 from ablate.execute.search.search import BlockSearch
-from ablate.execute.search.search_space import space_ground
+from ablate.execute.search.search_space import VETO, space_ground
 from ablate.execute.search.source import Past, SearchSource
 from ablate.execute.task import cache_of
-from ablate.plan.plan import Plan
+from ablate.grammar.grammar import Grammar
 from ablate.plan.proposals import most_trials
-from ablate.plan.trial import Trial
-from ablate.session.judging import account_of, judgements
-from ablate.session.page_record import PAGES
-from ablate.session.planned import Planned
-from ablate.session.run_protocol import documents, failures, meanings
+from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
+from ablate.session import judging
+from ablate.session.kept_question import page_of
+from ablate.session.planning import Planned, meanings_in
 from ablate.session.run_result import Run
-from ablate.session.search_record import record
+from ablate.session.staged_run import documents, failures
 from ablate.space.design import Pruner
+from ablate.space.fair import text_of
 from ablate.space.space import Space
+from ablate.store import requests
 from ablate.store.checksummed_lines import compact
 from ablate.store.durable import write_whole, writing
 from ablate.store.requests import Request
 from ablate.store.results import Results
-from ablate.train.events import Outcome
-from ablate.verdict.finals import Finals
-from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
 if TYPE_CHECKING:
@@ -42,15 +46,40 @@ if TYPE_CHECKING:
 class SearchRun:
     """A run that hands out the reference and what the search proposes, then the trials that confirm the best blocks.
 
-    `limit` is the time limit of a trial in seconds. With `fresh`, what the store knows of this search is ignored.
+    `limit` is the time limit of a trial in seconds. With `fresh`, what the store knows of this search is ignored. Its
+    `source` hands out its trials.
     """
 
     def __init__(self, planned: Planned, store: Results, request: Request, *, fresh: bool, limit: float | None):
         self._planned, self._store, self._request, self._fresh = planned, store, request, fresh
-        self._search = _search(planned, store.folder)
-        self._kept = documents(planned, store, train=True)
-        self._past = self._what_was_kept()
-        self._source = SearchSource(
+        space, design = planned.space, planned.space.design.search
+        assert design is not None
+        ground = space_ground(
+            space,
+            vocab_size=planned.corpus.vocab_size,
+            repetition=planned.models.repetition,
+            tokens=partial(_first_batch, space, store.folder),
+            read=planned.models.read,
+            forecaster=planned.plans.forecaster,
+        )
+        steps, every = space.recipe.steps, space.measure.evaluation.every
+        self._search = BlockSearch(
+            ground,
+            proposer_for(design, ground, space.grammar.catalogue),
+            reference=space.blocks[design.from_],
+            goals=tuple(design.objective.values()),
+            budget=design.budget,
+            parallel=design.parallel,
+            steps=steps,
+            seeds=len(space.seeds),
+            ladder=ladder_of(design.pruner, steps, every) if isinstance(design.pruner, Pruner) else None,
+        )
+        self._kept = documents(planned, store, request, train=True)
+        self._past, last = Past(), store.plan(space.name)
+        if last and last["design"] == "search" and last["resolved"] == json.loads(compact(self._kept.resolved)):
+            derivations = {proposal["k"]: int(proposal["derivation"]) for proposal in last.get("proposals", ())}
+            self._past = Past(frozenset(trial_id for trial_id, *_ in last["trials"]), derivations)
+        self.source = SearchSource(
             self._search,
             planned.models,
             planned.plan,
@@ -71,114 +100,120 @@ class SearchRun:
         before = 0 if self._fresh else len(self._past.trials & self._store.outcomes().keys())
         return max(0, most - before)
 
-    @property
-    def trains(self) -> bool:
-        """Always true: a search replays what it knows, and only then knows whether anything is left."""
-        return True
-
-    @property
-    def waiting(self) -> int:
-        """The number of trials that were requested and not handed out yet."""
-        return self._source.waiting
-
-    @property
-    def open(self) -> bool:
-        """True if more trials will be requested."""
-        return self._source.open
-
     def begin(self) -> None:
-        """Make a first proposal and discard it: InputError if practically no derivation is allowed.
-
-        The plan is stored as it grows.
-        """
+        """Make a first proposal and discard it: InputError if practically no derivation is allowed."""
         self._search.rehearse()
 
-    def next(self) -> Work | None:
-        """Return the next trial; None while it waits for results, and when all is done."""
-        return self._source.next()
-
-    def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """Note that a trial has ended or paused: the next proposal may depend on it."""
-        self._source.ended(trial, outcome)
-
     def answer(self, ended: EndCounts) -> Run:
-        """Return what the search has found, finished or so far, and write its page."""
-        plan, store = self._source.kept_plan(), self._store
+        plan, store = self.source.kept_plan(), self._store
         store.refresh()
-        summary = self._confirmed(plan)
-        definitions = meanings(self._planned, self._kept)
-        finals = store.finals([trial.id for trial in plan.trials])
-        versions = {id: str(final["versions"]) for id, final in finals.items()}
-        searched = record(self._planned, self._source, summary, definitions, versions, self._request, store.folder)
-        page = store.folder / PAGES / f"{plan.space}.html"
+        summary, fresh = None, self.source.confirmation(plan)
+        if fresh is not None and not self.source.confirm_left:  # at seeds that the search has not seen
+            summary = judging.judged(fresh, self._planned.space.judge, store, confirmed=True)
+        measured = {each.metric: each.definition for each in self._kept.definitions}
+        definitions = meanings_in(self._planned.space, measured)
+        versions = {id: str(final["versions"]) for id, final in store.finals([t.id for t in plan.trials]).items()}
+        searched = self._record(summary, definitions, versions)
+        page = page_of(store.folder, plan.space, self._kept.resolved)
         failed, folder = failures(plan, store), store.folder.absolute()
         done = Run(plan, ended, failed, summary, definitions, folder, searched, page)
-        _write(page, done)
+        with writing(page.parent):
+            page.parent.mkdir(exist_ok=True)
+        for name, text in done.report().items():
+            write_whole(page.with_suffix(Path(name).suffix), text.encode())
         return done
 
-    def _confirmed(self, plan: Plan) -> Summary | None:
-        """Judge the chosen blocks against the reference at seeds that the search has not seen, and record that."""
-        fresh = self._source.confirmation(plan)
-        if fresh is None or self._source.confirm_left:
-            return None
-        finals = cast("Finals", self._store.finals([trial.id for trial in fresh.trials]))
-        rules = self._planned.space.judge
-        account = account_of(fresh, rules, self._store.folder, finals)
-        summary = judge(fresh, rules, finals, account)
-        self._store.record_questions(judgements(summary, fresh, rules, account, finals))
-        return summary
-
-    def _what_was_kept(self) -> Past:
-        """Return what is stored of this search; nothing of another question under the same name."""
-        plan = self._store.plan(self._planned.space.name)
-        if plan.get("design") != "search" or plan["resolved"] != json.loads(compact(self._kept.resolved)):
-            return Past()
-        derivations = {int(proposal["k"]): int(proposal["derivation"]) for proposal in plan["proposals"]}
-        return Past(frozenset(str(trial_id) for trial_id, *_ in plan["trials"]), derivations)
-
-
-def _search(planned: Planned, folder: Path) -> BlockSearch:
-    """Return the search of a space, before its first proposal."""
-    space = planned.space
-    search = space.design.search
-    assert search is not None
-    ground = space_ground(
-        space,
-        vocab_size=planned.corpus.vocab_size,
-        repetition=planned.models.repetition,
-        tokens=_first_batch(space, folder),
-        read=planned.models.read,
-        forecaster=planned.plans.forecaster,
-    )
-    steps, every = space.recipe.steps, space.measure.evaluation.every
-    return BlockSearch(
-        ground,
-        proposer_for(search, ground, space.grammar.catalogue),
-        reference=space.blocks[search.from_],
-        goals=tuple(search.objective.values()),
-        budget=search.budget,
-        parallel=search.parallel,
-        steps=steps,
-        seeds=len(space.seeds),
-        ladder=ladder_of(search.pruner, steps, every) if isinstance(search.pruner, Pruner) else None,
-    )
-
-
-def _first_batch(space: Space, folder: Path) -> Callable[[], Batch]:
-    """Return a reader of the first training batch of the first seed, for vetoes measured at initialisation."""
-
-    def read() -> Batch:
-        from ablate.execute.drawing import drawing_of  # loads torch, which other searches do not need
-
-        streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
-        sizes, seed = space.sizes(streams.vocab_size), space.seeds[0]
-        return drawing_of(streams, space.objective_spec, space.objective, sizes, space.recipe, seed).at(0)
-
-    return read
+    def _record(
+        self, confirmed: Summary | None, definitions: Mapping[str, str], versions: Mapping[str, str]
+    ) -> SearchRecord:
+        space, grammar, source, search = self._planned.space, self._planned.space.grammar, self.source, self._search
+        design, judged, spent, refused = space.design.search, space.judge.metrics, search.spent, search.refused
+        assert design is not None
+        of_kind = {"trials": f"{spent.trials:,} trials", "hours": f"{spent.seconds / 3600:.3g} hours of training"}
+        first = design.start in (None, *tuple(grammar.starts)[:1])
+        return SearchRecord(
+            space=space.name,
+            question=space.question,
+            grammar=grammar.name if first else f"{grammar.name} from {design.start}",
+            derivations=grammar.count,
+            reference=design.from_,
+            objectives=tuple(
+                Objective(
+                    metric=metric,
+                    goal=goal,
+                    definition=definitions.get(metric, "as measured"),
+                    log=metric in judged and judged[metric].scale == "log",
+                )
+                for metric, goal in design.objective.items()
+            ),
+            sampler=str(design.sampler),
+            seed=design.seed,
+            parallel=design.parallel,
+            seeds=space.seeds,
+            pruner=design.pruner.described() if isinstance(design.pruner, Pruner) else "none",
+            budget=design.budget.described(),
+            spent=of_kind.get(design.budget.kind, f"{spent.flops:.4g} FLOPs of training"),
+            why_over=search.why_over,
+            entries=tuple(_entries(source, grammar, versions)),
+            proposed=len(search.proposed),
+            folded=search.folded,
+            known=source.known,
+            known_failed=source.known_failed,
+            refused={reason: n for reason, n in refused.items() if not reason.startswith(VETO)},
+            vetoed={reason.removeprefix(VETO): n for reason, n in refused.items() if reason.startswith(VETO)},
+            passed_over=search.passed_over,
+            random_share=search.random_share,
+            wholly_random=search.wholly_random,
+            repaired=search.repaired,
+            correlations=tuple(RungCorrelation(**asdict(each)) for each in search.correlations()),
+            confirmed=confirmed,
+            chosen=source.chosen,
+            confirm_seeds=source.confirm_seeds,
+            partial=not source.done,
+            again=requests.command(self._request, self._store.folder),
+            definitions=definitions,
+            varied=tuple(factor.described for factor in design.vary.factors),
+        )
 
 
-def _write(page: Path, done: Run) -> None:
-    with writing(page.parent):
-        page.parent.mkdir(exist_ok=True)
-    for name, text in done.report().items():
-        write_whole(page.with_suffix(Path(name).suffix), text.encode())
+def _first_batch(space: Space, folder: Path) -> Batch:
+    """Return the first training batch of the first seed, for vetoes measured at initialisation."""
+    from ablate.execute.drawing import drawing_of  # loads torch, which other searches do not need
+
+    streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
+    sizes, seed = space.sizes(streams.vocab_size), space.seeds[0]
+    return drawing_of(streams, space.objective_spec, space.objective, sizes, space.recipe, seed).at(0)
+
+
+def _entries(source: SearchSource, grammar: Grammar, versions: Mapping[str, str]) -> Iterator[Entry]:
+    """Yield the reference, and the blocks that have a first result, in the order in which they were begun."""
+    search, number = source.search, 0
+    repeats = Counter(proposed.mark for proposed in search.proposed if proposed.same_as is not None)
+    begun = sorted(search.jobs, key=lambda job: source.blocks[job.mark].jobs[0] if job.mark in source.blocks else -1)
+    for mark, group in groupby(begun, key=lambda job: job.mark):
+        of_block = list(group)
+        told = [job for job in of_block if search.came(job.number) is not None]
+        if not told and of_block[0].k is not None:  # the reference is number 0, though others may have ended before it
+            continue
+        jobs = told or of_block[:1]
+        block, variant, came = source.blocks[mark], source.blocks[mark].variant, search.came(jobs[-1].number)
+        came = came or JobOutcome("interrupted")
+        edits = () if block.joined is None else block.joined.edits
+        yield Entry(
+            number=number,
+            name=variant.name,
+            variant=variant.id,
+            edits=tuple(edit.name for edit in edits),
+            details=tuple(edit.detail for edit in edits),
+            block=print_block(variant.block, grammar.catalogue, grammar.defaults),
+            outcome="pruned" if came.outcome == "paused" and source.confirming else came.outcome,
+            values=came.values,
+            until=jobs[-1].until if came.outcome == "paused" else None,
+            parameters=variant.parameters,
+            flops=variant.flops,
+            seconds=sum(ended.seconds for job in jobs if (ended := search.came(job.number)) is not None),
+            repeats=repeats[mark],
+            versions=" ".join(sorted({versions[trial.id] for trial in block.trials if trial.id in versions})),
+            around=tuple((address, text_of(value)) for address, value in variant.setting.changes),
+        )
+        number += 1

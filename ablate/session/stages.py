@@ -1,4 +1,4 @@
-"""What an adaptive run trains, stage by stage, depending on how its trials have ended.
+"""What a run trains, stage by stage, depending on how its trials have ended; and the plans that follow from that.
 
     times      for steps that follow from a wall-clock budget: seconds per step of each model, measured once
     tuning     every variant with every combination of the tuned settings, on the tuning split
@@ -12,16 +12,18 @@ resumed, on any executor, ends with the same plan as one that was not. A trial t
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
+from ablate.execute.forecaster import Forecaster
 from ablate.execute.policy import FAILED
 from ablate.output.words import plural
+from ablate.plan.build import build_plan
 from ablate.plan.fair import choose
-from ablate.plan.known import Known
+from ablate.plan.known import NOTHING, Known
+from ablate.plan.models import Models
 from ablate.plan.plan import Plan
-from ablate.plan.trial import Trial
 from ablate.space.fair import Tune
 from ablate.space.space import Space
 from ablate.train.events import WITH_RESULT, Outcome
@@ -35,11 +37,44 @@ if TYPE_CHECKING:
 Build: TypeAlias = "Callable[[Known], Plan]"
 Ask: TypeAlias = "Callable[[Collection[str]], Finals]"
 """Read how trials ended, by id."""
+AccountOf: TypeAlias = "Callable[[Plan, Finals], Account]"
+"""Count how often the questions of a plan were judged before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plans:
+    """The plans of a space over its corpus: one for each state of knowledge, each built only once.
+
+    With a `forecaster` they have forecasts of their variants.
+    """
+
+    models: Models
+    forecaster: Forecaster | None = None
+    _built: list[tuple[Known, Plan]] = field(default_factory=list, repr=False, compare=False)
+
+    def of(self, known: Known = NOTHING) -> Plan:
+        """Return the plan that follows from what is known; InputError if there is none."""
+        for before, plan in self._built:
+            if before == known:
+                return plan
+        models = self.models
+        plan = build_plan(
+            models.space,
+            vocab_size=models.vocab_size,
+            corpus=models.corpus,
+            repetition=models.repetition,
+            read=models.read,
+            known=known,
+        )
+        if self.forecaster is not None:
+            plan = self.forecaster.of_plan(plan)
+        self._built.append((known, plan))
+        return plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What an adaptive run trains now. `plan` is open while more may follow, and `known` is what it was built from.
+    """What a run trains now. `plan` is open while more may follow, and `known` is what it was built from.
 
     `took` says what each look decided, `summary` is that of the last look taken.
     """
@@ -56,7 +91,6 @@ def adapts(space: Space) -> bool:
 
 
 def has_time_budget(space: Space) -> bool:
-    """Return whether numbers of steps follow from measured time."""
     return any(terms.budget == "wallclock" for terms in space.fair.terms.values())
 
 
@@ -66,79 +100,44 @@ def counts(outcome: Outcome) -> bool:
 
 
 def unfold(
-    space: Space,
-    build: Build,
-    *,
-    ended: Collection[str],
-    finals: Ask,
-    paces: Mapping[str, float],
-    account: Callable[[Plan, Finals], Account],
+    space: Space, build: Build, *, ended: Collection[str], finals: Ask, paces: Mapping[str, float], account: AccountOf
 ) -> Stage:
     """Return the stage that follows from the trials that have `ended`, by id; `finals` reads how those in use ended.
 
-    `build` makes the plan from what is known; `paces` are as in `Known`, empty before they were measured. `account`
-    says how often the questions of a plan were judged before.
+    `build` makes the plan from what is known; `paces` are as in `Known`, empty before they were measured.
     """
     known = Known(paces=paces)
     plan = build(known)
-    tuning = [trial for trial in plan.trials if trial.split == "tuning"]
+    tuning = [trial.id for trial in plan.trials if trial.split == "tuning"]
     if isinstance(space.fair.tune, Tune) and tuning:
-        if not _all_ended(tuning, ended):
+        if not set(tuning) <= set(ended):
             return Stage(plan=replace(plan, open=True), known=known)
-        known, notes = _tuned(space, plan, known, finals)
-        build = partial(_with_notes, build, notes)
+        choice = choose(space, plan, finals(tuning), failed=tuning)  # all ended: a trial without a number has failed
+        known, build = replace(known, tuned=choice.tuned), partial(_with_notes, build, choice.notes)
         plan = build(known)
     if plan.open or not plan.looks:  # open: numbers of steps depend on what was not measured yet
         return Stage(plan=plan, known=known)
-    return _looked(space, build, plan, known, ended, finals, account)
+    from ablate.verdict.judge import judge  # loads SciPy, which a plan before its first look does not need
+
+    looks, summary, more = plan.looks, None, False
+    took: tuple[str, ...] = ()
+    for look, after in zip(looks, (*looks[1:], None), strict=True):  # each decides whether there is a next one
+        known = replace(known, seeds=tuple(range(look)))
+        plan = build(known)
+        if not {trial.id for trial in plan.trials} <= set(ended):
+            more = after is not None
+            break
+        ended_now = finals([trial.id for trial in plan.trials])
+        summary = judge(plan, space.judge, ended_now, account(plan, ended_now))
+        took = (*took, _look_result(plan, summary, look, after))
+        if summary.decided:
+            break
+    return Stage(plan=replace(plan, open=more, notes=(*plan.notes, *took)), known=known, took=took, summary=summary)
 
 
 def _with_notes(build: Build, notes: tuple[str, ...], known: Known) -> Plan:
     plan = build(known)
     return replace(plan, notes=(*plan.notes, *notes))
-
-
-def _all_ended(trials: Collection[Trial], ended: Collection[str]) -> bool:
-    return all(trial.id in ended for trial in trials)
-
-
-def _tuned(space: Space, plan: Plan, known: Known, finals: Ask) -> tuple[Known, tuple[str, ...]]:
-    ids = [trial.id for trial in plan.trials if trial.split == "tuning"]
-    choice = choose(space, plan, finals(ids), failed=ids)  # all have ended: a trial without a number has failed
-    return replace(known, tuned=choice.tuned), choice.notes
-
-
-def _looked(
-    space: Space,
-    build: Build,
-    plan: Plan,
-    known: Known,
-    ended: Collection[str],
-    finals: Ask,
-    account: Callable[[Plan, Finals], Account],
-) -> Stage:
-    """Take one look after another, as far as trials have ended: each decides whether there is a next one."""
-    from ablate.verdict.judge import judge  # loads SciPy, which a plan before its first look does not need
-
-    took: list[str] = []
-    summary = None
-    for look, after in zip(plan.looks, (*plan.looks[1:], None), strict=True):
-        known = replace(known, seeds=tuple(range(look)))
-        plan = build(known)
-        if not _all_ended(plan.trials, ended):
-            return Stage(
-                plan=_noted(plan, took, open=after is not None), known=known, took=tuple(took), summary=summary
-            )
-        ended_now = finals([trial.id for trial in plan.trials])
-        summary = judge(plan, space.judge, ended_now, account(plan, ended_now))
-        took.append(_look_result(plan, summary, look, after))
-        if summary.decided:
-            break
-    return Stage(plan=_noted(plan, took, open=False), known=known, took=tuple(took), summary=summary)
-
-
-def _noted(plan: Plan, took: list[str], *, open: bool) -> Plan:
-    return replace(plan, open=open, notes=(*plan.notes, *took))
 
 
 def _look_result(plan: Plan, summary: Summary, look: int, after: int | None) -> str:

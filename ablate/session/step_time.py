@@ -21,8 +21,7 @@ from ablate.plan.identity import computed
 from ablate.plan.models import Models
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
-from ablate.session.planned import Plans
-from ablate.session.stages import has_time_budget
+from ablate.session.stages import Plans, has_time_budget
 from ablate.store.step_times import Conditions, Paces, holding, kept, record
 
 if TYPE_CHECKING:
@@ -43,15 +42,18 @@ class TimedModel:
 
 
 def read_step_times(folder: Path, plans: Plans) -> Mapping[str, float]:
-    """Read seconds per step by `Models.identity`, as in `Known.paces`, of every model whose steps depend on them.
+    """Read seconds per step by `Models.identity` of every model whose steps depend on them; empty if any is unknown."""
+    return _known(folder, plans.models, timed_models(plans))
 
-    Empty if no terms have a wall-clock budget, and if not all models were measured. Does not load torch.
-    """
-    wanted = timed_models(plans)
-    if not wanted:
-        return {}
-    held = _held(folder, plans.models, wanted)
-    return {} if held is None else _by_identity(held, wanted)
+
+def _known(folder: Path, models: Models, wanted: tuple[TimedModel, ...]) -> Mapping[str, float]:
+    held = holding(kept(folder), [model.computed for model in wanted], _conditions(models)) if wanted else None
+    return {} if held is None else {model.identity: held.seconds[model.computed] for model in wanted}
+
+
+def _conditions(models: Models) -> Conditions:
+    recipe = models.space.recipe
+    return Conditions(batch=recipe.batch, dtype=recipe.dtype, threads=models.space.threads)
 
 
 def measure_step_times(
@@ -69,11 +71,36 @@ def measure_step_times(
     the corpus is missing.
     """
     wanted, models = timed_models(plans), plans.models
-    held = None if fresh or not wanted else _held(folder, models, wanted)
-    if wanted and held is None:
-        held = _measure(folder, models, wanted, plugins, fresh=fresh, say=say)
-        record(folder, held)
-    return {} if held is None else _by_identity(held, wanted)
+    if not wanted or (not fresh and _known(folder, models, wanted)):
+        return _known(folder, models, wanted)
+    from ablate.execute.step_time import machine  # loads torch, which reading step times does not need
+
+    baseline, *others = wanted
+    here, conditions = machine(), _conditions(models)
+    before: dict[str, float] = {}
+    for earlier in () if fresh else kept(folder):  # of this machine, beside this baseline: all to one reference
+        if (earlier.reference, earlier.conditions, earlier.machine) == (baseline.computed, conditions, here):
+            before = dict(earlier.seconds) if earlier.anew else {**earlier.seconds, **before}
+    missing = [model for model in others if model.computed not in before]
+    cache = cache_of(folder)
+    if missing:
+        say(f"measuring seconds per step, once: {', '.join(model.name for model in missing)} beside {baseline.name}")
+        prepare(models.space.data, models.space.folder, cache, models.space.grammar.catalogue)
+    measured = {model.computed: _beside(model, baseline, cache, plugins, say) for model in missing}
+    reference = before.get(baseline.computed) or statistics.median(pace.beside for pace in measured.values())
+    again = {model.computed: before[model.computed] for model in others if model.computed in before}
+    ratios = {key: reference * pace.ratio for key, pace in measured.items()}
+    paces = Paces(
+        reference=baseline.computed,
+        seconds={baseline.computed: reference, **again, **ratios},
+        conditions=conditions,
+        machine=here,
+        unmeasured={key: pace.why for key, pace in measured.items() if pace.why},
+        middles={key: pace.middle for key, pace in measured.items() if pace.middle is not None},
+        anew=fresh,
+    )
+    record(folder, paces)
+    return _known(folder, models, wanted)
 
 
 def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
@@ -95,54 +122,6 @@ def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
     return tuple(timed) if len(timed) > 1 else ()
 
 
-def _conditions(models: Models) -> Conditions:
-    recipe = models.space.recipe
-    return Conditions(batch=recipe.batch, dtype=recipe.dtype, threads=models.space.threads)
-
-
-def _held(folder: Path, models: Models, wanted: tuple[TimedModel, ...]) -> Paces | None:
-    return holding(kept(folder), [model.computed for model in wanted], _conditions(models))
-
-
-def _by_identity(held: Paces, wanted: tuple[TimedModel, ...]) -> dict[str, float]:
-    return {model.identity: held.seconds[model.computed] for model in wanted}
-
-
-def _measure(
-    folder: Path,
-    models: Models,
-    wanted: tuple[TimedModel, ...],
-    plugins: tuple[Path, ...],
-    *,
-    fresh: bool,
-    say: Callable[[str], None],
-) -> Paces:
-    """Measure each model beside the baseline, except those that this machine has measured before."""
-    from ablate.execute.step_time import machine  # loads torch, which reading step times does not need
-
-    baseline, *others = wanted
-    here, conditions = machine(), _conditions(models)
-    before = {} if fresh else _before(folder, baseline, conditions, here)
-    missing = [model for model in others if model.computed not in before]
-    cache = cache_of(folder)
-    if missing:
-        say(f"measuring seconds per step, once: {', '.join(model.name for model in missing)} beside {baseline.name}")
-        prepare(models.space.data, models.space.folder, cache, models.space.grammar.catalogue)
-    measured = {model.computed: _beside(model, baseline, cache, plugins, say) for model in missing}
-    reference = before.get(baseline.computed) or statistics.median(pace.beside for pace in measured.values())
-    again = {model.computed: before[model.computed] for model in others if model.computed in before}
-    ratios = {key: reference * pace.ratio for key, pace in measured.items()}
-    return Paces(
-        reference=baseline.computed,
-        seconds={baseline.computed: reference, **again, **ratios},
-        conditions=conditions,
-        machine=here,
-        unmeasured={key: pace.why for key, pace in measured.items() if pace.why},
-        middles={key: pace.middle for key, pace in measured.items() if pace.middle is not None},
-        anew=fresh,
-    )
-
-
 def _beside(
     model: TimedModel, baseline: TimedModel, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]
 ) -> Pace:
@@ -161,7 +140,9 @@ def _beside(
             ) from None
         say(f"{model.name} completes no step ({error}): it gets as many steps as {baseline.name}")
         return Pace(alone.beside, alone.beside, why=str(error))
-    say(f"a step of {model.name} takes {_ratio(measured)} of one of {baseline.name}")
+    middle = measured.middle
+    within = "" if middle is None else " ({:.2f} to {:.2f} in the middle half of the pairs)".format(*middle)
+    say(f"a step of {model.name} takes {measured.ratio:.3g} times the time{within} of one of {baseline.name}")
     if measured.spread is not None and measured.spread > SCATTERED:
         say(
             f"! these pairs scatter by {100 * measured.spread:.0f} %: the steps of {model.name} are equal in time only "
@@ -169,22 +150,6 @@ def _beside(
             "running here: ablate run --fresh"
         )
     return measured
-
-
-def _ratio(measured: Pace) -> str:
-    """Format a ratio: `1.06 times the time (1.02 to 1.11 in the middle half of the pairs)`."""
-    middle = measured.middle
-    within = "" if middle is None else " ({:.2f} to {:.2f} in the middle half of the pairs)".format(*middle)
-    return f"{measured.ratio:.3g} times the time{within}"
-
-
-def _before(folder: Path, baseline: TimedModel, conditions: Conditions, here: Mapping[str, str]) -> Mapping[str, float]:
-    """Return what this machine has measured beside this baseline under these conditions, all to one reference."""
-    seconds: dict[str, float] = {}
-    for paces in kept(folder):
-        if paces.reference == baseline.computed and paces.conditions == conditions and paces.machine == here:
-            seconds = dict(paces.seconds) if paces.anew else {**paces.seconds, **seconds}
-    return seconds
 
 
 def step_times_of(plan: Plan, models: Models, paces: Mapping[str, float]) -> dict[str, float]:

@@ -42,7 +42,7 @@ def read_yaml(path: str | Path) -> Located:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
-        _refuse(f"cannot read {quote(name)}: {_reason(error)}", label=_neighbour(Path(path), error))
+        _refuse(f"cannot read {quote(name)}: {reason(error)}", label=neighbour(Path(path), error))
     if len(data) > MAX_BYTES:
         _refuse(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
     return parse_yaml(_decode(data, name), name)
@@ -85,13 +85,14 @@ def _decode(data: bytes, name: str) -> str:
         _refuse(message, source.span(start, start + 1), notes=notes)
 
 
-def _reason(error: OSError | ValueError) -> str:
+def reason(error: OSError | ValueError) -> str:
+    """Return why a file cannot be read, as the end of a message."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
     return str(error)
 
 
-def _neighbour(path: Path, error: OSError | ValueError) -> str:
+def neighbour(path: Path, error: OSError | ValueError) -> str:
     """Suggest the file that a misspelt name most likely means."""
     if not isinstance(error, FileNotFoundError):
         return ""

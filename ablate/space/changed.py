@@ -29,7 +29,7 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
     assert isinstance(located, Mapping)
     for change in changes:
         located = lay_on_space(located, change.document, space.grammar.space, corpora)
-    sections = Sections(located, space.grammar, problems, Origins(located, space.path))
+    sections = Sections(located, space.grammar, problems, Origins(located, space.path, space.origins.tokenizers))
     (model, around), recipe, data = sections.model(), sections.recipe(), sections.data()
     rest = space.measure, space.judge, space.design
     check_fits(model, recipe, data, *rest, space.grammar.catalogue, sections.origins, problems)

@@ -14,7 +14,7 @@ from ablate.grammar.named_files import shipped_files
 from ablate.source.document import note_unknown_key
 from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems, nearest, quote, suggest, together
-from ablate.source.yaml import is_file, read_yaml
+from ablate.source.yaml import is_file, parse_yaml, read_yaml
 from ablate.space.blocks import read_blocks
 from ablate.space.changed import check_changes, with_changes
 from ablate.space.classifier import check_classifier
@@ -30,7 +30,7 @@ from ablate.space.search import check_beside
 from ablate.space.searched_values import check_searched_values
 from ablate.space.sections import Sections
 from ablate.space.size_checks import check_ladder
-from ablate.space.space import Space
+from ablate.space.space import KeptTexts, Space
 from ablate.space.streamed import example_length, streamed
 from ablate.space.variants import choices_of
 from ablate.space.vary_checks import check_vary
@@ -42,18 +42,29 @@ PRESET = ("model", "data", "recipe", "measure", "judge", "block", "seeds", "thre
 """The sections that a preset may have; the others are the question itself."""
 
 
-def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, settings: Sequence[str] = ()) -> Space:
-    """Read a space; `settings` are `path=value` texts. Raises InputError with every mistake found, at its place."""
+def load_space(
+    path: Path,
+    catalogue: Catalogue,
+    *,
+    profile: str | None = None,
+    settings: Sequence[str] = (),
+    kept: KeptTexts | None = None,
+) -> Space:
+    """Read a space; `settings` are `path=value` texts. Raises InputError with every mistake found, at its place.
+
+    With the texts that were `kept` of it no file is read, and `path` only names it.
+    """
     problems = Problems()
-    written = read_yaml(path)
+    written = read_yaml(path) if kept is None else parse_yaml(kept.space, str(path))
     if not isinstance(written, Mapping):
         notes = (f"with the keys: {', '.join((*REQUIRED, *OPTIONAL))}",)
         problems.add("a space must be a mapping", written.span, notes=notes)
         problems.raise_if_any()
     assert isinstance(written, Mapping)
+    text = written.span.source.text
     corpora = catalogue.of_kind(CorpusSpec)
     written = lay_settings(lay_profile(written, profile, corpora, problems), settings, corpora)
-    grammar = _grammar(written, path, catalogue, problems)
+    grammar = _grammar(written, path, catalogue, problems, kept)
     _check_keys(written, problems)
     _check_profiles(written, problems)
     if grammar is None:  # without it nothing more can be checked
@@ -64,7 +75,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
     check_presets(grammar, problems)
     located = lay_on_grammar(lay_preset(grammar, written, corpora, problems), written, corpora)
     _check_missing(located, problems)
-    space = _space(located, path, profile, tuple(settings), grammar, problems)
+    space = _space(located, path, profile, tuple(settings), grammar, problems, kept)
     if space is not None and not len(problems):
         check_classifier(space, space.origins, problems)
         check_changes(space, problems)
@@ -73,7 +84,7 @@ def load_space(path: Path, catalogue: Catalogue, *, profile: str | None = None, 
         check_searched_values(space, problems)
     problems.raise_if_any()
     assert space is not None
-    return _searched_from_variant(space)
+    return _searched_from_variant(replace(space, text=text))
 
 
 def _searched_from_variant(space: Space) -> Space:
@@ -98,10 +109,16 @@ def check_presets(grammar: Grammar, problems: Problems) -> None:
 
 
 def _space(
-    located: Mapping, path: Path, profile: str | None, settings: tuple[str, ...], grammar: Grammar, problems: Problems
+    located: Mapping,
+    path: Path,
+    profile: str | None,
+    settings: tuple[str, ...],
+    grammar: Grammar,
+    problems: Problems,
+    kept: KeptTexts | None,
 ) -> Space | None:
     """Read the resolved space; None if a section has a mistake."""
-    sections = Sections(located, grammar, problems, Origins(located, path))
+    sections = Sections(located, grammar, problems, Origins(located, path, None if kept is None else kept.tokenizers))
     name, question = sections.name(), sections.text("question")
     model, around = sections.model()
     data, recipe = sections.data(), sections.recipe()
@@ -166,6 +183,7 @@ def _space(
         located=located,
         warned=warned,
         variants=blocks.variants,
+        kept=kept,
     )
 
 
@@ -208,13 +226,29 @@ def _check_missing(located: Mapping, problems: Problems) -> None:
             problems.add(f"missing key {word!r} in the space", first)
 
 
-def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Problems) -> Grammar | None:
-    """Read the grammar beside the space (`grammars/NAME.yaml` next to its folder), else the shipped one of that name.
+def _grammar(
+    located: Mapping, path: Path, catalogue: Catalogue, problems: Problems, kept: KeptTexts | None
+) -> Grammar | None:
+    """Read the grammar of a space; None if there is none, or if it has mistakes, which are then in `problems`."""
+    before = len(problems)
+    file = grammar_file(located, path, problems) if kept is None else kept.grammar
+    if file is None:
+        return None
+    texts = None if kept is None else kept.grammars
+    try:
+        read = read_yaml(file) if texts is None else parse_yaml(texts[""], str(file))
+        grammar = read_grammar(read, file, catalogue, problems, texts)
+    except InputError as unreadable:
+        raise together([*problems.errors(), unreadable]) from None
+    return grammar if len(problems) == before else None
+
+
+def grammar_file(located: Mapping, path: Path, problems: Problems) -> Path | None:
+    """Return the grammar beside the space (`grammars/NAME.yaml` next to its folder), else the shipped one of that name.
 
     A path is relative to the folder of the space. Neither may leave its folder, by `..` or by a link; an absolute path
-    may name any file. Returns None if there is none, or if it has mistakes, which are then in `problems`.
+    may name any file. That there is none is noted.
     """
-    before = len(problems)
     named = located.get("grammar")
     if not isinstance(named, Scalar) or not isinstance(named.value, str):
         place = named.span if named is not None else located.span
@@ -234,12 +268,7 @@ def _grammar(located: Mapping, path: Path, catalogue: Catalogue, problems: Probl
         notes = (*(f"looked for {candidate}" for candidate in tried), f"shipped with ablate: {', '.join(shipped)}")
         label = suggest(name, (*shipped, *beside)) or ""
         problems.add(f"there is no grammar {quote(name)}", named.span, label=label, notes=notes)
-        return None
-    try:
-        grammar = read_grammar(read_yaml(file), file, catalogue, problems)
-    except InputError as unreadable:
-        raise together([*problems.errors(), unreadable]) from None
-    return grammar if len(problems) == before else None
+    return file
 
 
 def _tried(name: str, space: Path) -> dict[Path, Path]:

@@ -7,6 +7,7 @@ it, and shows the others beside it.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as Map
 from pathlib import Path
 
 from ablate.source.located import Items, Located, Mapping, Span
@@ -20,10 +21,13 @@ Keys = tuple[str | int, ...]
 
 
 class Origins:
-    """Where the values of a resolved space were written; `path` is its file."""
+    """Where the values of a resolved space were written; `path` is its file.
 
-    def __init__(self, located: Mapping, path: Path):
-        self.located, self.file = located, str(path)
+    `tokenizers` are texts of the files that it names, where these are not to be read from the disk.
+    """
+
+    def __init__(self, located: Mapping, path: Path, tokenizers: Map[str, str] | None = None):
+        self.located, self.file, self.tokenizers = located, str(path), tokenizers or {}
 
     def value(self, *keys: str | int) -> Span:
         """Return the place of the value at these keys; of the last key on the way if there is none."""

@@ -36,7 +36,7 @@ def from_elsewhere(names: tuple[str, ...], folder: Path, what: str) -> tuple[str
     """Return a note for each absolute path or pattern among `names` that does not start in `folder`."""
     absolute = (name for name in names if Path(name).expanduser().is_absolute())
     return tuple(
-        f"{what} {drawn(name)} is from outside the folder of the space, {folder.resolve()}"
+        f"{what} {drawn(name)} is from outside the folder of the space"
         for name in absolute
         if not is_inside(before_wildcards(Path(name).expanduser()), folder)
     )

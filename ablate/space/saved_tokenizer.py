@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
@@ -27,6 +27,10 @@ SAMPLE: Final = "A b\n\n\tc  e\u0301 \u00c9\u00a0\u4e2d\U0001f600 don't 1234 \r\
 """Text that a tokenizer which loses nothing gives back."""
 SAVE: Final = "save one with the library tokenizers: tokenizer.save('tokenizer.json')"
 STARTS_FROM: Final = "a path starts from the folder of the space, unless it is absolute"
+
+
+_KEPT: dict[str, str] = {}
+"""Texts of tokenizers that were given instead of their files, by content: the files may be gone."""
 
 
 class SavedTokenizer(Saved):
@@ -78,13 +82,22 @@ class UnusableFileError(ValueError):
         self.message, self.notes = message, notes
 
 
-def read_saved(saved: Saved, folder: Path) -> SavedTokenizer:
-    """Return what the file of a tokenizer says of it. Raises UnusableFileError for one that cannot be used."""
-    return _read(text_of(saved, folder)).model_copy(update={"file": saved.file})
+def read_saved(saved: Saved, folder: Path, kept: Mapping[str, str] | None = None) -> SavedTokenizer:
+    """Return what the file of a tokenizer says of it. Raises UnusableFileError for one that cannot be used.
+
+    A text that is `kept` of it is read instead of the file, also by `text_of` from then on.
+    """
+    text = (kept or {}).get(saved.file)
+    read = _read(text_of(saved, folder) if text is None else text).model_copy(update={"file": saved.file})
+    if text is not None:
+        _KEPT[read.content] = text
+    return read
 
 
 def text_of(saved: Saved, folder: Path) -> str:
     """Return the content of the file of a tokenizer. Raises UnusableFileError if it cannot be read."""
+    if isinstance(saved, SavedTokenizer) and saved.content in _KEPT:
+        return _KEPT[saved.content]
     path = folder / Path(saved.file).expanduser()
     if not path.is_file():
         label = "it is a folder" if path.is_dir() else "there is no such file"

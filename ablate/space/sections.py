@@ -115,7 +115,7 @@ class Sections:
         if not isinstance(data.tokenizer, Saved):
             return data.tokenizer
         try:
-            return read_saved(data.tokenizer, Path(self.origins.file).parent)
+            return read_saved(data.tokenizer, Path(self.origins.file).parent, self.origins.tokenizers)
         except UnusableFileError as error:
             place = self.origins.value("data", "tokenizer", "file")
             self.problems.add(error.message, place, notes=error.notes)
@@ -176,7 +176,8 @@ class Sections:
     def recipe_with(self, over: Mapping, problems: Problems) -> Recipe | None:
         """Read the recipe with `over` laid over the space, as the space itself is read; mistakes go to `problems`."""
         located = lay_on_space(self.located, over, self.grammar.space, self.grammar.catalogue.of_kind(CorpusSpec))
-        return Sections(located, self.grammar, problems, Origins(located, Path(self.origins.file))).recipe()
+        origins = Origins(located, Path(self.origins.file), self.origins.tokenizers)
+        return Sections(located, self.grammar, problems, origins).recipe()
 
     def _check_floor(self, recipe: Recipe) -> None:
         floor, chosen, at = recipe.schedule.floor, recipe.optimizer, ("recipe", "schedule", "floor")

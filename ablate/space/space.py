@@ -43,6 +43,18 @@ class Around:
     head_init: Node | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class KeptTexts:
+    """Texts that are read instead of the files of a space: its own, those of the `grammar` that messages name, by their
+    names in `Grammar.texts`, and those of saved tokenizers, by the names that the space has for them.
+    """
+
+    space: str
+    grammar: Path
+    grammars: Map[str, str]
+    tokenizers: Map[str, str] = field(default_factory=dict)
+
+
 @dataclass(frozen=True)
 class Space:
     """A question about blocks: which blocks, how and on what they are trained, and how they are judged.
@@ -52,7 +64,7 @@ class Space:
     space (file, profile, --set and the grammar's defaults), and `origins` says where each value was written. With
     `auto` the `seeds` are those of its first look, and more may follow. `warned` holds the names of constraints that
     it lets through with a warning; a search has none. `variants` are the treatments that the space declares by name;
-    `blocks` has the block of each.
+    `blocks` has the block of each. `text` is that of the file; `kept` are the texts it was read from if not from files.
     """
 
     name: str
@@ -78,12 +90,14 @@ class Space:
     located: Located
     warned: frozenset[str] = frozenset()
     variants: Map[str, NamedVariant] = field(default_factory=dict)
+    text: str = field(default="", repr=False, compare=False)
+    kept: KeptTexts | None = field(default=None, repr=False, compare=False)
 
     @cached_property
     def origins(self) -> Origins:
         """Where each value was written, for mistakes that a later room reports."""
         assert isinstance(self.located, Mapping)
-        return Origins(self.located, self.path)
+        return Origins(self.located, self.path, None if self.kept is None else self.kept.tokenizers)
 
     def __repr__(self) -> str:
         seeds = f"{len(self.seeds)} seeds{' at first' if self.auto else ''}"

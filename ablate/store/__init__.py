@@ -1,60 +1,57 @@
-"""The results folder: journal, checkpoints, DuckDB file, MLflow mirror. It never interprets a number.
+"""The results folder: files that own the results, cached in DuckDB and MLflow. It never interprets a number.
 
-Only the driver process writes, and one driver at a time. The source of truth is append-only text and sealed Parquet;
-the DuckDB file and the MLflow store are projections, which can be deleted and are rebuilt. In a results folder:
+Only the driver process writes, and one driver at a time. What is kept is immutable: a file is written whole and named
+by its content, or by the trial whose results it is. All else can be deleted and is made again. In a results folder:
 
-    lock                       held by the driver while it writes; names its holder
-    runs.jsonl                 the requested runs, with copies in plans.jsonl
-    plans.jsonl                what was requested: every plan, and every trial's specification once
-    outcomes.jsonl             how each trial ended, one line each: the index of known trials
-    paces.jsonl                seconds per step, measured once where a wall-clock budget needs them
-    verdicts.jsonl             the verdicts, a line for each time a space was judged
-    questions.jsonl            each time a question was judged, at which seeds and level; copies in verdicts.jsonl
+    trials/<trial>.parquet     a trial that has ended: its rows, how it ended, and everything that they depend on
+    plans/*.json               what was requested: each plan, with the specification of every trial
+    runs/*.json                how it was requested
+    verdicts/*.json            each judgement: verdicts, the trials they are from, how often the questions were asked
+    paces/*.json               seconds per step, measured once where a wall-clock budget needs them
+    sources/*                  the files that decided what was trained
+    witness.jsonl              a line for each of these files: name, size, digest
     journal/<trial>.jsonl      the segment of a trial that has not ended: its rows as they come
     checkpoints/<trial>.<step>.pt   where that trial can continue from
-    trials/<trial>.parquet     the rows of a trial that has ended, and a copy of its outcome
-    ablate.duckdb              the tables of `tables.sql` and the views of `views.sql`
-    mlflow.db, mlflow.jsonl    the mirror, and what has been sent to it
+    ablate.duckdb              the tables of `tables.sql` and the views of `views.sql`: a cache
+    mlflow.db, mlflow.jsonl    the mirror, and what has been sent to it: a cache
+    lock                       held by the driver while it writes; names its holder
     damaged/*                  damaged files that were moved out of the way; none is deleted
+    earlier/*                  the lines of an earlier version, once they are converted
 
     durable.py      files that are complete or absent
     lock.py         one driver at a time
     claim.py        who trains a trial: the lock of its worker
     checksummed_lines.py        text lines with a checksum
-    records.py      the types of those lines, and lines of other versions
-    requests.py     the requested runs, each kept twice
-    open_trial.py      a trial while it runs
+    files.py        the files that own the results, and their witness
+    documents.py    the JSON that a folder keeps: keys and types
+    serialise.py    a trial and a plan as JSON
+    plans.py        the plans that a folder keeps
+    requests.py     the requested runs
+    judgements.py   verdicts, and how often questions were judged
+    step_times.py   seconds per training step
+    open_trial.py   a trial while it runs
     sealed.py       a trial that has ended
-    ending.py       how it ended
     checkpoints.py  where it continues from
-    ledger.py       plans and outcomes
-    trial_ends.py         how trials ended and with which numbers, read without a lock
-    trial_status.py     the status of every trial of every space
-    trial_rows.py       a trial's numbers up to a step
-    verdicts.py     the verdicts of a space
-    questions.py    the judgements of questions over time
-    serialise.py     a trial and a plan as JSON
-    versions.py     the versions it ran with
+    earlier.py      folders of earlier versions
+    snapshot.py     a folder as it is at one moment, and what is lost of it
     results.py      `Results`: the only writer
+    versions.py     the versions a trial ran with
     tables.sql      the tables of the DuckDB file, with their comments
     views.sql       its views
     summaries.sql   how the table of summaries is filled
-    repair/         repair of a folder: what `ablate doctor` does, and what a run needs before it writes
-    schema.py       the tables as `tables.sql` declares them: DDL, Arrow, the order of a row
-    comments.py     comments of views, from the columns they pass on
-    pending_rows.py      what the journal has and a database lacks so far
-    loading.py      loads that into its tables
-    projection.py   the DuckDB file
+    schema.py       the tables as `tables.sql` declares them: DDL, rows to insert, comments of views
+    pending_rows.py      what a database lacks of a snapshot
+    projection.py   the DuckDB file, and what is loaded into it
     query.py        SQL over it, also while a run is writing
     cookbook.py     the ready-made queries, by name
     cookbook.sql    their SQL
+    trial_numbers.py  the numbers of trials: of ended ones, of one up to a step, how long they took
+    trial_status.py     the status of every trial of every space
     kept_forecasts.py   what was forecast of the variants of a kept plan
-    trial_duration.py         how long trials took
-    pages.py        what the page of a space reads: curves, layers, gains, endings
-    differences.py  paired differences from a baseline over training
-    step_times.py        seconds per training step, measured once
+    pages.py        the readings of a space's page: curves, differences, layers, gains, endings
     noise.py        what is known of noise: pairs of any space that differ in block, seed or salt alone
-    mirror.py       MLflow, as the rest of the program sees it
+    repair/         repair of a folder: what `ablate doctor` does, and what a run needs before it writes
+    mirror.py       MLflow, as the rest of the program sees it, and what has been sent to it
     mlflow/         the MLflow mirror
     ui.py           MLflow's own pages over it, on this machine alone
     table_files.py  tables of runs that were trained elsewhere, read and never written

@@ -37,7 +37,6 @@ def read(folder: Path, trial_id: str, saved: Saved) -> bytes | None:
 
 
 def steps(folder: Path, trial_id: str) -> tuple[int, ...]:
-    """Return the steps that a trial has states of, in order."""
     names = (NAME.fullmatch(path.name) for path in _states(folder, trial_id))
     return tuple(sorted(int(name["step"]) for name in names if name))
 
@@ -53,7 +52,6 @@ def drop(folder: Path, trial_id: str, *, keep: int | None = None, before: int | 
 
 
 def trials(folder: Path) -> set[str]:
-    """Return the trials that have a state."""
     names = (NAME.fullmatch(path.name) for path in (folder / FOLDER).glob("*.pt"))
     return {name["trial"] for name in names if name}
 

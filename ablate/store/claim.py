@@ -20,7 +20,6 @@ from types import TracebackType
 
 from ablate.errors import RefusedError
 from ablate.store.durable import writing
-from ablate.store.records import ForeignError, HolderRecord, understood
 
 FOLDER = "running"
 TRACE = ".trace"
@@ -31,7 +30,6 @@ PATIENCE = 10.0
 
 RETRY_EVERY = 0.1
 BEAT_EVERY = 0.5
-"""Seconds between heartbeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +127,13 @@ def read(path: Path) -> Holder | None:
     """Read a claim's file; None if it is gone, still empty, or not as this version writes it."""
     try:
         with path.open("rb") as file:
-            record = understood(HolderRecord, json.loads(file.read()), path)
-            heard = os.fstat(file.fileno()).st_mtime
-            return Holder(
-                path.name, record["pid"], record["host"], record["since"], record["step"], heard, _held(file.fileno())
-            )
-    except (OSError, ValueError, RecursionError, ForeignError):
+            match json.loads(file.read()):
+                case {"pid": int(pid), "host": str(host), "since": str(since), "step": int(step)}:
+                    heard = os.fstat(file.fileno()).st_mtime
+                    return Holder(path.name, pid, host, since, step, heard, _held(file.fileno()))
+    except (OSError, ValueError, RecursionError):
         return None
+    return None
 
 
 def silent(folder: Path) -> tuple[Path, ...]:
@@ -144,7 +142,6 @@ def silent(folder: Path) -> tuple[Path, ...]:
 
 
 def trace_of(folder: Path, trial_id: str) -> Path:
-    """Return the path of the file that says where a trial hangs."""
     return folder / FOLDER / f"{trial_id}{TRACE}"
 
 
@@ -172,7 +169,6 @@ def sweep(folder: Path) -> None:
 
 
 def _take(descriptor: int) -> bool:
-    """Lock a claim's file; return False if another process has it."""
     # Its holder may have deleted it between our opening and locking it: then another file has the name now.
     return _lock(descriptor, fcntl.LOCK_EX) and os.fstat(descriptor).st_nlink > 0
 

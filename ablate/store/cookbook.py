@@ -10,17 +10,24 @@ from importlib import resources
 
 from ablate.source.problems import quote, unknown
 
-TITLE = re.compile(r"^-- @(?P<name>\w+): (?P<question>.+)\n(?:-- (?P<parameters>\$.*)\n)?", re.MULTILINE)
+TITLE = re.compile(
+    r"^-- @(?P<name>\w+): (?P<question>.+)\n(?:-- (?P<parameters>\$.*)\n)?(?:-- no rows: (?P<no_rows>.+)\n)?",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A named query. `parameters` maps its `$names` to their default values; None means no restriction."""
+    """A named query. `parameters` maps its `$names` to their default values; None means no restriction.
+
+    `no_rows` is the meaning of an answer without rows; empty where it has none of its own.
+    """
 
     name: str
     question: str
     parameters: Mapping[str, str | None]
     sql: str
+    no_rows: str = ""
 
     def given(self, values: Mapping[str, str]) -> dict[str, str | None]:
         """Return its parameters updated with these values; an InputError for one that it does not have."""
@@ -33,18 +40,22 @@ class Query:
 
 @cache
 def queries() -> tuple[Query, ...]:
-    """Return every query, in the order of the file."""
     text = resources.files("ablate.store").joinpath("cookbook.sql").read_text(encoding="utf-8")
     titles = list(TITLE.finditer(text))
     ends = [title.start() for title in titles[1:]] + [len(text)]
     return tuple(
-        Query(title["name"], title["question"], _parameters(title["parameters"]), text[title.end() : end].strip())
+        Query(
+            title["name"],
+            title["question"],
+            _parameters(title["parameters"]),
+            text[title.end() : end].strip(),
+            title["no_rows"] or "",
+        )
         for title, end in zip(titles, ends, strict=True)
     )
 
 
 def find(name: str) -> Query:
-    """Return the query of that name; an InputError suggests the nearest."""
     known = {query.name: query for query in queries()}
     if name not in known:
         message = f"the cookbook has no query {quote(name)}"

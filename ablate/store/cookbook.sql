@@ -1,5 +1,6 @@
 -- Ready-made queries over results. A query begins with its name and the question it answers; the line after it lists its
--- parameters and, after `=`, their default values (without `=`: no restriction). Every answer that is a mean gives the
+-- parameters and, after `=`, their default values (without `=`: no restriction); one with `no rows:` says what it means
+-- that there are none. Every answer that is a mean gives the
 -- number of values behind it and what is missing. Where a space has several plans, the current one is meant (the last
 -- that was requested), unless stated otherwise.
 
@@ -134,6 +135,7 @@ GROUP BY ALL ORDER BY m.space, v.variant, layer NULLS LAST, x.address;
 
 -- @divergences: Which trials diverged, where and at which step, and what were their last statistics?
 -- $space
+-- no rows: no trial diverged
 SELECT
     d.space, d.variant, d.seed, d.step, t.steps, d.address,
     d.detail ->> '$.cause' AS cause,
@@ -169,6 +171,7 @@ ORDER BY s.space;
 
 -- @missing_seeds: Which seeds of which variants have no result yet, or never will, and why?
 -- $space
+-- no rows: every seed of every variant has a result
 SELECT f.space, f.variant, f.seed, f.status, t.ended_step AS step, t.steps, f.trial_id
 FROM final f JOIN trials t USING (trial_id)
 WHERE f.current AND f.status <> 'finished' AND ($space IS NULL OR f.space = $space)
@@ -176,12 +179,14 @@ ORDER BY f.space, f.variant, f.seed;
 
 -- @failures: Which trials failed, with the last line of the traceback and where it was raised?
 -- $space
+-- no rows: no trial failed
 WITH failed AS (
     SELECT
         f.space, f.variant, f.seed, f.status, t.ended_step AS step, f.trial_id, t.detail,
         list_filter(string_split(t.detail ->> '$.trace', chr(10)), lambda line: trim(line) <> '') AS trace
     FROM final f JOIN trials t USING (trial_id)
-    WHERE f.current AND f.status IN ('bug', 'out_of_memory', 'timeout', 'lost', 'damaged') AND ($space IS NULL OR f.space = $space)
+    WHERE f.current AND f.status IN ('bug', 'out_of_memory', 'timeout', 'lost', 'missing', 'damaged')
+        AND ($space IS NULL OR f.space = $space)
 )
 SELECT
     space, variant, seed, status, step,
@@ -236,6 +241,7 @@ GROUP BY v.variant_id HAVING count(*) > 1 ORDER BY v.variant_id;
 
 -- @mixed_versions: In which spaces did trials run with different versions, which should not be paired?
 -- $space
+-- no rows: all equal: in each space, the trials that have ended ran with the same versions
 WITH ended AS (
     SELECT m.space, x.name, x.version, m.trial_id
     FROM memberships m JOIN trials t USING (trial_id) JOIN versions x USING (versions_id)
@@ -248,6 +254,7 @@ ORDER BY space, name, version;
 
 -- @recipe_differences: In what do trials differ besides block and seed, and which spaces have which value?
 -- $space
+-- no rows: all equal: besides block and seed, the trials differ in nothing
 WITH specifications AS (
     SELECT DISTINCT m.space, t.trial_id, t.specification
     FROM memberships m JOIN trials t USING (trial_id)
@@ -433,7 +440,7 @@ others AS (
 )
 SELECT
     p.space, p.plan, p.current, make_timestamp(CAST(p.first_seen * 1e6 AS BIGINT)) AS first_seen, p.design, p.variants,
-    len(p.seeds) AS seeds, p.trials, coalesce(e.ended, 0) AS ended, p.judged_digest IS NOT NULL AS judged, o.otherwise
+    len(p.seeds) AS seeds, p.trials, coalesce(e.ended, 0) AS ended, p.judged_at IS NOT NULL AS judged, o.otherwise
 FROM plans p LEFT JOIN ended e USING (plan) LEFT JOIN others o USING (plan)
 WHERE $space IS NULL OR p.space = $space
 ORDER BY p.space, p.current DESC, p.first_seen DESC NULLS LAST, p.plan;

@@ -22,20 +22,27 @@ UNREADABLE = {"?": "options", "\\": "another path separator"}
 
 
 def check_folder(folder: Path) -> None:
-    """Raise InputError for a results folder whose path DuckDB would misread."""
+    """Raise InputError for a results folder whose path DuckDB would misread, RefusedError if it cannot be read."""
     for letter, taken_for in UNREADABLE.items():
         if letter in str(folder.absolute()):
             raise InputError(
                 f"the path of a results folder cannot contain {letter}: {folder.absolute()}\n"
                 f"  = DuckDB, which keeps the tables, takes it for {taken_for}: choose another folder with --results"
             )
+    try:
+        os.scandir(folder).close()
+        (folder / DAMAGED).stat()  # raises another error than that it is not there if the folder may not be entered
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise RefusedError(
+            f"cannot use {folder} as a results folder: {error.strerror}\n  = choose another folder with --results"
+        ) from None
 
 
 @contextmanager
 def writing(path: Path, option: str = "--results") -> Iterator[None]:
-    """Turn errors of the operating system into a RefusedError that names `path` and the way out; `option` is the
-    command line option that names its folder.
-    """
+    """Turn errors of the system into a RefusedError that names `path`, and `option`, which names another folder."""
     try:
         yield
     except OSError as error:
@@ -81,7 +88,6 @@ def put_in_place(unfinished: Path, path: Path) -> None:
 
 
 def sync_folder(folder: Path) -> None:
-    """Sync `folder`, so that the names in it survive a loss of power."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -99,7 +105,6 @@ def unfinished_in(folder: Path) -> list[Path]:
 
 
 def remove(path: Path) -> None:
-    """Delete a file or a folder of temporary files."""
     with writing(path):
         if path.is_dir():
             shutil.rmtree(path)

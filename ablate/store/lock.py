@@ -54,7 +54,6 @@ class Lock:
             _held.add(self.path)
 
     def release(self) -> None:
-        """Release the lock; does nothing if it is not held."""
         with _guard:
             if self._descriptor is None:
                 return

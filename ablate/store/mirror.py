@@ -1,36 +1,99 @@
 """The MLflow mirror: `mirror` brings it up to date, `examine` reports what is wrong with it, `rebuild` recreates it.
 
-What is shown, and why, is in `store/mlflow/__init__.py`. MLflow, which takes seconds to import, is not touched when
-nothing is new in the results folder's own mirror; a server is always queried, since it may have been emptied.
+Its contents, and why, are in `store/mlflow/__init__.py`. `mlflow.jsonl` has a line for each update of an experiment, to
+know when nothing is new: then MLflow, which takes seconds to import, is not touched in the results folder's own mirror.
+A server is always queried, since it may have been emptied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+import shutil
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing, suppress
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter, ValidationError
 
 from ablate.errors import RefusedError
-from ablate.store.mlflow.connection import STORE, Destination, connected
-from ablate.store.mlflow.faults import faults, runs
-from ablate.store.mlflow.file import in_place, may_be_damaged, new_store, sweep
-from ablate.store.mlflow.read import read_pages
-from ablate.store.mlflow.sent import (
-    Report,
-    Sent,
-    identity,
-    kept_reports,
-    page_digest,
-    read_sent,
-    report_digest,
-    write_sent,
+from ablate.output.words import plural
+from ablate.store import checksummed_lines, earlier
+from ablate.store.checksummed_lines import Appender, compact
+from ablate.store.mlflow.connection import (
+    ARTIFACTS,
+    STORE,
+    Destination,
+    connected,
+    in_place,
+    may_be_damaged,
+    new_store,
 )
-from ablate.store.mlflow.sync import Done, MlflowExperiment, experiment_of, runs_there, send_ended, synchronise
-from ablate.store.mlflow.values import Page
-from ablate.store.repair.report import Finding, Severity
+from ablate.store.mlflow.experiment import MlflowExperiment, compare, experiment_of, runs_there
+from ablate.store.mlflow.pages import Page, read_pages
+from ablate.store.repair.report import Finding
+from ablate.store.snapshot import Snapshot
 
-__all__ = ["Mirrored", "Report", "check_uri", "examine", "mirror", "mirror_ended", "rebuild"]
+__all__ = ["Mirrored", "Report", "Texts", "check_uri", "examine", "mirror", "mirror_ended", "read_sent", "rebuild"]
+
+FILE = "mlflow.jsonl"
+
+Report: TypeAlias = Mapping[str, str]
+"""The verdicts of a space as texts by file name: `verdicts.md` is shown on its page, all are kept as files."""
+Reports: TypeAlias = Mapping[str, Report]
+Experiments: TypeAlias = dict[str, MlflowExperiment]
+"""Reports, and what MLflow has, by space."""
+
+
+@dataclass(frozen=True)
+class Texts(Mapping[str, str]):
+    """A report of which some texts are only made when they are sent: `told` identifies it, since what is `drawn`
+    follows from that and from the trials.
+    """
+
+    told: Mapping[str, str]
+    drawn: Callable[[], Mapping[str, str]]
+
+    @cached_property
+    def _all(self) -> Mapping[str, str]:
+        return {**self.told, **self.drawn()}
+
+    def __getitem__(self, name: str) -> str:
+        return self._all[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._all)
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+    def __reduce__(self) -> tuple[type[Texts], tuple[Mapping[str, str], Callable[[], Mapping[str, str]]]]:
+        """Pickle it with all texts made."""
+        return Texts, (self.told, partial(dict, self.drawn()))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sent:
+    """A line of `mlflow.jsonl`: what was last sent of a space. `experiment` and `created` tell the experiment from a
+    later one of the same name.
+
+    `page` and `report` are digests, `verdicts` is the id of the run with the report; `folder` is where the results
+    folder was, since paths of files depend on it.
+    """
+
+    destination: str
+    space: str
+    experiment: str
+    created: int
+    page: str
+    report: str
+    verdicts: str
+    folder: str
+
+
+LINE = TypeAdapter(Sent)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,11 +115,7 @@ def check_uri(uri: str | None) -> None:
 
 
 def mirror(
-    folder: Path,
-    *,
-    uri: str | None = None,
-    reports: Mapping[str, Report] | None = None,
-    known: Mapping[str, MlflowExperiment] | None = None,
+    folder: Path, *, uri: str | None = None, reports: Reports | None = None, known: Experiments | None = None
 ) -> Mirrored:
     """Bring MLflow up to date with the results: `<folder>/mlflow.db`, or the tracking server at `uri`.
 
@@ -65,131 +124,143 @@ def mirror(
     there. Repeating it has no effect, also after a crash half-way. Raises RefusedError, which costs no result, where
     MLflow cannot be reached or fails, and InputError for an invalid `uri`.
     """
-    destination, pages, reports = Destination(folder, uri), read_pages(folder), reports or {}
-    sent = read_sent(folder, destination.key)
-    if pages and _needs_new_store(destination, sent):
-        return rebuild(folder, reports=reports)
-    if destination.embedded:
-        pages = [page for page in pages if not _same(page, sent.get(page.space), reports.get(page.space))]
-    if not pages:
-        return Mirrored(where=destination.shown)
-    done = {}
-    with in_place(destination), connected(destination) as (mlflow, client):
-        for page in pages:
-            before, report = sent.get(page.space), reports.get(page.space)
-            if before and _same(page, before, report) and _still_there(client, before):
-                continue
-            there = (known or {}).get(page.space)
-            done[page.space] = synchronise(mlflow, client, destination, page, report, known=there)
-    for page in pages:
-        if page.space in done:
-            _note(destination, page, done[page.space], reports.get(page.space), sent.get(page.space))
-    return _mirrored(destination, done)
+    update = _Update(folder, uri, reports, read_pages(folder), {} if known is None else known)
+    if update.pages and update.needs_new_store():
+        return rebuild(folder, reports=reports, known=known)
+    new = [page for page in update.pages if not update.is_known(page)]
+    if pages := new if update.destination.embedded else update.pages:
+        with in_place(update.destination), connected(update.destination) as client:
+            for page in pages:
+                if page in new or not _still_there(client, update.before[page.space]):
+                    update.send(client, page)
+    return update.done()
 
 
 def mirror_ended(
-    folder: Path, space: str, trials: Collection[str], known: dict[str, MlflowExperiment], *, uri: str | None = None
-) -> int:
-    """Send the trials of a space that have ended, while others still run; return how many were sent.
-
-    `known` keeps what is there between calls, and for `mirror`, which does the rest and has the same requirements and
-    errors.
-    """
-    destination = Destination(folder, uri)
-    before = read_sent(folder, destination.key)
-    if before and _needs_new_store(destination, before):
-        return rebuild(folder).sent
-    if _needs_new_store(destination, before):
+    folder: Path, space: str, trials: Collection[str], *, uri: str | None = None, known: Experiments
+) -> Mirrored:
+    """Send the ended trials of a space while others run; `known` keeps what is there between calls."""
+    update = _Update(folder, uri, None, read_pages(folder, trials), known)
+    if update.needs_new_store():
+        if update.before:
+            return rebuild(folder, known=known)
         with new_store(folder):
             pass  # empty, and complete
-    pages = [page for page in read_pages(folder, trials) if page.space == space]
-    with in_place(destination), connected(destination) as (mlflow, client):
-        for page in pages:
-            if space not in known:
-                known[space] = experiment_of(mlflow, client, destination, space)
-            return send_ended(mlflow, client, destination, page, known[space])
-    return 0
+    with in_place(update.destination), connected(update.destination) as client:
+        for page in update.pages:
+            if page.space == space:
+                todo = update.experiment(client, space).send(page, whole=False)
+                return Mirrored(where=update.destination.shown, sent=len(todo.send) + len(todo.restore))
+    return Mirrored(where=update.destination.shown)
 
 
-def _needs_new_store(destination: Destination, sent: Mapping[str, Sent]) -> bool:
-    """Return whether the results folder's own store is missing, was left half-written, or was moved."""
-    folder = destination.folder
-    moved = any(each.folder != str(folder.resolve()) for each in sent.values())
-    return destination.embedded and (moved or may_be_damaged(folder) or not (folder / STORE).exists())
+def rebuild(folder: Path, *, reports: Reports | None = None, known: Experiments | None = None) -> Mirrored:
+    """Recreate the results folder's own store, whatever state it is in; what was deleted by hand comes back, too.
 
-
-def rebuild(folder: Path, uri: str | None = None, *, reports: Mapping[str, Report] | None = None) -> Mirrored:
-    """Recreate the mirror from the results, whatever state it is in; what was deleted by hand comes back, too.
-
-    The results folder's own store is made beside the old one and replaces it atomically; `ablate ui` shows it when the
-    page is reloaded, another server perhaps only after a restart. On a server at `uri` every run of this results folder
-    is replaced; runs of others stay. A space without a report in `reports` keeps its old one. What people added in
-    MLflow to what is replaced (tags, notes, files) is lost. Has the requirements and errors of `mirror`.
+    It is made beside the old one and replaces it atomically; `ablate ui` shows it when the page is reloaded, another
+    server perhaps only after a restart. A space without a report in `reports` keeps its old one. What people added in
+    MLflow (tags, notes, files) is lost. Has the requirements and errors of `mirror`; `known` is forgotten.
     """
-    destination, pages, reports = Destination(folder, uri), read_pages(folder), reports or {}
-    done = {}
-    if destination.embedded:
-        reports = {**kept_reports(folder), **reports}
-        with new_store(folder) as (mlflow, client):
-            for page in pages:
-                done[page.space] = synchronise(mlflow, client, destination, page, reports.get(page.space))
-    else:
-        with connected(destination) as (mlflow, client):
-            for page in pages:
-                report = reports.get(page.space)
-                done[page.space] = synchronise(mlflow, client, destination, page, report, anew=True)
-    for page in pages:
-        _note(destination, page, done[page.space], reports.get(page.space), None)
-    if destination.embedded:
-        sweep(folder, {each.verdicts for each in done.values()})
-    return _mirrored(destination, done)
+    update, files = _Update(folder, None, reports, read_pages(folder), {}), folder / ARTIFACTS
+    for space, sent in update.before.items():  # the store need not be readable, but the files of its reports are there
+        report = files / sent.verdicts / "artifacts"
+        if sent.verdicts and space not in update.reports and report.is_dir():
+            update.reports[space] = {file.name: file.read_text(encoding="utf-8") for file in sorted(report.iterdir())}
+    with new_store(folder) as client:
+        for page in update.pages:
+            update.send(client, page)
+    (known or {}).clear()
+    done, kept = update.done(), {line.verdicts for line in update.lines}
+    for run in files.glob("*"):
+        if run.is_dir() and run.name not in kept:
+            shutil.rmtree(run)
+    return done
 
 
-def examine(folder: Path) -> list[Finding]:
-    """Report what is missing, duplicated or stale in `<folder>/mlflow.db`, changing nothing; [] if nothing is.
+class _Update:
+    """An update of a destination: what should be there (`pages`, `reports`), and what was sent `before`."""
 
-    What a person deleted by hand is harmless, a folder never mirrored has no faults, and `rebuild` repairs the rest.
+    def __init__(self, folder: Path, uri: str | None, reports: Reports | None, pages: list[Page], known: Experiments):
+        self.destination, self.pages = Destination(folder, uri), pages
+        self._name = "" if self.destination.embedded else self.destination.shown  # a folder may be moved
+        self.reports, self.before = dict(reports or {}), read_sent(folder, self._name)
+        self.lines: list[Sent] = []
+        self._known = known
+        self._sent = self._removed = 0
+
+    def needs_new_store(self) -> bool:
+        """Return whether the results folder's own store is missing, was left half-written, or was moved."""
+        folder = self.destination.folder
+        moved = any(each.folder != str(folder.resolve()) for each in self.before.values())
+        return self.destination.embedded and (moved or may_be_damaged(folder) or not (folder / STORE).exists())
+
+    def is_known(self, page: Page) -> bool:
+        """Return whether a space was last sent as it is now; without a new report the sent one stays."""
+        before, report = self.before.get(page.space), _digest(self.reports.get(page.space))
+        return before is not None and before.page == page.digest and report in ("", before.report)
+
+    def experiment(self, client: Any, space: str) -> MlflowExperiment:
+        if space not in self._known:
+            self._known[space] = experiment_of(client, self.destination, space, identity(self.destination.folder))
+        return self._known[space]
+
+    def send(self, client: Any, page: Page) -> None:
+        experiment, report = self.experiment(client, page.space), self.reports.get(page.space)
+        before = self.before.get(page.space)
+        todo = experiment.send(page)
+        verdicts = experiment.describe(page, todo.verdicts, report)
+        self._sent += len(todo.send) + len(todo.restore)
+        self._removed += len(todo.remove)
+        self.lines.append(
+            Sent(
+                destination=self._name,
+                space=page.space,
+                experiment=experiment.id,
+                created=experiment.created,
+                page=page.digest,
+                report=_digest(report) or (before.report if before and verdicts else ""),
+                verdicts=verdicts,
+                folder=str(self.destination.folder.resolve()),
+            )
+        )
+
+    def done(self) -> Mirrored:
+        """Append the lines, durably, once everything is in its place."""
+        if self.lines:
+            with closing(Appender(self.destination.folder / FILE)) as appender:
+                appender.write([asdict(line) for line in self.lines])
+        spaces = tuple(line.space for line in self.lines)
+        return Mirrored(where=self.destination.shown, sent=self._sent, removed=self._removed, spaces=spaces)
+
+
+def read_sent(folder: Path, destination: str) -> dict[str, Sent]:
+    """Read, for each space, what was last sent to a destination; records of another form count as never sent."""
+    sent: dict[str, Sent] = {}
+    for record in checksummed_lines.read(folder / FILE).records:
+        with suppress(ValidationError):
+            line = LINE.validate_python(record)
+            sent |= {line.space: line} if line.destination == destination else {}
+    return sent
+
+
+def identity(folder: Path) -> str:
+    """Return what identifies a results folder's runs where several folders send theirs: a hash of its first plan.
+
+    It is as durable as the plans: the folder may be moved, used in another container, or lose `mlflow.jsonl`. One that
+    an earlier version began is still identified by its first outcome.
     """
-    destination, pages = Destination(folder), read_pages(folder)
-    if not (folder / STORE).exists():
-        lost = sum(len(page.runs) for page in pages if page.space in read_sent(folder, destination.key))
-        return [_finding(folder, f"is missing, with {runs(lost)}")] if lost else []
-    if may_be_damaged(folder):
-        return [_finding(folder, "may be damaged: the machine stopped while it was written")]
-    try:
-        with connected(destination) as (mlflow, client):
-            return [
-                _finding(folder, f"{page.space}: {what}", by_hand)
-                for page in pages
-                for what, by_hand in _faults(mlflow, client, destination, page)
-            ]
-    except RefusedError as error:
-        return [_finding(folder, f"cannot be read: {str(error).splitlines()[0]}")]
+    for begun in (folder / earlier.FOLDER / earlier.OUTCOMES, folder / earlier.OUTCOMES):
+        if begun.exists():
+            with begun.open("rb") as file:
+                return sha256(file.readline()).hexdigest()[:12]
+    plans = (plan for plans in Snapshot(folder).plans.of_space.values() for plan in plans)
+    first = min((plan.first_seen or 0.0, plan.id) for plan in plans)
+    return sha256(compact(first).encode()).hexdigest()[:12]
 
 
-def _faults(mlflow: Any, client: Any, destination: Destination, page: Page) -> list[tuple[str, bool]]:
-    """Return what is wrong with the experiment of a page, and whether a person did it."""
-    experiment = client.get_experiment_by_name(page.space)
-    if experiment is None:
-        return [(f"the experiment is missing, with {runs(len(page.runs))}", False)]
-    if experiment.lifecycle_stage == "deleted":
-        return [("the experiment was deleted by hand", True)]
-    there = runs_there(mlflow, client, experiment.experiment_id)
-    wrong = faults(page, there, identity(destination.folder))
-    if experiment.artifact_location != destination.artifacts:
-        where = experiment.artifact_location
-        wrong.append((f"its files are expected in {where}, from where this folder was moved", False))
-    return wrong
-
-
-def _finding(folder: Path, what: str, by_hand: bool = False) -> Finding:
-    severity: Severity = "harmless" if by_hand else "repaired"
-    return Finding("mirror", severity, what, folder / STORE, "left as it is" if by_hand else "rebuilt")
-
-
-def _same(page: Page, known: Sent | None, report: Report | None) -> bool:
-    """Return whether a space was last sent as it is now; without a new report the sent one stays."""
-    return known is not None and known.page == page_digest(page) and report_digest(report) in ("", known.report)
+def _digest(report: Report | None) -> str:
+    told = report.told if isinstance(report, Texts) else report
+    return sha256(compact(sorted(told.items())).encode()).hexdigest()[:16] if told else ""
 
 
 def _still_there(client: Any, known: Sent) -> bool:
@@ -198,26 +269,52 @@ def _still_there(client: Any, known: Sent) -> bool:
     return there is not None and (there.experiment_id, there.creation_time) == (known.experiment, known.created)
 
 
-def _note(destination: Destination, page: Page, done: Done, report: Report | None, before: Sent | None) -> None:
-    write_sent(
-        destination.folder,
-        Sent(
-            destination=destination.key,
-            space=page.space,
-            experiment=done.experiment,
-            created=done.created,
-            page=page_digest(page),
-            report=report_digest(report) if report else before.report if before and done.verdicts else "",
-            verdicts=done.verdicts,
-            folder=str(destination.folder.resolve()),
-        ),
-    )
+def examine(folder: Path) -> list[Finding]:
+    """Report what is missing, doubled or stale in `<folder>/mlflow.db`; what a person deleted by hand is harmless."""
+    update = _Update(folder, None, None, read_pages(folder), {})
+    if not (folder / STORE).exists():
+        lost = sum(len(page.runs) for page in update.pages if page.space in update.before)
+        return [_finding(folder, f"is missing, with {plural(lost, 'run')}")] if lost else []
+    if may_be_damaged(folder):
+        return [_finding(folder, "may be damaged: the machine stopped while it was written")]
+    try:
+        with connected(update.destination) as client:
+            return [finding for page in update.pages for finding in _faults(client, update.destination, page)]
+    except RefusedError as error:
+        return [_finding(folder, f"cannot be read: {str(error).splitlines()[0]}")]
 
 
-def _mirrored(destination: Destination, done: Mapping[str, Done]) -> Mirrored:
-    return Mirrored(
-        where=destination.shown,
-        sent=sum(each.sent for each in done.values()),
-        removed=sum(each.removed for each in done.values()),
-        spaces=tuple(done),
+def _finding(folder: Path, what: str, *, by_hand: bool = False) -> Finding:
+    action = "left as it is" if by_hand else "rebuilt"
+    return Finding("mirror", "harmless" if by_hand else "repaired", what, folder / STORE, action)
+
+
+def _faults(client: Any, destination: Destination, page: Page) -> Iterator[Finding]:
+    finding = partial(_finding, destination.folder)
+    there = client.get_experiment_by_name(page.space)
+    if there is None:
+        yield finding(f"{page.space}: the experiment is missing, with {plural(len(page.runs), 'run')}")
+        return
+    if there.lifecycle_stage == "deleted":
+        yield finding(f"{page.space}: the experiment was deleted by hand", by_hand=True)
+        return
+    todo = compare(page, runs_there(client, there.experiment_id), identity(destination.folder))
+    wanted, sent = set(page.by_trial), {run.trial for run in todo.send}
+    removed = [run.trial for run in todo.remove if not run.running]
+    wrong = len({run.trial for run in todo.remove} & sent)
+    kinds = (
+        (len(todo.send) + len(todo.restore) - wrong, "missing"),
+        (len(todo.remove) - len(removed), "half-sent"),
+        (sum(trial in sent for trial in removed), "stale: the trial or its space has changed since"),
+        (sum(trial in wanted - sent for trial in removed), "there twice"),
+        (sum(trial not in wanted for trial in removed), "no longer requested"),
+        (len(todo.answer), "without the current verdicts"),
     )
+    for count, kind in kinds:
+        if count:
+            yield finding(f"{page.space}: {plural(count, 'run')} {kind}")
+    if todo.by_hand:
+        yield finding(f"{page.space}: {plural(len(todo.by_hand), 'run')} deleted by hand", by_hand=True)
+    if there.artifact_location != destination.artifacts:
+        where = f"{there.artifact_location}, from where this folder was moved"
+        yield finding(f"{page.space}: its files are expected in {where}")

@@ -9,7 +9,7 @@ Pairs most similar to those to be judged tell best how much differences vary. In
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from operator import itemgetter
@@ -19,7 +19,8 @@ from ablate.errors import RefusedError
 from ablate.plan.plan import Plan
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import Floor, floor_of, floor_of_edits
-from ablate.store.projection import DATABASE, is_ours, reading
+from ablate.store import files
+from ablate.store.query import asking
 
 STATEMENT = """
     SELECT metric, variant_id, versions_id, value, salted_value, (
@@ -53,7 +54,6 @@ FEWEST = 3
 """Minimum number of pairs from which the variance of an edit's differences is taken: two tell next to nothing."""
 
 MOST_NAMED = 3
-"""Maximum number of variants that are named as the source; more are counted."""
 
 MEANS = """
     SELECT s.name, avg(s.value ORDER BY t.seed, t.trial_id) FROM trials t JOIN summaries s USING (trial_id)
@@ -76,21 +76,16 @@ class KnownNoise:
 
 
 def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
-    """Return the noise floor of each judged metric under the conditions of a plan's baseline, where one was measured.
-
-    Uses the DuckDB file as it is; a folder without one gives none.
-    """
+    """Return the noise floor of each judged metric under the conditions of a plan's baseline, where it is known."""
     like = next((t for t in plan.trials if t.variant == plan.baseline and t.split == "verdict"), None)
-    if like is None or not (folder / DATABASE).exists():
+    if like is None or not files.has_results(folder):
         return KnownNoise()
     given = {"conditions": like.conditions}
     try:
-        with reading(folder / DATABASE) as connection:
-            if not is_ours(connection):
-                return KnownNoise()
-            pairs: list[Row] = connection.execute(STATEMENT, given).fetchall()
-            edits: list[Edited] = connection.execute(EDITS, {**given, "variant": plan.baseline}).fetchall()
-            means = dict(connection.execute(MEANS, {**given, "variant": plan.baseline}).fetchall())
+        with asking(folder) as ask:
+            pairs: Sequence[Row] = ask(STATEMENT, given).rows
+            edits: Sequence[Edited] = ask(EDITS, {**given, "variant": plan.baseline}).rows
+            means = dict(ask(MEANS, {**given, "variant": plan.baseline}).rows)
     except RefusedError:  # another program writes to it, or it is damaged; those who need its content report that
         return KnownNoise()
     by_metric = {metric: list(rows) for metric, rows in groupby(pairs, key=itemgetter(0))}

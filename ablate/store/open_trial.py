@@ -2,7 +2,7 @@
 
 Each line is a list whose first word says what it is:
 
-    ["begin", {"trial": …, "attempt": 1, "began": 1790000000.0, "versions": {…}}]     the first line, once
+    ["begin", {"trial": …, "attempt": 1, "began": 1790000000.0, "versions": {…}, "specification": {…}}]     first, once
     ["row", step, metric, address, value]
     ["timing", step, name, seconds]
     ["checkpoint", step, crc32, bytes]      the state is in a file of its own, complete before this line is written
@@ -15,14 +15,16 @@ again when the trial continues from it. So a trial continues by cutting its segm
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from sys import intern
-from typing import Any, get_args
+from typing import get_args
+
+from pydantic import StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from ablate.store import checksummed_lines
-from ablate.store.checksummed_lines import Reading, compact
-from ablate.store.records import BeginRecord, ForeignError, understood
+from ablate.store.checksummed_lines import compact
+from ablate.store.files import ForeignError
 from ablate.train.events import Outcome, OutcomeKind, Row, Saved, Timing
 
 FOLDER = "journal"
@@ -31,12 +33,18 @@ KINDS = get_args(OutcomeKind)
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The start of an attempt: the trial, the attempt's number (from 1), the time (seconds since 1970), versions."""
+    """The start of an attempt: the trial, the attempt's number (from 1), the time (seconds since 1970), versions, and
+    everything that the trial's numbers depend on (None in segments of earlier versions).
+    """
 
-    trial_id: str
-    attempt: int
-    began: float
+    trial: str
+    attempt: StrictInt
+    began: StrictFloat
     versions: Mapping[str, str]
+    specification: Mapping[str, object] | None = None
+
+
+BEGINNING = TypeAdapter(Beginning)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,45 +79,24 @@ class Segment:
     """Offset where the first line ends."""
     length: int
     """Offset where the last whole line ends."""
-    first_damage: int | None
-    """Offset where the whole lines before the first damaged one end."""
+    sound: int
+    """Offset up to which every line is whole."""
 
 
 def path_of(folder: Path, trial_id: str) -> Path:
-    """Return the path of a trial's segment."""
     return folder / FOLDER / f"{trial_id}.jsonl"
 
 
-def begin_record(beginning: Beginning) -> list[Any]:
-    """Return the first line."""
-    return [
-        "begin",
-        {
-            "trial": beginning.trial_id,
-            "attempt": beginning.attempt,
-            "began": beginning.began,
-            "versions": dict(beginning.versions),
-        },
-    ]
+def begin_record(beginning: Beginning) -> list[object]:
+    return ["begin", {name: value for name, value in asdict(beginning).items() if value is not None}]
 
 
-def event_records(events: Iterable[Row | Timing]) -> Iterator[list[Any]]:
-    """Yield the lines of rows and timings."""
+def event_records(events: Iterable[Row | Timing]) -> Iterator[list[object]]:
     for event in events:
         if isinstance(event, Row):
             yield ["row", event.step, event.metric, event.address, event.value]
         else:
             yield ["timing", event.step, event.name, event.seconds]
-
-
-def checkpoint_record(saved: Saved) -> list[Any]:
-    """Return the line that says a state is on the disk."""
-    return ["checkpoint", saved.step, saved.crc, saved.size]
-
-
-def outcome_record(outcome: Outcome, ended: float) -> list[Any]:
-    """Return the last line."""
-    return ["outcome", outcome.kind, outcome.step, outcome.detail, ended]
 
 
 def read(path: Path) -> Segment | None:
@@ -124,20 +111,20 @@ def read(path: Path) -> Segment | None:
     outcome, ended = None, None
     for record, end in zip(reading.records, reading.ends, strict=True):
         match record:
-            case ["row", int(step), str(metric), str(address), float() | int() | str() as value] if _plain(step, value):
+            case ["row", int(step), str(metric), str(address), float() | int() | str() as value] if _whole(step, value):
                 rows.append((step, intern(metric), intern(address), _number(value, path)))
-            case ["timing", int(step), str(name), float() | int() | str() as seconds] if _plain(step, seconds):
+            case ["timing", int(step), str(name), float() | int() | str() as seconds] if _whole(step, seconds):
                 timings.append((step, intern(name), _number(seconds, path)))
-            case ["checkpoint", int(step), int(crc), int(size)] if _plain(step, crc, size):
+            case ["checkpoint", int(step), int(crc), int(size)] if _whole(step, crc, size):
                 marks.append(CheckpointMark(Saved(step, crc, size), end))
-            case ["outcome", kind, int(step), dict(detail), float() | int() as when] if kind in KINDS and _plain(
+            case ["outcome", kind, int(step), dict(detail), float() | int() as when] if kind in KINDS and _whole(
                 step, when
             ):
                 outcome, ended = Outcome(kind, step, detail), float(when)
             case ["row" | "timing" | "checkpoint" | "outcome" as word, *_]:
                 raise ForeignError(path, f"the {word} {compact(record)[:100]}")
     return Segment(
-        beginning=Beginning(head["trial"], head["attempt"], head["began"], head["versions"]),
+        beginning=head,
         rows=tuple(rows),
         timings=tuple(timings),
         marks=tuple(marks),
@@ -147,27 +134,21 @@ def read(path: Path) -> Segment | None:
         damaged=reading.damaged,
         start=reading.ends[0],
         length=reading.ends[-1],
-        first_damage=_end_before(reading) if reading.damaged else None,
+        sound=reading.sound,
     )
 
 
-def _end_before(reading: Reading) -> int:
-    """Return the offset where the whole lines before the first damaged one end."""
-    before = [end for number, end in zip(reading.numbers, reading.ends, strict=True) if number < reading.damaged[0]]
-    return before[-1] if before else 0
+def _beginning(record: object, path: Path) -> Beginning:
+    head = record[1] if isinstance(record, list) and len(record) == 2 and record[0] == "begin" else None
+    try:
+        return BEGINNING.validate_python(head)
+    except ValidationError:
+        raise ForeignError(path, f"it begins with {compact(record)[:100]}") from None
 
 
-def _beginning(record: Any, path: Path) -> Any:
-    """Return the content of the first line."""
-    match record:
-        case ["begin", *content]:
-            return understood(BeginRecord, next(iter(content), None), path)
-    raise ForeignError(path, f"it begins with {compact(record)[:100]}")
-
-
-def _plain(*values: object) -> bool:
-    """Return whether none is a bool, which Python takes for an integer."""
-    return bool not in map(type, values)
+def _whole(*numbers: object) -> bool:
+    """Return whether no number is a bool, which Python takes for an integer."""
+    return bool not in map(type, numbers)
 
 
 def _number(value: float | str, path: Path) -> float:

@@ -1,4 +1,4 @@
-"""What the page of a space reads: curves over its seeds, values by layer, trained gains, and how each trial ended.
+"""The readings of a space's page: curves over its seeds, paired differences, values by layer, gains, endings.
 
 Only the given trials are queried, so that trials of tuning and of other spaces stay out of it, also while a run is
 writing. A curve measured at more steps than a plot can show is thinned to evenly spaced ones, the first and the last
@@ -11,17 +11,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 from ablate.space.metrics import BEFORE_SUBLAYERS, BEHIND_NORMS
 from ablate.store.query import Ask, asking
 
 CURVE_STEPS = 150
-"""Maximum number of steps of a curve."""
 MAP_STEPS = 32
-"""Maximum number of steps of a heat map of layers."""
 GAIN_STEPS = 60
-"""Maximum number of steps of a trained gain."""
+
+Over: TypeAlias = Literal["mean", "largest"]
+"""How a seed's values are combined where a metric is measured at several parts of the model."""
 
 TRIALS = "requested AS (SELECT unnest($trials) AS trial_id, unnest($variants) AS variant)"
 _DEFINITIONS = "SELECT metric, min(definition) FROM definitions GROUP BY metric ORDER BY metric"
@@ -32,7 +32,7 @@ OF_HEADS = "gain_of_head"
 """Gains of single heads, which are left to the view curves: a page shows their mean and sd."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class MetricCurve:
     """A metric of a variant against the step, over the `n` seeds with a finite value there, `lost` without one.
 
@@ -54,7 +54,7 @@ class MetricCurve:
     measured: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class LayerCurve:
     """A metric of one layer (`3`, `encoder 3`) or another part (`head`) against the step: means over `n` seeds."""
 
@@ -67,7 +67,28 @@ class LayerCurve:
     measured: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
+class DifferenceCurve:
+    """A variant's differences in a metric from the baseline against the step: mean and sd over `n` seeds.
+
+    d(seed) = y_variant(seed) - y_baseline(seed), or log(y_variant / y_baseline) if `log`, for seeds where both have a
+    finite value at that step (above zero where logarithms are taken).
+
+    `over` says how a seed's values are combined over parts. `measured` is the number of steps it was measured at.
+    """
+
+    variant: str
+    metric: str
+    over: Over
+    log: bool
+    steps: tuple[int, ...]
+    n: tuple[int, ...]
+    mean: tuple[float, ...]
+    sd: tuple[float | None, ...]
+    measured: int
+
+
+@dataclass(frozen=True, slots=True)
 class Kernel:
     """A snapshot of a variant's normalised kernel: cells (i, j, mean over `n` seeds), i >= j, at a part and step."""
 
@@ -78,7 +99,7 @@ class Kernel:
     cells: tuple[tuple[int, int, float], ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class InitialReading:
     """What the `n` seeds of a variant measured of a quantity of the stream at an address before the first step, as the
     view `initial_streams` has it: mean, and sd between seeds (None of one). `values` are those of the trials. A value
@@ -137,55 +158,34 @@ def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
     """Read the measurements of the `shown` trials and the status of `every` one. InputError without results."""
     with asking(folder) as ask:
         return Measured(
-            curves=_curves(ask, shown),
-            layers=_layers(ask, shown),
-            gains=tuple(_courses(_ask(ask, _GAINS, shown, most=GAIN_STEPS))),
+            curves=tuple(MetricCurve(*of) for of in _grouped(_ask(ask, _CURVES, shown, most=CURVE_STEPS), 3)),
+            layers=tuple(LayerCurve(*of) for of in _grouped(_ask(ask, _LAYERS, shown, most=MAP_STEPS), 3)),
+            gains=tuple(MetricCurve(*of) for of in _grouped(_ask(ask, _GAINS, shown, most=GAIN_STEPS), 3)),
             kernels=tuple(_kernels(ask, shown)),
-            initial=tuple(_initial(ask, shown)),
+            initial=tuple(InitialReading(*[*row[:-1], tuple(row[-1])]) for row in _ask(ask, _INITIAL, shown)),
             endings=_endings(ask, every),
             versions=_versions(ask),
             definitions=dict(ask(_DEFINITIONS, {}).rows),
         )
 
 
-def _curves(ask: Ask, trials: Trials) -> tuple[MetricCurve, ...]:
-    """Read every metric but rates and gains, for each variant: the model's own number where there is one, else the mean
-    and the largest value over parts.
-    """
-    rows = _ask(ask, _CURVES, trials, most=CURVE_STEPS)
-    return tuple(_courses(rows))
-
-
-def _layers(ask: Ask, trials: Trials) -> tuple[LayerCurve, ...]:
-    """Read every probe by layer: the largest over its parts, for gradient norms the root of the sum of squares.
-
-    Parts outside layers go by the first word of their address. A single model-wide number has no map.
-    """
-    rows = _ask(ask, _LAYERS, trials, most=MAP_STEPS)
+def differences(
+    folder: Path, trials: Trials, baseline: str, metrics: Sequence[tuple[str, Over, bool]]
+) -> tuple[DifferenceCurve, ...]:
+    """Compute differences from a baseline in `metrics`: name, how parts are combined, whether of logarithms."""
     made = []
-    for (variant, metric, part), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
-        of = list(group)
-        steps, n, mean = (tuple(row[place] for row in of) for place in (3, 4, 5))
-        made.append(
-            LayerCurve(variant=variant, metric=metric, part=part, steps=steps, n=n, mean=mean, measured=of[0][6])
-        )
+    with asking(folder) as ask:
+        for metric, over, log in metrics:
+            asked = {"baseline": baseline, "metric": metric, "most": CURVE_STEPS, "largest": over == "largest"}
+            for variant, *columns in _grouped(_ask(ask, _DIFFERENCES, trials, log=log, **asked), 1):
+                made.append(DifferenceCurve(variant, metric, over, log, *columns))
     return tuple(made)
 
 
 def _kernels(ask: Ask, trials: Trials) -> Iterator[Kernel]:
-    """Read the snapshots of each variant, layers in order and then the head."""
-    rows = _ask(ask, _KERNELS, trials)
-    for (variant, address, step), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
-        cells = [row[3:] for row in group]
-        n = max(number for *_, number in cells)
-        yield Kernel(variant=variant, address=address, step=step, n=n, cells=tuple((i, j, v) for i, j, v, _ in cells))
-
-
-def _initial(ask: Ask, trials: Trials) -> Iterator[InitialReading]:
-    """Read what a forecast is compared with."""
-    for variant, quantity, address, n, mean, sd, values in _ask(ask, _INITIAL, trials):
-        read = tuple(map(float, values))
-        yield InitialReading(variant=variant, quantity=quantity, address=address, n=n, mean=mean, sd=sd, values=read)
+    for (variant, address, step), group in groupby(_ask(ask, _KERNELS, trials), key=lambda row: row[:3]):
+        cells, numbers = zip(*((row[3:6], row[6]) for row in group), strict=True)
+        yield Kernel(variant, address, step, max(numbers), cells)
 
 
 def _endings(ask: Ask, trials: Trials) -> tuple[TrialEnd, ...]:
@@ -205,23 +205,13 @@ def _ask(ask: Ask, sql: str, trials: Trials, **more: Any) -> tuple[tuple[Any, ..
     return ask(sql, {"trials": list(trials), "variants": list(trials.values()), **more}).rows
 
 
-def _courses(rows: Sequence[Sequence[Any]]) -> Iterator[MetricCurve]:
-    for (variant, metric, of), group in groupby(rows, key=lambda row: (row[0], row[1], row[2])):
-        columns = list(zip(*group, strict=True))
-        steps, n, lost, mean, sd, log_mean, log_sd, measured = columns[3:]
-        yield MetricCurve(
-            variant=variant,
-            metric=metric,
-            of=of,
-            steps=steps,
-            n=n,
-            lost=lost,
-            mean=mean,
-            sd=sd,
-            log_mean=log_mean,
-            log_sd=log_sd,
-            measured=measured[0],
-        )
+def _grouped(rows: Sequence[Sequence[Any]], width: int) -> Iterator[Sequence[Any]]:
+    """Yield the first `width` values of rows with the columns behind them of all rows that have these; of the last
+    column, which is the same in all, one value.
+    """
+    for key, group in groupby(rows, key=lambda row: row[:width]):
+        *columns, measured = list(zip(*group, strict=True))[width:]
+        yield [*key, *columns, measured[0]]
 
 
 def thinned(of: str, by: str) -> str:
@@ -250,6 +240,8 @@ _OVER_SEEDS = """
         FILTER (isfinite(value)) END AS log_sd,
     any_value(measured) AS measured"""
 
+# For each variant every metric but rates and gains: the model's own number where there is one, else the mean and the
+# largest value over parts.
 _CURVES = f"""
 WITH {TRIALS},
 mine AS (
@@ -285,6 +277,8 @@ SELECT variant, metric, address AS of, step, {_OVER_SEEDS}
 FROM each GROUP BY variant, metric, address, step ORDER BY ALL
 """
 
+# The largest over the parts of a layer, for gradient norms the root of the sum of squares. Parts outside layers go by
+# the first word of their address; a number of the whole model has no map.
 _LAYERS = f"""
 WITH {TRIALS},
 mine AS (
@@ -346,4 +340,30 @@ LEFT JOIN trained d USING (trial_id)
 LEFT JOIN spans s USING (trial_id)
 LEFT JOIN wanted w USING (trial_id)
 WHERE trial_id IN (SELECT trial_id FROM requested)
+"""
+
+_DIFFERENCES = f"""
+WITH {TRIALS},
+each AS (
+    SELECT a.variant, t.seed, x.step,
+        coalesce(
+            max(x.value) FILTER (x.address = ''),
+            CASE WHEN $largest THEN max(x.value) ELSE avg(x.value ORDER BY x.address) END
+        ) AS value
+    FROM metrics x JOIN requested a USING (trial_id) JOIN trials t USING (trial_id)
+    WHERE x.metric = $metric
+    GROUP BY a.variant, t.seed, x.step
+),
+pairs AS (
+    SELECT e.variant, e.seed, e.step,
+        CASE WHEN $log THEN CASE WHEN e.value > 0 AND b.value > 0 THEN ln(e.value / b.value) END
+            ELSE e.value - b.value END AS value
+    FROM each e JOIN each b USING (seed, step)
+    WHERE b.variant = $baseline AND e.variant <> $baseline AND isfinite(e.value) AND isfinite(b.value)
+),
+{thinned("pairs", "variant")}
+SELECT variant, step, count(value), avg(value ORDER BY seed), stddev_samp(value ORDER BY seed), any_value(measured)
+FROM pairs JOIN kept USING (variant, step)
+WHERE value IS NOT NULL
+GROUP BY variant, step ORDER BY variant, step
 """

@@ -1,39 +1,61 @@
-"""The DuckDB file: filled from the journal by changing a copy and renaming it over the old one."""
+"""The DuckDB file: a cache of the kept files, filled by changing a copy and renaming it over the old one."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import duckdb
+import pyarrow
 
 from ablate.errors import RefusedError
-from ablate.store import comments
-from ablate.store import pending_rows as changed
+from ablate.store import sealed
 from ablate.store.durable import DAMAGED, UNFINISHED, put_in_place, remove, set_aside, unfinished_in, writing
-from ablate.store.loading import SUMMARIES, load
-from ablate.store.pending_rows import Changes, Journal, Stored
-from ablate.store.schema import DDL
+from ablate.store.files import TRIALS
+from ablate.store.pending_rows import OF_SPACES, Changes, State, Stored, changes
+from ablate.store.schema import DDL, inherit_comments, quoted
+from ablate.store.snapshot import Snapshot
 
 DATABASE = "ablate.duckdb"
+SUMMARIES = resources.files("ablate.store").joinpath("summaries.sql").read_text(encoding="utf-8")
 VIEWS = resources.files("ablate.store").joinpath("views.sql").read_text(encoding="utf-8")
 SQL_DIGEST = hashlib.sha256((DDL + SUMMARIES + VIEWS).encode()).hexdigest()[:16]
 
 CREATED = re.compile(r"CREATE OR REPLACE (TABLE|VIEW) (\w+)")
-"""Matches what the SQL of the schema creates."""
+
+PATTERN = re.compile(r"([*?[])")
+"""Characters that DuckDB takes for wildcards in a file name; brackets around one escape it."""
+
+FILES_AT_ONCE = 500
+BYTES_AT_ONCE = 16 * 2**20
+"""Bytes of sealed files loaded at once: about two million rows, which take about ten times as much in memory."""
+
+KEYS: Mapping[str, str] = {
+    **dict.fromkeys(OF_SPACES, "space"),
+    **dict.fromkeys(["trials", "metrics", "summaries", "timings"], "trial_id"),
+    "versions": "versions_id",
+}
+"""For each table, the key by which its rows are replaced."""
+
+OF_ROWS = ("metrics", "summaries", "timings")
+"""The large tables: most changed trials have no rows in them yet, and then they are not searched."""
+
+WITH_ROWS = "SELECT DISTINCT trial_id FROM timings WHERE name = 'began'"
+"""SQL for the trials whose rows a database has: every ended trial has a `began`."""
+
+MOST_NAMED = 5
 
 LOCKED = "Could not set lock on file"
 """DuckDB's message when another process has a file open for writing."""
 
 Say = Callable[[str], None]
 
-CLOSED: Mapping[str, Any] = {
+CLOSED: Mapping[str, str] = {
     "enable_external_access": "false",
     "autoinstall_known_extensions": "false",
     "autoload_known_extensions": "false",
@@ -42,23 +64,25 @@ CLOSED: Mapping[str, Any] = {
 """No file, no network, no foreign code, and no setting that could allow them again. The last one must come last."""
 
 
-def refresh(folder: Path, journal: Journal, say: Say) -> bool:
-    """Bring the DuckDB file up to date with the journal; return whether there was anything to do.
+def refresh(folder: Path, say: Say) -> bool:
+    """Bring the DuckDB file up to date with the kept files; return whether there was anything to do.
 
-    Costs a copy of the file, so call it when trials have ended, not after every row. Readers never block it: they keep
-    the file they have open, and later ones see the new file.
+    It costs a copy of the file. Readers never block it: they keep the file they have open.
     """
-    path = folder / DATABASE
-    todo = changed.changes(folder, journal, read_stored(path, say))
-    say_damaged(folder, todo, say)
+    path, snapshot = folder / DATABASE, Snapshot(folder)
+    stored = read_stored(path, say)
+    if stored.mark == snapshot.mark:
+        return False
+    todo = changes(snapshot, stored)
+    say_lost(folder, {**snapshot.lost, **todo.lost}, say)
     if not todo:
         return False
     try:
-        _replace(folder, journal, todo)
+        _replace(snapshot, todo)
     except UnusableError as unusable:
         kept = set_aside(folder, path)
-        say(f"{path} cannot be used ({unusable.fault}); it is kept as {kept} and rebuilt from the journal")
-        _replace(folder, journal, todo)
+        say(f"{path} cannot be used ({unusable.fault}); it is kept as {kept} and filled again")
+        _replace(snapshot, changes(snapshot, Stored()))
     return True
 
 
@@ -70,26 +94,31 @@ class UnusableError(RefusedError):
         self.fault = str(error).splitlines()[0]
 
 
-def _replace(folder: Path, journal: Journal, todo: Changes) -> None:
-    path = folder / DATABASE
+def _replace(snapshot: Snapshot, todo: Changes) -> None:
+    path = snapshot.folder / DATABASE
     unfinished = path.with_name(path.name + UNFINISHED)
     with changing(path, unfinished):
-        with _writable_copy(path, unfinished) as connection:
-            if not is_ours(connection):
-                _create(connection)
-                todo = changed.changes(folder, journal, Stored({}, {}))
-            load(connection, todo)
+        with writable_copy(path if path.exists() else None, unfinished, snapshot.folder) as connection:
+            fill(connection, snapshot, todo)
             connection.execute("CHECKPOINT")
         # A write-ahead log beside the file belongs to the old file and must not be applied to the new one.
         path.with_name(path.name + ".wal").unlink(missing_ok=True)
         put_in_place(unfinished, path)
 
 
-def _create(connection: duckdb.DuckDBPyConnection) -> None:
-    """Recreate all of our tables and views, empty; what the user has added is kept.
+def fill(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot, todo: Changes | None = None) -> None:
+    """Load what a database lacks of a snapshot; all of it where nothing is given. Tables that are not ours are made."""
+    todo = changes(snapshot, Stored()) if todo is None else todo
+    if not is_ours(connection):
+        _create(connection)
+    load(connection, todo)
+    # Where a file was found damaged on loading, its trial is looked at again by all that come.
+    mark = snapshot.mark if todo.lost.keys() <= snapshot.lost.keys() else None
+    connection.execute("UPDATE projection SET listing = ?", [mark])
 
-    In one transaction, since each transaction waits for the disk.
-    """
+
+def _create(connection: duckdb.DuckDBPyConnection) -> None:
+    """Recreate all of our tables and views, empty, in one transaction; what the user has added is kept."""
     there = "SELECT table_name, 'TABLE' FROM duckdb_tables() UNION ALL SELECT view_name, 'VIEW' FROM duckdb_views()"
     made = {name: kind for kind, name in CREATED.findall(DDL + VIEWS)}
     connection.begin()
@@ -98,14 +127,13 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
             connection.execute(f"DROP {kind} {name}")
     connection.execute(DDL)
     connection.execute(VIEWS)
-    comments.inherit(connection, VIEWS)
-    connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
+    inherit_comments(connection, VIEWS)
+    connection.execute("INSERT INTO projection VALUES (?, NULL)", [SQL_DIGEST])
     connection.commit()
 
 
 def put_damaged_aside(folder: Path, say: Say) -> bool:
-    """Read every block of the DuckDB file and put the file aside if one is damaged, in whatever table, so that it is
-    rebuilt; return whether it was.
+    """Read every block of the DuckDB file and put the file aside if one is damaged; return whether it was.
 
     DuckDB verifies the checksum of a block only when reading it: copying the file copies a damaged block unnoticed.
     """
@@ -121,25 +149,24 @@ def put_damaged_aside(folder: Path, say: Say) -> bool:
         if not is_damage(error):  # open in another program, or no DuckDB file at all: `refresh` reports that
             return False
         kept = set_aside(folder, path)
-        say(f"{path} is damaged ({str(error).splitlines()[0]}); it is kept as {kept} and rebuilt from the journal")
+        say(f"{path} is damaged ({str(error).splitlines()[0]}); it is kept as {kept} and filled again")
         return True
     return False
 
 
-def say_damaged(folder: Path, changes: Changes, say: Say) -> None:
-    """Report every trial whose sealed file is damaged, and so has no numbers."""
-    for trial_id, fault in changes.damaged.items():
-        say(
-            f"trial {trial_id} is left out: its sealed file {fault}; "
-            f"`ablate doctor --results {folder}` recovers what it can"
-        )
+def say_lost(folder: Path, lost: Mapping[str, str], say: Say) -> None:
+    """Report files that are gone or damaged, so that answers lack their content: some by name, all by number."""
+    for name, fault in list(lost.items())[:MOST_NAMED]:
+        say(f"lost: {name} {fault}; `ablate doctor --results {folder}` recovers what it can")
+    if (more := len(lost) - MOST_NAMED) > 0:
+        say(f"lost: {more} more of the kept files; `ablate doctor --results {folder}` lists them")
 
 
 @contextmanager
-def changing(path: Path, unfinished: Path) -> Iterator[None]:
-    """Turn DuckDB's write errors into a RefusedError, and delete what is left of the copy `unfinished`."""
+def changing(path: Path, unfinished: Path, option: str = "--results") -> Iterator[None]:
+    """Turn DuckDB's write errors into a RefusedError that names `option`, and delete the copy `unfinished`."""
     try:
-        with writing(path):
+        with writing(path, option):
             yield
     except duckdb.Error as error:
         if is_damage(error):
@@ -148,8 +175,7 @@ def changing(path: Path, unfinished: Path) -> Iterator[None]:
             raise
         reason = str(error).splitlines()[0].rpartition('": ')[2]  # after the file's name, the system's message
         raise RefusedError(
-            f"cannot write {path}: {reason}\n"
-            "  = free space or permission there, or choose another folder with --results"
+            f"cannot write {path}: {reason}\n  = free space or permission there, or choose another folder with {option}"
         ) from error
     finally:
         for leftover in unfinished_in(unfinished.parent):
@@ -163,7 +189,7 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
     `say` is told of a program that has it open for writing, whose changes are lost when the file is replaced.
     """
     if not path.exists():
-        return Stored({}, {})
+        return Stored()
     try:
         with duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED)) as connection:
             return _stored_in(connection)
@@ -171,59 +197,23 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
         # Another process has it open for writing, or it is damaged: then it is rebuilt, and `refresh` reports that.
         if say and LOCKED in (first := str(error).splitlines()[0]):
             say(f"{path} is open for writing elsewhere and is replaced, without the changes made there ({first})")
-        return Stored({}, {})
+        return Stored()
 
 
 def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
     if not is_ours(connection):
-        return Stored({}, {})
-    plans = connection.execute(
-        "SELECT space, plan_digest, judged_digest, questions_digest FROM plans WHERE current"
-    ).fetchall()
-    others = connection.execute(
-        "SELECT space, list((plan, plan_digest, coalesce(judged_digest, ''))) FROM plans"
-        " WHERE NOT current GROUP BY space"
-    ).fetchall()
-    seen = connection.execute("SELECT plan, first_seen FROM plans WHERE first_seen IS NOT NULL").fetchall()
+        return Stored()
+    ((mark,),) = connection.execute("SELECT listing FROM projection").fetchall()
+    names = connection.execute("SELECT space, list(name) FROM files GROUP BY space").fetchall()
     trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
     bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
-    states = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
+    states: dict[str, State] = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
     return Stored(
-        {space: digest for space, digest, *_ in plans},
+        mark or "",
+        {space: frozenset(of) for space, of in names},
         states,
         frozenset(trial_id for (trial_id,) in bare),
-        {space: judged for space, _, judged, _ in plans if judged},
-        {space: questions for space, _, _, questions in plans if questions},
-        {space: frozenset(earlier) for space, earlier in others},
-        dict(seen),
     )
-
-
-def finals(folder: Path, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return each ended trial's end and final numbers: {"status", "step", "versions", "metrics": {name: value}}.
-
-    Names are those of the view `numbers`.
-    """
-    if not (folder / DATABASE).exists():
-        return {}
-    with reading(folder / DATABASE) as connection:
-        wanted = [list(trial_ids)]
-        ended = connection.execute(
-            "SELECT trial_id, status, ended_step, versions_id FROM trials "
-            "WHERE trial_id IN (SELECT unnest(?)) AND digest IS NOT NULL",
-            wanted,
-        ).fetchall()
-        numbers = connection.execute(
-            "SELECT trial_id, name, value FROM numbers WHERE trial_id IN (SELECT unnest(?)) ORDER BY ALL", wanted
-        ).fetchall()
-    ends: dict[str, dict[str, Any]] = {
-        trial_id: {"status": status, "step": step, "metrics": {}, "versions": versions}
-        for trial_id, status, step, versions in sorted(ended)
-    }
-    for trial_id, name, value in numbers:
-        if trial_id in ends:
-            ends[trial_id]["metrics"][name] = value
-    return ends
 
 
 @contextmanager
@@ -256,24 +246,116 @@ def unreadable(path: Path, error: duckdb.Error) -> str:
     if LOCKED in first:
         way_out = "close the program that has it open for writing; it should open it with read_only=True"
     else:
-        way_out = f"`ablate doctor --results {path.parent}` keeps it in {DAMAGED} and rebuilds it from the journal"
+        way_out = f"`ablate doctor --results {path.parent}` keeps it in {DAMAGED} and fills it again"
     return f"cannot read {path}: {first}\n  = {way_out}"
 
 
-def _writable_copy(path: Path, copy: Path) -> duckdb.DuckDBPyConnection:
-    """Connect to a copy of `path`, or to an empty file if there is none."""
-    if not path.exists():
-        return duckdb.connect(copy.absolute())
-    shutil.copyfile(path, copy)
+def writable_copy(path: Path | None, copy: Path, folder: Path) -> duckdb.DuckDBPyConnection:
+    """Connect to a copy of a file, or to an empty one, to fill it: it reaches the sealed files of `folder` alone."""
+    if path is not None:
+        shutil.copyfile(path, copy)
     try:
-        return duckdb.connect(copy.absolute())
+        connection = duckdb.connect(copy.absolute())
     except duckdb.Error as error:
-        raise UnusableError(path, error) from error
+        raise UnusableError(path or copy, error) from error
+    trials = str(folder.absolute() / TRIALS)
+    allowed = ", ".join(map(quoted, {trials, _escaped(trials)}))  # it asks for a pattern before the files that match
+    connection.execute(f"SET allowed_directories = [{allowed}]")
+    for setting, value in CLOSED.items():
+        connection.execute(f"SET {setting} = {value}")
+    return connection
 
 
-def is_ours(connection: duckdb.DuckDBPyConnection) -> bool:
-    """Return whether a database was made by this schema."""
+def is_ours(connection: duckdb.DuckDBPyConnection, schema: str = "main") -> bool:
     try:
-        return connection.execute("SELECT sql_digest FROM projection").fetchall() == [(SQL_DIGEST,)]
+        return connection.execute(f"SELECT sql_digest FROM {schema}.projection").fetchall() == [(SQL_DIGEST,)]
     except duckdb.CatalogException:
         return False
+
+
+# Changes loaded into its tables: old rows out, new rows in. Rows are exposed as a table `incoming`, a few million at a
+# time, and go from there into `metrics`, `timings` and `summaries`. A batch is ordered by metric, so that DuckDB, which
+# knows the range of each block of a column, reads a tenth of `metrics` for one of ten. Each batch is its own
+# transaction: a single one would keep all of them in memory, and readers never see a part anyway.
+
+
+def load(connection: duckdb.DuckDBPyConnection, changes: Changes) -> None:
+    connection.register("owners", _owners(changes, "trial_id"))
+    old = connection.execute(f"FROM owners SEMI JOIN ({WITH_ROWS}) USING (trial_id) LIMIT 1")
+    replaced = bool(old.fetchall())
+    connection.unregister("owners")
+    connection.begin()
+    for name, key in KEYS.items():
+        if name not in OF_ROWS or replaced:
+            connection.register("owners", _owners(changes, key))
+            connection.execute(f"DELETE FROM {name} WHERE {key} IN (SELECT {key} FROM owners)")
+            connection.unregister("owners")
+    for name, table in changes.tables.items():
+        connection.register("given", table)
+        connection.execute(f"INSERT INTO {name} BY NAME SELECT * FROM given")
+        connection.unregister("given")
+    connection.commit()
+    for files in _batches(changes.files):
+        _take_in_files(connection, files)
+    if changes.live:
+        connection.register("incoming", pyarrow.concat_tables(map(sealed.rows_of, changes.live.values())))
+        _spread(connection)
+        connection.unregister("incoming")
+
+
+def _owners(changes: Changes, key: str) -> pyarrow.Table:
+    changed = {"space": changes.spaces, "trial_id": changes.trials}
+    values = changed[key] if key in changed else changes.tables["versions"][key].to_pylist()
+    return pyarrow.table({key: pyarrow.array(values, type=pyarrow.string())})
+
+
+def _batches(files: Sequence[Path]) -> Iterator[list[Path]]:
+    batch: list[Path] = []
+    size = 0
+    for file in files:
+        length = file.stat().st_size if file.exists() else 0
+        if batch and (size + length > BYTES_AT_ONCE or len(batch) == FILES_AT_ONCE):
+            yield batch
+            batch, size = [], 0
+        batch.append(file)
+        size += length
+    if batch:
+        yield batch
+
+
+def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
+    paths = ", ".join(quoted(_escaped(str(file.absolute()))) for file in files)
+    try:
+        connection.execute(f"CREATE TEMP VIEW incoming AS SELECT * FROM read_parquet([{paths}])")
+        _spread(connection)
+    except duckdb.Error as error:
+        if not any(str(file) in str(error) for file in files):
+            raise
+        # Every byte was verified a moment ago: somebody has moved a file, or the disk fails.
+        raise RefusedError(
+            f"cannot read a sealed trial: {error}\n  = `ablate doctor` finds the cause; run it first"
+        ) from error
+    connection.execute("DROP VIEW incoming")
+
+
+def _escaped(path: str) -> str:
+    return PATTERN.sub(r"[\1]", path)
+
+
+def _spread(connection: duckdb.DuckDBPyConnection) -> None:
+    """Distribute the rows of `incoming` over the tables."""
+    connection.begin()
+    connection.execute(
+        """
+        INSERT INTO metrics BY NAME
+        SELECT trial_id, step, metric, address, value FROM incoming WHERE kind = 'row' ORDER BY metric
+        """
+    )
+    connection.execute(
+        """
+        INSERT INTO timings BY NAME
+        SELECT trial_id, step, metric AS name, value AS seconds FROM incoming WHERE kind = 'timing'
+        """
+    )
+    connection.execute(f"INSERT INTO summaries BY NAME {SUMMARIES}")
+    connection.commit()

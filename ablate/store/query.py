@@ -1,74 +1,83 @@
 """SQL over a results folder: read-only by default, and also while a run is writing.
 
-What the DuckDB file lacks so far (running trials, trials just sealed, a new plan) is laid over it in memory, under the
-same names. After that the connection can reach no file, load no extension and change no setting; nor can a writable
-one, except for the copy of the DuckDB file that it changes.
+What the DuckDB file lacks so far (running trials, trials just sealed, a new plan) is added to a temporary copy of it,
+which is read in its place. No connection can reach another file, load an extension or change a setting; nor can a
+writable one, which changes a copy, too.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
-from ablate.errors import InputError, RefusedError
+from ablate.errors import InputError, RefusedError, warn
 from ablate.source.excerpt import drawn
 from ablate.source.problems import quote
-from ablate.store import comments
-from ablate.store import pending_rows as changed
+from ablate.store import projection
 from ablate.store.durable import UNFINISHED, check_folder, put_in_place
-from ablate.store.loading import KEYS, OF_ROWS, load, replaces
 from ablate.store.lock import Lock
-from ablate.store.pending_rows import Changes
-from ablate.store.projection import (
-    CLOSED,
-    DATABASE,
-    SQL_DIGEST,
-    VIEWS,
-    Say,
-    changing,
-    is_damage,
-    read_stored,
-    reading,
-    refresh,
-    say_damaged,
-    unreadable,
-)
-from ablate.store.schema import DDL, quoted
+from ablate.store.pending_rows import changes
+from ablate.store.projection import DATABASE, Say
+from ablate.store.snapshot import Snapshot
 
 READING = ("SELECT", "EXPLAIN", "PRAGMA", "CALL", "MULTI")
 """The kinds of statement that only read; PIVOT is parsed as MULTI."""
-
+WRITING = (
+    *("INSERT", "UPDATE", "DELETE", "MERGE_INTO", "CREATE", "CREATE_FUNC", "ALTER", "DROP", "VACUUM", "ANALYZE"),
+    *("TRANSACTION", "PREPARE", "EXECUTE"),
+)
+"""The kinds that need `writable`. Others reach files, load extensions or change settings, and are never allowed."""
 
 WORD = re.compile(r"\w+")
 
-ALONE = "`ablate sql` works on these results alone; open ablate.duckdb with DuckDB itself to join it with other files"
+ALONE = (
+    "`ablate sql` works on these results alone; open ablate.duckdb with DuckDB itself "
+    "for other files, extensions and settings"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class QueryResult:
-    """A table: the names of its columns and its rows."""
+    """A table: the names of its columns and its rows; `no_rows` is the meaning of one without rows, if it has any."""
 
     columns: tuple[str, ...]
     rows: tuple[tuple[Any, ...], ...]
+    no_rows: str = ""
 
 
 def query(
     folder: Path,
     sql: str,
     *,
-    parameters: Mapping[str, Any] | None = None,
+    parameters: Mapping[str, object] | None = None,
     writable: bool = False,
-    say: Say = warnings.warn,
+    say: Say = warn,
 ) -> QueryResult:
-    """Return the result of `sql`, with values for its `$names` in `parameters`; of several statements, of the last one.
+    """Return the result of one statement, as `query_each` does; an InputError for several, before any is executed."""
+    (answer,) = query_each(folder, sql, parameters=parameters, writable=writable, say=say, several=False)
+    return answer
+
+
+def query_each(
+    folder: Path,
+    sql: str,
+    *,
+    parameters: Mapping[str, object] | None = None,
+    writable: bool = False,
+    say: Say = warn,
+    several: bool = True,
+) -> tuple[QueryResult, ...]:
+    """Return the result of each statement of `sql`, with values for its `$names` in `parameters`.
+
+    If there may not be `several` statements, that is an InputError before any is executed.
 
     `writable` lets it change the DuckDB file, which needs the folder's lock: the user's own tables and views are kept
     when the file is refreshed, changes to ours last until the trial or space is written again. An error in the SQL is
@@ -77,23 +86,23 @@ def query(
     _refuse_broken(sql, *(str(value) for value in (parameters or {}).values()))
     _refuse_nothing(folder)
     if writable:
-        return _write(folder, sql, parameters, say)
+        return _write(folder, sql, parameters, say, several)
     with _reading(folder, say) as connection:
-        answer = _read(connection, sql, parameters, folder)
+        answers = _execute(connection, sql, parameters, folder / DATABASE, READING, several)
         _say_plans(connection, sql, say)
-        return answer
+        return answers
 
 
-Ask = Callable[[str, Mapping[str, Any]], QueryResult]
+Ask = Callable[[str, Mapping[str, object]], QueryResult]
 """Returns the result of SQL, with values for its `$names`."""
 
 
 @contextmanager
-def asking(folder: Path, *, say: Say = warnings.warn) -> Iterator[Ask]:
+def asking(folder: Path, *, say: Say = warn) -> Iterator[Ask]:
     """Open results for several queries on one consistent state, each answered as by `query`."""
     _refuse_nothing(folder)
     with _reading(folder, say) as connection:
-        yield lambda sql, parameters: _read(connection, sql, parameters, folder)
+        yield lambda sql, given: _execute(connection, sql, given, folder / DATABASE, READING, several=False)[0]
 
 
 def _say_plans(connection: duckdb.DuckDBPyConnection, sql: str, say: Say) -> None:
@@ -117,157 +126,75 @@ def _say_plans(connection: duckdb.DuckDBPyConnection, sql: str, say: Say) -> Non
 
 def _refuse_nothing(folder: Path) -> None:
     check_folder(folder)
-    if not (folder / DATABASE).exists() and not (folder / "plans.jsonl").exists():
-        raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
+    Snapshot(folder).check_results()
 
 
 @contextmanager
 def _reading(folder: Path, say: Say) -> Iterator[duckdb.DuckDBPyConnection]:
-    """Open the DuckDB file with what it lacks so far laid over it."""
-    stored = read_stored(folder / DATABASE)  # first, so that the journal has all that it has
-    journal, live = changed.read_journal(folder)
-    changes = changed.changes(folder, journal, stored, live)
-    say_damaged(folder, changes, say)
-    attached = folder / DATABASE if stored.plans or stored.trials else None
-    with _overlay(changes, attached, say) if changes or not attached else _open(attached) as connection:
-        yield connection
+    """Open the DuckDB file, or where that lacks anything, a temporary copy of it with all that is kept now."""
+    path = folder / DATABASE
+    stored = projection.read_stored(path)  # first, so that the files have all that it has
+    snapshot = Snapshot(folder)
+    usable = bool(stored.trials or stored.names)
+    same = usable and stored.mark == snapshot.mark and not snapshot.live
+    lacking = None if same else changes(snapshot, stored, live=True)
+    projection.say_lost(folder, {**snapshot.lost, **(lacking.lost if lacking else {})}, say)
+    if usable and not lacking:
+        with projection.reading(path) as connection:
+            yield connection
+        return
+    with tempfile.TemporaryDirectory(prefix="ablate-") as aside:
+        copy = Path(aside) / DATABASE
+        with (
+            projection.changing(copy, copy, "TMPDIR"),
+            projection.writable_copy(path if usable else None, copy, folder) as connection,
+        ):
+            projection.fill(connection, snapshot, lacking)
+        with projection.reading(copy) as connection:
+            yield connection
 
 
-def _read(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, folder: Path
-) -> QueryResult:
-    for kind in _kinds(connection, sql):
-        if kind not in READING:
-            raise InputError(f"{kind} is not allowed in read-only SQL\n  = allow it with --write")
-    return _execute(connection, sql, parameters, folder / DATABASE)
-
-
-def _write(folder: Path, sql: str, parameters: Mapping[str, Any] | None, say: Say) -> QueryResult:
+def _write(
+    folder: Path, sql: str, parameters: Mapping[str, object] | None, say: Say, several: bool
+) -> tuple[QueryResult, ...]:
     with Lock(folder):
-        refresh(folder, changed.read_journal(folder)[0], say)
+        projection.refresh(folder, say)
         path = folder / DATABASE
         unfinished = path.with_name(path.name + UNFINISHED)
-        with changing(path, unfinished):
+        with projection.changing(path, unfinished):
             shutil.copyfile(path, unfinished)
-            with duckdb.connect(unfinished.absolute(), config=dict(CLOSED)) as connection:
-                answer = _execute(connection, sql, parameters, path)
+            with duckdb.connect(unfinished.absolute(), config=dict(projection.CLOSED)) as connection:
+                answers = _execute(connection, sql, parameters, path, (*READING, *WRITING), several)
                 connection.execute("CHECKPOINT")
             put_in_place(unfinished, path)
-    return answer
+    return answers
 
 
-def _open(path: Path) -> AbstractContextManager[duckdb.DuckDBPyConnection]:
-    return reading(path)
-
-
-def _overlay(changes: Changes, attached: Path | None, say: Say) -> duckdb.DuckDBPyConnection:
-    """Create a database in memory with the tables of the attached file and the changes laid over them."""
-    connection = duckdb.connect(":memory:")
-    connection.execute("CREATE SCHEMA fresh; SET schema = 'fresh'")
-    connection.execute(DDL)
-    connection.execute("INSERT INTO projection VALUES (?)", [SQL_DIGEST])
-    load(connection, changes, "fresh")
-    connection.execute("SET schema = 'main'")
-    replaced = False
-    if attached:
-        _attach(connection, attached)
-        replaced = replaces(connection, changes, "stored")
-    for name, (key, owner) in KEYS.items():
-        # Do not join hundreds of millions of rows with the few trials that changed if those have no rows there.
-        rest = f" ANTI JOIN fresh.{owner} USING ({key})" if name not in OF_ROWS or replaced else ""
-        stored = f" UNION ALL BY NAME FROM stored.{name}{rest}" if attached else ""
-        connection.execute(f"CREATE VIEW main.{name} AS FROM fresh.{name}{stored}")
-    connection.execute("CREATE VIEW main.projection AS FROM fresh.projection")
-    _copy_comments(connection)
-    connection.execute(VIEWS)
-    comments.inherit(connection, VIEWS)
-    # Before the views of the file, which may be somebody else's: creating a view opens the files that it names.
-    for setting, value in CLOSED.items():
-        connection.execute(f"SET {setting} = {value}")
-    if attached:
-        _copy_own(connection, say)
-    return connection
-
-
-def _attach(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
-    try:
-        connection.execute(f"ATTACH {quoted(str(path.absolute()))} AS stored (READ_ONLY)")
-    except duckdb.Error as error:
-        raise RefusedError(unreadable(path, error)) from error
-
-
-def _copy_comments(connection: duckdb.DuckDBPyConnection) -> None:
-    """Give the views that stand for tables the comments of those tables."""
-    comments_of = connection.execute(
-        """
-        SELECT 'VIEW main.' || table_name, comment FROM duckdb_tables() WHERE schema_name = 'fresh'
-        UNION ALL
-        SELECT 'COLUMN main.' || table_name || '.' || column_name, comment
-        FROM duckdb_columns() WHERE schema_name = 'fresh'
-        """
-    ).fetchall()
-    for place, comment in comments_of:
-        connection.execute(f"COMMENT ON {place} IS {quoted(comment)}")
-
-
-def _copy_own(connection: duckdb.DuckDBPyConnection, say: Say) -> None:
-    """Show the tables and views that the user has added to the file.
-
-    `say` is told of views that are left out: those of tables that are no longer there, and of files.
-    """
-    ours = {name for (name,) in connection.execute("SHOW TABLES").fetchall()}
-    added = connection.execute(
-        """
-        SELECT table_oid AS oid, table_name AS name, NULL AS sql FROM duckdb_tables() WHERE database_name = 'stored'
-        UNION ALL
-        SELECT view_oid, view_name, sql FROM duckdb_views() WHERE database_name = 'stored' AND NOT internal
-        ORDER BY oid
-        """
-    ).fetchall()
-    left = {name: definition or _view_of(name) for _, name, definition in added if name not in ours}
-    # A file renumbers its views when it is opened, so a view may come before another that it is built on.
-    while left:
-        faults = {name: fault for name in left if (fault := _fault(connection, left[name]))}
-        if len(faults) == len(left):
-            for name, fault in faults.items():
-                say(f"the view {quote(name)} of these results is left out: {fault}")
-            return
-        left = {name: left[name] for name in faults}
-
-
-def _view_of(name: str) -> str:
-    its = name.replace('"', '""')
-    return f'CREATE VIEW main."{its}" AS FROM stored."{its}"'
-
-
-def _fault(connection: duckdb.DuckDBPyConnection, definition: str) -> str:
-    """Create a view; return DuckDB's objection in one line, empty if there is none."""
-    try:
-        connection.execute(definition)
-    except duckdb.Error as error:
-        return drawn(str(error).splitlines()[0])
-    return ""
-
-
-def _kinds(connection: duckdb.DuckDBPyConnection, sql: str) -> list[str]:
-    statements = _statements(connection, sql)
+def check_number(statements: Sequence[duckdb.Statement], *, several: bool) -> None:
     if not statements:
         raise InputError("there is no SQL statement here")
-    return [_kind(statement) for statement in statements]
+    if len(statements) > 1 and not several:
+        raise InputError(
+            f"this SQL has {len(statements)} statements, and the answer is one table\n"
+            "  = give one at a time; `ablate sql` shows the result of each, on the screen and with --json"
+        )
 
 
-def _statements(connection: duckdb.DuckDBPyConnection, sql: str) -> list[duckdb.Statement]:
-    try:
-        return connection.extract_statements(sql)
-    except duckdb.Error as error:
-        raise InputError(_in_duckdbs_words(error)) from None
+def _refuse_kinds(statements: Sequence[duckdb.Statement], allowed: Sequence[str]) -> None:
+    kinds = [_kind(statement) for statement in statements]
+    for kind in kinds:
+        if kind not in (*READING, *WRITING):
+            raise InputError(f"{kind} is not allowed\n  = {ALONE}")
+    for kind in kinds:
+        if kind not in allowed:
+            raise InputError(f"{kind} is not allowed in read-only SQL\n  = allow it with --write")
 
 
 def _kind(statement: duckdb.Statement) -> str:
     try:
         return str(statement.type.name)
     except ValueError:  # DuckDB's Python API has no name for some kinds: UPDATE EXTENSIONS
-        return statement.query.split()[0].upper()
+        return " ".join(statement.query.split()[:2]).upper()
 
 
 def _in_duckdbs_words(error: duckdb.Error) -> str:
@@ -277,18 +204,29 @@ def _in_duckdbs_words(error: duckdb.Error) -> str:
 
 
 def _execute(
-    connection: duckdb.DuckDBPyConnection, sql: str, parameters: Mapping[str, Any] | None, path: Path
-) -> QueryResult:
-    if parameters:
-        statements = _statements(connection, sql)
-        _refuse_unknown(parameters, {name for statement in statements for name in statement.named_parameters})
+    connection: duckdb.DuckDBPyConnection,
+    sql: str,
+    parameters: Mapping[str, object] | None,
+    path: Path,
+    allowed: Sequence[str],
+    several: bool,
+) -> tuple[QueryResult, ...]:
+    given, answers = dict(parameters or {}), list[QueryResult]()
     try:
-        result = connection.execute(sql, dict(parameters) if parameters else None)
-        columns = tuple(column[0] for column in result.description or ())
-        return QueryResult(columns, tuple(result.fetchall()) if columns else ())
+        statements = connection.extract_statements(sql)
+        check_number(statements, several=several)
+        _refuse_kinds(statements, allowed)
+        _refuse_unknown(given, {name for statement in statements for name in statement.named_parameters})
+        for statement in statements:
+            names = {name.lower() for name in statement.named_parameters}
+            values = {name: value for name, value in given.items() if name.lower() in names}
+            result = connection.execute(statement, values or None)
+            columns = tuple(column[0] for column in result.description or ())
+            answers.append(QueryResult(columns, tuple(result.fetchall()) if columns else ()))
+        return tuple(answers)
     except duckdb.Error as error:
-        if is_damage(error):
-            raise RefusedError(unreadable(path, error)) from error
+        if projection.is_damage(error):
+            raise RefusedError(projection.unreadable(path, error)) from error
         raise InputError(_in_duckdbs_words(error)) from None
 
 

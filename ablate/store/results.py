@@ -7,38 +7,39 @@ from __future__ import annotations
 
 import threading
 import time
-import warnings
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
+from ablate.errors import warn
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.store import (
     checkpoints,
-    ledger,
+    files,
+    judgements,
     open_trial,
     projection,
-    questions,
-    sealed,
     serialise,
-    trial_rows,
-    verdicts,
+    trial_numbers,
 )
 from ablate.store.checksummed_lines import Appender, encode
+from ablate.store.documents import PlanDocument, Question, Specification, Verdicts
 from ablate.store.durable import write_whole, writing
 from ablate.store.lock import Lock
 from ablate.store.open_trial import Beginning, TrialStart
-from ablate.store.pending_rows import Journal
+from ablate.store.plans import packed, plan_of
 from ablate.store.projection import Say
 from ablate.store.repair import open_trials
-from ablate.store.repair.opening import make_ready
+from ablate.store.repair.whole_folder import make_ready
 from ablate.store.serialise import Documents
-from ablate.store.trial_rows import TrialRows
+from ablate.store.snapshot import Snapshot
+from ablate.store.snapshot import open_trials as open_trials_of
+from ablate.store.trial_numbers import TrialRows
 from ablate.store.versions import installed
 from ablate.train.events import GOES_ON, Began, Event, Outcome, Row, Saved, Timing
+from ablate.verdict.finals import Finals
 
 SYNC_EVERY = 0.5
 """Seconds between syncs of open segments: a loss of power costs at most this much, less than the promised second."""
@@ -61,7 +62,7 @@ class Results:
     Methods may be called from several threads.
     """
 
-    def __init__(self, folder: Path, *, say: Say = warnings.warn, versions: Mapping[str, str] | None = None):
+    def __init__(self, folder: Path, *, say: Say = warn, versions: Mapping[str, str] | None = None):
         self.folder = folder
         self.say = say
         self.versions = installed() if versions is None else dict(versions)
@@ -69,21 +70,22 @@ class Results:
         self._guard = threading.RLock()
         self._refreshing = threading.Lock()
         self._open: dict[str, Appender] = {}
+        self._specified: dict[str, Specification] = {}
         self._starts: dict[str, TrialStart] = {}
-        self._handed_out: dict[str, float] = {}
         self._last_step: dict[str, tuple[int, set[tuple[str, str]]]] = {}
+        self._handed_out: dict[str, float] = {}
         self._failure: BaseException | None = None
         self._closing = threading.Event()
 
     def __enter__(self) -> Results:
         self._lock.acquire()
         try:
-            for name in (open_trial.FOLDER, sealed.FOLDER, checkpoints.FOLDER):
+            for name in (open_trial.FOLDER, files.TRIALS, checkpoints.FOLDER):
                 with writing(self.folder / name):
                     (self.folder / name).mkdir(exist_ok=True)
-            self._kept, self._endings = make_ready(self.folder, self.say)
-            self._plans = Appender(self.folder / ledger.PLANS)
-            self._outcomes = Appender(self.folder / ledger.OUTCOMES)
+            make_ready(self.folder, self.say)
+            now = Snapshot(self.folder)
+            self._kept, self._endings = now.plans, dict(now.endings)
         except BaseException:
             self._lock.release()
             raise
@@ -98,7 +100,7 @@ class Results:
         self._syncer.join()
         with ExitStack() as last:
             last.callback(self._lock.release)
-            for appender in (*self._open.values(), self._plans, self._outcomes):
+            for appender in self._open.values():
                 last.callback(appender.close)
             self._open.clear()
 
@@ -106,16 +108,15 @@ class Results:
 
     def outcomes(self) -> dict[str, Outcome]:
         """Return how each known trial ended. Trials started and not ended, even for a second time, are left out."""
-        unfinished = self._unfinished()
+        unfinished = open_trials_of(self.folder)
         return {id: ending.outcome for id, ending in self._endings.items() if id not in unfinished}
 
-    def finals(self, trial_ids: Collection[str]) -> dict[str, dict[str, Any]]:
-        """Return for each ended trial {"status", "step", "metrics": {name: value}}, as of the last `refresh`."""
-        return projection.finals(self.folder, trial_ids)
+    def finals(self, trial_ids: Collection[str]) -> Finals:
+        return trial_numbers.finals(self.folder, trial_ids)
 
-    def plan(self, space: str) -> Mapping[str, Any]:
-        """Return the document of a space's current plan; empty where there is none."""
-        return self._kept.plans.get(space, ("", {}))[1]
+    def plan(self, space: str) -> PlanDocument | None:
+        kept = self._kept.current(space)
+        return None if kept is None else kept.document
 
     def give_up(self, trial_ids: Iterable[str]) -> None:
         """Mark these trials, whose specifications are kept, as unfinished, as `begin_anew` does."""
@@ -132,13 +133,11 @@ class Results:
 
     def course(self, trial_id: str) -> TrialRows | None:
         """Return the rows of a trial, ended or paused, and their summaries; None where there are none."""
-        if trial_id in self._unfinished():
-            return trial_rows.paused(self.folder, trial_id)
-        ending = self._endings.get(trial_id)
-        return None if ending is None else trial_rows.ended(self.folder, ending)
+        if trial_id in open_trials_of(self.folder):
+            return trial_numbers.paused(self.folder, trial_id)
+        return trial_numbers.ended(self.folder, trial_id) if trial_id in self._endings else None
 
-    def prune(self, trial: Trial, step: int, detail: Mapping[str, Any]) -> None:
-        """End a paused trial that no search continues."""
+    def prune(self, trial: Trial, step: int, detail: Mapping[str, object]) -> None:
         with self._guard:
             self.begin(trial)
             self.append(trial.id, [Outcome("pruned", step, dict(detail))])
@@ -148,27 +147,29 @@ class Results:
     def record_plan(self, plan: Plan, documents: Documents) -> None:
         """Keep a plan with its documents, and each trial's specification; repeating it has no effect."""
         document = serialise.plan_document(plan, documents)
-        digest = serialise.digest(document)
+        id = serialise.plan_id(plan.space, asked=serialise.digest(documents.resolved))
         with self._guard:
-            self._record_trials(plan.trials)
-            if self._kept.plans.get(plan.space, ("", {}))[0] != digest:
-                self._see(ledger.id_of(plan.space, document), plan.space)
-                self._plans.write([ledger.plan_record(digest, document)])
-                self._kept.add(plan.space, digest, document)
-            self._plans.sync()
+            kept = self._kept.current(plan.space)
+            if kept is not None and kept.digest == serialise.digest(document):
+                return
+            before = [each for plans in self._kept.of_space.values() for each in plans]
+            first_seen = next((each.first_seen for each in before if each.id == id), time.time())
+            parts: dict[int, object] = {}
+            specifications = {trial.id: serialise.trial_document(trial, parts) for trial in plan.trials}
+            content: dict[str, object] = {"plan": id, "first_seen": first_seen, "document": document}
+            content["specifications"] = packed(list(specifications.values()))
+            number = 1 + max((each.number for each in before), default=0)
+            written = files.keep(self.folder, "plans", content, number, stem=id)  # it replaces that with fewer trials
+            self._kept = self._kept.adding(plan_of(written), specifications)
 
-    def record_verdicts(self, document: Mapping[str, Any]) -> None:
-        """Keep the verdicts of a space with a kept plan (see `verdicts`); repeating it has no effect."""
+    def record_judgement(self, space: str, verdicts: Verdicts | None, questions: Sequence[Question]) -> None:
+        """Keep verdicts on a space's current plan and judged questions before they are shown, once."""
         with self._guard:
-            plan, outcomes = self.plan(document["space"]), self.outcomes()
-            states = {trial_id: outcomes[trial_id].kind for trial_id, *_ in plan["trials"] if trial_id in outcomes}
-            marks = {"asked": serialise.digest(plan["resolved"]), "ended": verdicts.ended_digest(states)}
-            verdicts.record(self.folder, {**document, **marks})
-
-    def record_questions(self, documents: Sequence[Mapping[str, Any]]) -> None:
-        """Keep judgements of questions (see `questions`), before they are shown; repeating it has no effect."""
-        with self._guard:
-            questions.record(self.folder, documents)
+            kept, unfinished = self._kept.current(space), open_trials_of(self.folder)
+            plan, trials = ("", ()) if kept is None else (kept.id, kept.document["trials"])
+            ended = {id: self._endings[id] for id, *_ in trials if id in self._endings and id not in unfinished}
+            digests = {id: ending.digest[: files.DIGITS] for id, ending in ended.items()}
+            judgements.record(self.folder, space, plan, digests, verdicts=verdicts, judged=questions)
 
     def begin(self, trial: Trial) -> TrialStart:
         """Open a trial's segment; return where the trial continues from.
@@ -179,8 +180,7 @@ class Results:
         with self._guard:
             if trial.id in self._open:
                 raise ValueError(f"trial {trial.id} is already open")
-            self._record_trials([trial])
-            self._plans.sync()
+            self._specified[trial.id] = serialise.trial_document(trial)
             path = open_trial.path_of(self.folder, trial.id)
             start = open_trials.go_on(self.folder, trial.id, self.say) if path.exists() else None
             if start is None:
@@ -199,8 +199,7 @@ class Results:
         with self._guard:
             if opened := [trial.id for trial in trials if trial.id in self._open]:
                 raise ValueError(f"trial {opened[0]} is already open")
-            self._record_trials(trials)
-            self._plans.sync()
+            self._specified |= {trial.id: serialise.trial_document(trial) for trial in trials}
             self.give_up(trial.id for trial in trials)
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
@@ -230,47 +229,21 @@ class Results:
         with self._guard:
             appender = self._open.pop(trial_id)
             del self._starts[trial_id], self._handed_out[trial_id], self._last_step[trial_id]
+            self._specified.pop(trial_id, None)
             try:
                 if outcome.kind not in GOES_ON:
-                    appender.write([open_trial.outcome_record(outcome, time.time())])
+                    appender.write([["outcome", outcome.kind, outcome.step, outcome.detail, time.time()]])
             finally:
                 appender.close()
             if outcome.kind not in GOES_ON:
-                self._endings[trial_id] = open_trials.finish(self.folder, trial_id, self._outcomes)
+                self._endings[trial_id] = open_trials.finish(self.folder, trial_id)
 
     def refresh(self) -> bool:
-        """Bring `ablate.duckdb` up to date with the ended trials; return whether there was anything new.
-
-        It costs a copy of that file, so call it when trials have ended. It blocks no reader, and no reader blocks it.
-        """
-        with self._guard:
-            journal = Journal(
-                self._kept.copy(),
-                dict(self._endings),
-                self._unfinished(),
-                verdicts.read(self.folder),
-                questions.by_space(self.folder),
-            )
+        """Bring `ablate.duckdb` up to date; return whether that changed it. It costs a copy, and blocks no reader."""
         with self._refreshing:
-            return projection.refresh(self.folder, journal, self.say)
+            return projection.refresh(self.folder, self.say)
 
     # Within
-
-    def _unfinished(self) -> dict[str, int]:
-        trials = ledger.open_trials(self.folder)
-        return {id: self._endings[id].attempt + 1 if id in self._endings else 1 for id in sorted(trials)}
-
-    def _see(self, plan: str, space: str) -> None:
-        """Record when a plan is first requested."""
-        if space not in self._kept.plans or plan not in self._kept.every(space):
-            self._plans.write([ledger.seen_record(plan, now := time.time())])
-            self._kept.first_seen[plan] = now
-
-    def _record_trials(self, trials: Iterable[Trial]) -> None:
-        new = [serialise.trial_document(trial) for trial in trials if trial.id not in self._kept.trials]
-        if new:
-            self._plans.write(map(ledger.trial_record, new))
-            self._kept.trials.update((document["trial"], document) for document in new)
 
     def _write(self, trial_id: str, events: list[Row | Timing]) -> None:
         with self._guard:
@@ -295,7 +268,7 @@ class Results:
         """Record that a state is on the disk, and delete earlier ones."""
         with self._guard:
             appender = self._open[trial_id]
-            appender.write([open_trial.checkpoint_record(saved)])
+            appender.write([["checkpoint", saved.step, saved.crc, saved.size]])
             appender.sync()
             checkpoints.drop(self.folder, trial_id, before=saved.step)
 
@@ -325,7 +298,9 @@ class Results:
         attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
         path = open_trial.path_of(self.folder, trial_id)
         began = time.time() if began is None else began
-        write_whole(path, encode(open_trial.begin_record(Beginning(trial_id, attempt, began, versions))))
+        specification = self._specified.get(trial_id) or self._kept.specifications.get(trial_id)
+        beginning = Beginning(trial_id, attempt, began, versions, specification)
+        write_whole(path, encode(open_trial.begin_record(beginning)))
         self._open[trial_id] = Appender(path)
         return TrialStart(None, dict(versions))
 

@@ -7,12 +7,15 @@ table of pandas follow from it, and so does the documentation: each comment is k
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ablate.store.checksummed_lines import compact, number
 
 if TYPE_CHECKING:
+    import duckdb
     import pyarrow
 
 BEGINS = re.compile(r"CREATE TABLE (?P<name>\w+) \($")
@@ -25,6 +28,7 @@ ARROW = {
     "DOUBLE": "float64",
     "INTEGER": "int64",
     "BIGINT": "int64",
+    "BLOB": "binary",
 }
 """The pyarrow name of each SQL type in use; `[]` after a type is a list of it."""
 
@@ -40,8 +44,14 @@ class ColumnSchema:
 
     @property
     def declaration(self) -> str:
-        """The column as written in `CREATE TABLE`."""
         return f"{self.name} {self.type}{' NOT NULL' if self.required else ''}"
+
+    def value_in(self, row: Mapping[str, object]) -> object:
+        """Return its value in a row: JSON as text, NaN and infinities, which JSON has as text, as numbers."""
+        value = row.get(self.name, row.get(self.name.removesuffix("_id")))
+        if self.type == "DOUBLE":
+            return number(value)
+        return compact(value) if self.type == "JSON" and not isinstance(value, str | None) else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,27 +64,18 @@ class TableSchema:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of its columns, in order."""
         return tuple(column.name for column in self.columns)
-
-    def row(self, values: Mapping[str, Any]) -> tuple[Any, ...]:
-        """Return a row from values by column name; ValueError where a column is missing or not of this table."""
-        if values.keys() != set(self.names):
-            differ = ", ".join(sorted(values.keys() ^ set(self.names)))
-            raise ValueError(f"a row of {self.name} has other columns than tables.sql declares: {differ}")
-        return tuple(values[name] for name in self.names)
 
     @property
     def ddl(self) -> str:
-        """The SQL that creates it, empty, with its comments."""
         declared = ", ".join(column.declaration for column in self.columns)
         lines = [f"CREATE OR REPLACE TABLE {self.name} ({declared});"]
         lines.append(f"COMMENT ON TABLE {self.name} IS {quoted(self.comment)};")
         lines += [f"COMMENT ON COLUMN {self.name}.{c.name} IS {quoted(c.comment)};" for c in self.columns]
         return "\n".join(lines)
 
-    def arrow(self) -> pyarrow.Schema:
-        """Return its columns as the Arrow schema of inserted rows."""
+    def table_of(self, rows: Iterable[Mapping[str, object]]) -> pyarrow.Table:
+        """Return rows as a table to insert; each has values by column name, `x_id` also under `x`; NULL where none."""
         import pyarrow  # a heavy import that a table of verdicts does not need
 
         def type_of(name: str) -> pyarrow.DataType:
@@ -82,11 +83,14 @@ class TableSchema:
                 return pyarrow.list_(type_of(name.removesuffix("[]")))
             return getattr(pyarrow, ARROW[name])()
 
-        return pyarrow.schema([(column.name, type_of(column.type)) for column in self.columns])
+        given = list(rows)
+        columns = [
+            pyarrow.array([column.value_in(row) for row in given], type=type_of(column.type)) for column in self.columns
+        ]
+        return pyarrow.table(columns, names=self.names)
 
 
 def quoted(text: str) -> str:
-    """Return a text as an SQL literal."""
     return "'" + text.replace("'", "''") + "'"
 
 
@@ -94,7 +98,7 @@ def parse(text: str) -> Iterator[TableSchema]:
     """Read the tables that a text declares; ValueError for a line that is neither comment, table nor column."""
     above: list[str] = []
     name, columns = "", list[ColumnSchema]()
-    for number, line in enumerate(text.splitlines(), 1):
+    for place, line in enumerate(text.splitlines(), 1):
         if name and line == ");":
             yield TableSchema(name, " ".join(above), tuple(columns))
             above, name, columns = [], "", []
@@ -109,14 +113,50 @@ def parse(text: str) -> Iterator[TableSchema]:
         elif not name and not line:
             above = []
         else:
-            raise ValueError(f"tables.sql, line {number}: neither a comment, nor a table or a column with one: {line}")
+            raise ValueError(f"tables.sql, line {place}: neither a comment, nor a table or a column with one: {line}")
 
 
 TABLES: Mapping[str, TableSchema] = {
     table.name: table
     for table in parse(resources.files("ablate.store").joinpath("tables.sql").read_text(encoding="utf-8"))
 }
-"""Every table by its name, in order of declaration."""
 
 DDL = "\n\n".join(table.ddl for table in TABLES.values())
-"""The SQL that creates all of them, empty, with their comments."""
+
+OF_A_PLAN = ("space", "plan", "current", "position", "better", "confidence", "seeds")
+"""The columns of the table `judged` that are not of an effect: every other column is a field of an effect."""
+
+
+def effect_fields() -> Mapping[str, str]:
+    """Return, for each column of the table `judged` that comes from an effect, the name of its field."""
+    return {name: name.removesuffix("_id") for name in TABLES["judged"].names if name not in OF_A_PLAN}
+
+
+# Comments of views
+
+VIEW = re.compile(r"CREATE OR REPLACE VIEW (?P<name>\w+) AS\s(?P<text>[^;]*);")
+READS = re.compile(r"\b(?:FROM|JOIN) (\w+)")
+
+
+def inherit_comments(connection: duckdb.DuckDBPyConnection, views: str) -> None:
+    """Give each column of these views without a comment that of the first relation read which has such a column."""
+    known: dict[str, dict[str, str | None]] = {}
+    for relation, column, comment in connection.execute(
+        "SELECT table_name, column_name, comment FROM duckdb_columns()"
+        " WHERE schema_name = 'main' AND database_name = current_database()"
+    ).fetchall():
+        known.setdefault(relation, {})[column] = comment
+    new = []
+    for view in VIEW.finditer(views):
+        for column, comment in _passed_on(view, known):
+            known[view["name"]][column] = comment
+            new.append(f'COMMENT ON COLUMN {view["name"]}."{column}" IS {quoted(comment)};')
+    connection.execute("\n".join(new))
+
+
+def _passed_on(view: re.Match[str], known: Mapping[str, Mapping[str, str | None]]) -> Iterator[tuple[str, str]]:
+    relations = [known[name] for name in READS.findall(view["text"]) if name in known]
+    for column, own in known[view["name"]].items():
+        comment = next((text for relation in relations if (text := relation.get(column))), None)
+        if own is None and comment is not None:
+            yield column, comment

@@ -3,18 +3,18 @@
 Columns: trial_id, kind (`row` or `timing`), step, metric (or the timing's name), address, value (or seconds); sorted by
 kind, step, metric and address, so that the same numbers give the same file in whatever order they came.
 
-The index has the length and the CRC-32 of each file, so that any changed byte is noticed before a number is used.
-Where the index is lost the file verifies itself: its metadata by a checksum, its rows by the digest in the metadata.
+The witness has the length and the digest of each file, so that any changed byte is noticed before a number is used.
+Where it does not list a file, the file verifies itself: its metadata by a checksum, its rows by the digest in them.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import zlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy
@@ -24,25 +24,13 @@ import pyarrow.parquet
 
 from ablate.errors import RefusedError
 from ablate.store.checksummed_lines import compact
-from ablate.store.durable import set_aside, write_whole, writing
-from ablate.store.ending import Ending
+from ablate.store.files import GONE, Ending, ForeignError, Written, digest_of, ending_of, name_of, path_of, put_listed
 from ablate.store.open_trial import Segment
-from ablate.store.records import EndedRecord, ForeignError, understood
 
-FOLDER = "trials"
-SCHEMA = pyarrow.schema(
-    [
-        ("trial_id", pyarrow.string()),
-        ("kind", pyarrow.string()),
-        ("step", pyarrow.int64()),
-        ("metric", pyarrow.string()),
-        ("address", pyarrow.string()),
-        ("value", pyarrow.float64()),
-    ]
-)
+TEXT, STEP, VALUE = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
+SCHEMA = pyarrow.schema({"trial_id": TEXT, "kind": TEXT, "step": STEP, "metric": TEXT, "address": TEXT, "value": VALUE})
 ORDER = tuple((name, "ascending") for name in ("kind", "step", "metric", "address"))
-METADATA_KEY, CHECKSUM_KEY = b"ablate", b"ablate.crc32"
-GONE = "is gone"
+METADATA_KEY, CHECKSUM_KEY, SPECIFICATION_KEY = b"ablate", b"ablate.crc32", b"ablate.specification"
 
 
 class DamagedError(RefusedError):
@@ -58,40 +46,37 @@ class DamagedError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The result of examining a sealed file: how its trial ended, with the file's checksum, or what is wrong."""
+    """The result of examining a sealed file: the file as it is, with how its trial ended and what it was specified as
+    (None in files of earlier versions), or what is wrong with it.
+    """
 
-    ending: Ending | None
+    written: Written | None
     fault: str = ""
+    specification: Mapping[str, object] | None = None
+
+    @property
+    def ending(self) -> Ending | None:
+        return None if self.written is None else self.written.ending
 
 
-def path_of(folder: Path, trial_id: str) -> Path:
-    """Return the path of an ended trial."""
-    return folder / FOLDER / f"{trial_id}.parquet"
-
-
-def sizes(folder: Path) -> dict[str, int]:
-    """Return the trials that have a sealed file, and its length in bytes."""
-    try:
-        with os.scandir(folder / FOLDER) as entries:
-            return {e.name[: -len(".parquet")]: e.stat().st_size for e in entries if e.name.endswith(".parquet")}
-    except FileNotFoundError:
-        return {}
-
-
-def table(segment: Segment) -> pyarrow.Table:
-    """Return the rows and timings of a segment as a sorted table; ValueError for duplicate (step, metric, address)."""
+def rows_of(segment: Segment) -> pyarrow.Table:
     rows, timings = segment.rows, segment.timings
     columns = {
-        "trial_id": [segment.beginning.trial_id] * (len(rows) + len(timings)),
+        "trial_id": [segment.beginning.trial] * (len(rows) + len(timings)),
         "kind": ["row"] * len(rows) + ["timing"] * len(timings),
         "step": [row[0] for row in rows] + [timing[0] for timing in timings],
         "metric": [row[1] for row in rows] + [timing[1] for timing in timings],
         "address": [row[2] for row in rows] + [""] * len(timings),
         "value": [row[3] for row in rows] + [timing[2] for timing in timings],
     }
+    return pyarrow.table(columns, schema=SCHEMA)
+
+
+def table(segment: Segment) -> pyarrow.Table:
+    """Return the same as a sorted table; ValueError for duplicate (step, metric, address)."""
     if key := double(segment):
-        raise ValueError(f"trial {segment.beginning.trial_id} yielded two rows of step, metric, address {key}")
-    return pyarrow.table(columns, schema=SCHEMA).sort_by(list(ORDER))
+        raise ValueError(f"trial {segment.beginning.trial} yielded two rows of step, metric, address {key}")
+    return rows_of(segment).sort_by(list(ORDER))
 
 
 def double(segment: Segment) -> tuple[int, str, str] | None:
@@ -105,68 +90,59 @@ def write(folder: Path, segment: Segment) -> Ending:
 
     RefusedError if a line of the segment was damaged after it was written: rows would be missing.
     """
+    beginning = segment.beginning
     if segment.outcome is None or segment.ended is None:
-        raise ValueError(f"trial {segment.beginning.trial_id} has not ended")
+        raise ValueError(f"trial {beginning.trial} has not ended")
     if segment.damaged:
         raise RefusedError(
-            f"the journal of trial {segment.beginning.trial_id} was damaged while it was being written, in line "
+            f"the journal of trial {beginning.trial} was damaged while it was being written, in line "
             f"{', '.join(map(str, segment.damaged))}\n"
             "  = run again: the trial continues from where its journal is whole; and check that disk"
         )
     content = table(segment)
     ending = Ending(
-        trial_id=segment.beginning.trial_id,
-        attempt=segment.beginning.attempt,
-        outcome=segment.outcome,
+        trial=beginning.trial,
+        attempt=beginning.attempt,
+        **asdict(segment.outcome),
         rows=len(segment.rows),
         digest=digest(content),
-        began=segment.beginning.began,
+        began=beginning.began,
         ended=segment.ended,
-        versions=segment.beginning.versions,
+        versions=beginning.versions,
     )
-    return put(folder, ending, content)
+    put(folder, ending, content, beginning.specification)
+    return ending
 
 
-def put(folder: Path, ending: Ending, content: pyarrow.Table) -> Ending:
-    """Write the file of an ended trial from its sorted rows and timings; return the ending with the file's checksum."""
-    text = compact(replace(ending, file=None).document()).encode()
-    metadata = {METADATA_KEY: text, CHECKSUM_KEY: b"%08x" % zlib.crc32(text)}
+def put(folder: Path, ending: Ending, content: pyarrow.Table, specification: Mapping[str, object] | None) -> None:
+    """Write the file of an ended trial from its sorted rows and timings, and let the witness list it."""
+    put_listed(folder, name_of(ending.trial), encoded(ending, content, specification), ending=ending)
+
+
+def encoded(ending: Ending, content: pyarrow.Table, specification: Mapping[str, object] | None) -> bytes:
+    text = compact(asdict(ending)).encode()
+    specified = compact(specification).encode() if specification else b""
+    metadata = {METADATA_KEY: text, CHECKSUM_KEY: b"%08x" % zlib.crc32(text + specified)}
+    metadata |= {SPECIFICATION_KEY: specified} if specified else {}
     buffer = pyarrow.BufferOutputStream()
     pyarrow.parquet.write_table(content.replace_schema_metadata(metadata), buffer, compression="zstd")
-    written = buffer.getvalue().to_pybytes()
-    path = path_of(folder, ending.trial_id)
-    with writing(path.parent):
-        path.parent.mkdir(exist_ok=True)
-    write_whole(path, written)
-    return replace(ending, file=_sum(written))
+    return bytes(buffer.getvalue().to_pybytes())
 
 
-def is_whole(folder: Path, ending: Ending) -> bool:
-    """Return whether the file has the bytes that were sealed; one so old that no checksum was kept is read through."""
-    path = path_of(folder, ending.trial_id)
-    if ending.file is None:
-        return examine(path, ending).ending is not None
-    try:
-        return _sum(path.read_bytes()) == ending.file
-    except OSError:
-        return False
-
-
-def whole(folder: Path, ending: Ending) -> Path:
+def whole(folder: Path, trial_id: str, listed: Written | None) -> Path:
     """Return the verified file of an ended trial; a DamagedError if it is damaged."""
-    if not is_whole(folder, ending):
-        path = path_of(folder, ending.trial_id)
-        examined = examine(path, ending)
-        if examined.ending is None:
-            raise DamagedError(folder, ending.trial_id, examined.fault)
-    return path_of(folder, ending.trial_id)
+    examined = examine(folder, trial_id, listed)
+    if examined.written is None:
+        raise DamagedError(folder, trial_id, examined.fault)
+    return path_of(folder, trial_id)
 
 
-def examine(path: Path, listed: Ending | None) -> Examined:
-    """Read a sealed file through and verify it against the ending that the index lists.
+def examine(folder: Path, trial_id: str, listed: Written | None) -> Examined:
+    """Read a sealed file through and verify it against what the witness lists.
 
-    A file of a later attempt than the listed one is whole if it verifies itself.
+    A file that the witness does not list, or of a later attempt, is whole if it verifies itself.
     """
+    path = path_of(folder, trial_id)
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -175,20 +151,20 @@ def examine(path: Path, listed: Ending | None) -> Examined:
         return Examined(None, f"cannot be read: {error.strerror}")
     try:
         file = pyarrow.parquet.ParquetFile(pyarrow.BufferReader(content))
-        ending = _ending(file.schema_arrow.metadata or {}, path)
-        same = listed is not None and listed.file in (None, _sum(content)) and ending == replace(listed, file=None)
-        later = listed is None or ending.attempt > listed.attempt
-        if not (same or later):
+        metadata = file.schema_arrow.metadata or {}
+        ending = _ending(metadata, path)
+        written = Written(name_of(trial_id), len(content), digest_of(content), ending)
+        specification = json.loads(metadata[SPECIFICATION_KEY]) if SPECIFICATION_KEY in metadata else None
+        if listed is not None and listed.has(content):
+            return Examined(written, "", specification)
+        known = None if listed is None else listed.ending
+        exact = listed is not None and bool(listed.digest)
+        if known and ending.attempt <= known.attempt and (exact or ending != known):
             return Examined(None, "is not as it was sealed: some of its bytes have changed")
-        return _rows_fault(file, path, ending) or Examined(replace(ending, file=_sum(content)))
+        return _rows_fault(file, path, ending) or Examined(written, "", specification)
     except (pyarrow.ArrowException, OSError, KeyError, ValueError, TypeError, MemoryError) as error:
         reason = " ".join(str(error).split())
         return Examined(None, f"cannot be read: {reason[:200]}" if content else "is empty")
-
-
-def quarantine(folder: Path, trial_id: str) -> Path:
-    """Move a sealed file to `damaged/` and return its new path. Its trial is then no longer known."""
-    return set_aside(folder, path_of(folder, trial_id))
 
 
 def digest(content: pyarrow.Table) -> str:
@@ -206,25 +182,22 @@ def _rows_fault(file: pyarrow.parquet.ParquetFile, path: Path, ending: Ending) -
     content = file.read(use_threads=False)
     if not content.schema.equals(SCHEMA):
         return Examined(None, "has other columns than a sealed trial")
-    if {ending.trial_id} != {path.stem, *content["trial_id"].unique().to_pylist()}:
-        return Examined(None, f"is of another trial, {ending.trial_id}")
+    if {ending.trial} != {path.stem, *content["trial_id"].unique().to_pylist()}:
+        return Examined(None, f"is of another trial, {ending.trial}")
     if digest(content) != ending.digest:
         return Examined(None, "has other numbers than were sealed")
     return None
 
 
-def _ending(metadata: dict[bytes, bytes], path: Path) -> Ending:
+def _ending(metadata: Mapping[bytes, bytes], path: Path) -> Ending:
     """Return how the trial of a sealed file ended, by its metadata; ValueError or KeyError if that is damaged."""
     text = metadata[METADATA_KEY]
-    if CHECKSUM_KEY in metadata and metadata[CHECKSUM_KEY] != b"%08x" % zlib.crc32(text):
+    sealed = CHECKSUM_KEY in metadata
+    if sealed and metadata[CHECKSUM_KEY] != b"%08x" % zlib.crc32(text + metadata.get(SPECIFICATION_KEY, b"")):
         raise ValueError("the record of its trial's end has changed since it was sealed")
     try:
-        return Ending.of(understood(EndedRecord, json.loads(text), path))
-    except ForeignError as error:
-        if CHECKSUM_KEY in metadata:
+        return ending_of(json.loads(text), path)
+    except ForeignError as foreign:
+        if sealed:
             raise
-        raise ValueError(str(error).partition("\n")[0]) from None  # it may be damaged or from another version
-
-
-def _sum(content: bytes) -> tuple[int, int]:
-    return len(content), zlib.crc32(content)
+        raise ValueError(foreign.fault) from None  # damaged, or of another version

@@ -1,6 +1,6 @@
-"""Seconds per training step, measured once and kept: `paces.jsonl`, a line for each measurement of models.
+"""Seconds per training step, measured once and kept: a file for each measurement of models.
 
-["paces", {"reference": …, "seconds": {model: seconds}, "batch": …, "dtype": …, "threads": …, "machine": {…}, …}]
+{"reference": …, "seconds": {model: seconds}, "conditions": {"batch": …, "dtype": …, "threads": …}, "machine": {…}, …}
 
 Models are identified by `plan.identity.computed`: what they compute, and the versions of the code that computes it.
 """
@@ -9,15 +9,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
-from ablate.store import checksummed_lines
-from ablate.store.checksummed_lines import Appender
-from ablate.store.records import PacesRecord, understood
+from pydantic import TypeAdapter
 
-FILE = "paces.jsonl"
+from ablate.store import files
+from ablate.store.snapshot import Snapshot
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,39 +47,20 @@ class Paces:
     at: float = field(default_factory=time.time)
 
 
+READ = TypeAdapter(Paces)
+"""Reads a document; fields that a newer version adds are ignored."""
+
+
 def record(folder: Path, paces: Paces) -> None:
-    """Add a measurement; needs the folder's lock."""
-    appender = Appender(folder / FILE)
-    try:
-        appender.write([["paces", asdict(paces)]])
-        appender.sync()
-    finally:
-        appender.close()
+    files.keep(folder, "paces", asdict(paces), files.next_number(files.documents(folder, "paces")[0]))
 
 
 def kept(folder: Path) -> tuple[Paces, ...]:
-    """Return all measurements, in order."""
-    path = folder / FILE
-    contents = (
-        record[1:]
-        for record in checksummed_lines.read(path).records
-        if isinstance(record, list) and record[:1] == ["paces"]
-    )
-    return tuple(_of(understood(PacesRecord, next(iter(content), None), path)) for content in contents)
+    return tuple(READ.validate_python(document.content) for document in Snapshot(folder).paces)
 
 
 def holding(measured: Collection[Paces], models: Collection[str], conditions: Conditions) -> Paces | None:
-    """Return the measurement to use for these models: the first that has them all, or the last with `anew`.
-
-    So a plan based on it does not change with later measurements. None where no measurement has all the models.
-    """
+    """Return the first measurement of all these models, so that a plan stays as it is, or the last with `anew`."""
     covering = [paces for paces in measured if paces.conditions == conditions and set(models) <= set(paces.seconds)]
     again = [paces for paces in covering if paces.anew]
     return next(iter([*again[-1:], *covering]), None)
-
-
-def _of(document: Mapping[str, Any]) -> Paces:
-    # Fields that a newer version adds are ignored.
-    known = {each.name: document[each.name] for each in fields(Paces) if each.name in document}
-    middles = {model: (low, high) for model, (low, high) in known.get("middles", {}).items()}
-    return Paces(**{**known, "conditions": Conditions(**document["conditions"]), "middles": middles})

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +21,8 @@ from ablate.errors import InputError
 from ablate.source.excerpt import drawn
 from ablate.source.located import Source, Span
 from ablate.source.problems import Problems, quote
-from ablate.store.loading import PATTERN
-from ablate.store.projection import CLOSED
-from ablate.store.query import READING
+from ablate.store.projection import CLOSED, PATTERN
+from ablate.store.query import READING, check_number
 from ablate.store.schema import quoted
 
 CSV, JSON_LINES, PARQUET = "CSV", "JSON lines", "Parquet"
@@ -31,7 +31,6 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys((".jsonl", ".ndjson"), JSON_LINES),
     **dict.fromkeys((".parquet", ".pq"), PARQUET),
 }
-"""The kind of a file, by its suffix."""
 READERS = {CSV: "read_csv", JSON_LINES: "read_ndjson", PARQUET: "read_parquet"}
 ROWS = "rows"
 """The name of a file's table in SQL over it."""
@@ -60,7 +59,6 @@ class Table:
         return None if self.places is None else self.places(row, self.columns.index(column))
 
     def cells(self, column: str) -> tuple[Any, ...]:
-        """Return a column's cells."""
         at = self.columns.index(column)
         return tuple(row[at] for row in self.rows)
 
@@ -200,13 +198,23 @@ def _cells_at(source: Source, line: int, delimiter: str) -> Iterator[Span]:
 def _read_json_lines(path: Path) -> Table:
     source = _text_of(path)
     problems, rows, lines = Problems(), [], []
+    doubled: list[str] = []
+
+    def members(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+        made = dict(pairs)
+        if len(made) < len(pairs):
+            doubled.extend(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
+        return made
+
+    decoder = json.JSONDecoder(object_pairs_hook=members)
     for number, read in enumerate(io.StringIO(source.text, newline=None), start=1):
         line = read.rstrip("\n")
         if not line.strip():
             continue
         start = source.offset(number, 1)
         try:
-            row = json.loads(line)
+            doubled.clear()
+            row = decoder.decode(line)
         except json.JSONDecodeError as error:
             problems.add(f"not JSON: {error.msg}", source.span(start + error.pos, start + error.pos + 1))
             continue
@@ -214,18 +222,20 @@ def _read_json_lines(path: Path) -> Table:
             span = source.span(start, start + len(line))
             problems.add("unreadable JSON: a number is too large or the nesting too deep", span)
             continue
-        if isinstance(row, dict):
-            rows.append(row)
-            lines.append(number)
-        else:
+        if not isinstance(row, dict):
             span = source.span(start, start + len(line))
             problems.add("not a JSON object", span, notes=("a row is {column: value, …}",))
+        elif doubled:
+            _add_doubled(doubled[-1], line, source, start, problems)
+        else:
+            rows.append(row)
+            lines.append(number)
     problems.raise_if_any()
     columns = tuple(dict.fromkeys(key for row in rows for key in row))
 
     def place(row: int, column: int) -> Span:
         start, line = source.offset(lines[row], 1), source.line(lines[row])
-        for key, low, high in _members(line):
+        for key, _, (low, high) in _members(line):
             if key == columns[column]:
                 return source.span(start + low, start + high)
         return source.span(start, start + len(line))
@@ -233,18 +243,28 @@ def _read_json_lines(path: Path) -> Table:
     return Table(str(path), columns, tuple(tuple(row.get(column) for column in columns) for row in rows), place)
 
 
-def _members(line: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the keys of a JSON object with the start and end of each value."""
+def _add_doubled(key: str, line: str, source: Source, start: int, problems: Problems) -> None:
+    """Note a key that an object in a line has twice, at its second place where the object is the row itself."""
+    places = [source.span(start + low, start + high) for name, (low, high), _ in _members(line) if name == key]
+    span = places[1] if len(places) > 1 else source.span(start, start + len(line))
+    also = [(places[0], "here first")] if len(places) > 1 else []
+    problems.add(f"the key {quote(key)} stands twice", span, notes=("keep one of the two values",), also=also)
+
+
+def _members(line: str) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]]:
+    """Yield the keys of a JSON object with the start and end of each key and of its value."""
     decoder, at = json.JSONDecoder(), line.index("{") + 1
 
     def past(signs: str) -> int:
         return at + len(line[at:]) - len(line[at:].lstrip(signs))
 
     while line[(at := past(" \t,"))] != "}":
+        begin = at
         key, at = decoder.raw_decode(line, at)
+        ends = (begin, at)
         at = past(" \t:")
         _, end = decoder.raw_decode(line, at)
-        yield key, at, end
+        yield key, ends, (at, end)
         at = end
 
 
@@ -272,6 +292,8 @@ def _select(path: Path, sql: str, *, closed: bool) -> Table:
 
 
 def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
-    for statement in connection.extract_statements(sql):
+    statements = connection.extract_statements(sql)
+    check_number(statements, several=False)
+    for statement in statements:
         if statement.type.name not in READING:
             raise InputError(f"--sql only reads: {quote(statement.type.name)} is not allowed\n  = write a SELECT")

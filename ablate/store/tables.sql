@@ -1,10 +1,18 @@
 -- The tables of ablate.duckdb, declared once. `schema.py` derives from this text the DDL with every comment, and the
--- order and types of inserted rows. The tables are a projection of the journal, refilled whenever this text changes. The
+-- order and types of inserted rows. The tables are a cache of the kept files, refilled whenever this text changes. The
 -- comment above a table says what its rows are, the one after a column what it means.
 
--- One row: the version of the schema that made this file
+-- One row: what made this file, and from what
 CREATE TABLE projection (
     sql_digest VARCHAR NOT NULL,  -- Hash of tables.sql, summaries.sql and views.sql; where it differs, the file is refilled
+    listing VARCHAR,  -- Hash of the names, sizes and digests of the files that it was filled from; where it differs, what is lacking is added
+);
+
+-- The kept files other than those of trials: plans, runs, judgements, step times and sources, as they were written
+CREATE TABLE files (
+    name VARCHAR NOT NULL,  -- Name of the file within the results folder, with the digest of its bytes
+    space VARCHAR NOT NULL,  -- Name of the space that it is of, a row for each; empty for sources, which spaces share
+    content BLOB,  -- Its bytes
 );
 
 -- One row for each plan in this folder: a space with one choice of all its settings. The same space with other settings (`--set`, a profile, a changed file) is another plan; one that grows (a search, or seeds that are added until all is decided) stays the same plan, shown here in its latest state. What belongs to a plan has its id in a column `plan`
@@ -26,10 +34,7 @@ CREATE TABLE plans (
     open BOOLEAN,  -- Whether more trials may follow: a search that continues, or seeds that are added until all is decided
     looks BIGINT[],  -- Numbers of seeds after which an interim analysis decides whether more are needed; NULL where the seeds are fixed
     factors JSON,  -- For a factorial, under each set of terms: its edits, runs, effects and aliases
-    document JSON,  -- The complete plan, as in the journal
-    plan_digest VARCHAR NOT NULL,  -- Hash of that document
-    judged_digest VARCHAR,  -- Hash of its latest verdicts; NULL where there are none: see judged
-    questions_digest VARCHAR,  -- Hash of all judgements of its space's questions over time; NULL where there are none: see questions
+    judged_at DOUBLE,  -- When its latest verdicts were given, in seconds since 1970, UTC; NULL where there are none: see judged
 );
 
 -- One row for each distinct block of each plan, under each size and number of steps it is trained with
@@ -97,7 +102,7 @@ CREATE TABLE plan_forecast_layers (
 CREATE TABLE trials (
     trial_id VARCHAR NOT NULL,  -- Hash of everything that decides its numbers
     variant_id VARCHAR,  -- Fingerprint of its variant
-    status VARCHAR NOT NULL,  -- planned, unfinished (started: running or interrupted), finished, diverged, pruned (a search stopped it at a rung), out_of_memory, bug, timeout, lost (its workers died; the next run tries it again), or damaged (its sealed file has changed since it was sealed: see ablate doctor)
+    status VARCHAR NOT NULL,  -- planned, unfinished (started: running or interrupted), finished, diverged, pruned (a search stopped it at a rung), out_of_memory, bug, timeout, lost (its workers died; the next run tries it again), missing (its sealed file is gone) or damaged (that file has changed since it was sealed): the next run of it trains these again, unless ablate doctor recovers them
     ended_step BIGINT,  -- Step at which it ended; NULL until then
     detail JSON,  -- Details of its end: for diverged the first part with a non-finite output and the last statistics; for bug the traceback; for damaged what is wrong with the file
     steps BIGINT,  -- Optimiser steps requested

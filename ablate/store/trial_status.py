@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
 
 from ablate.errors import InputError
 from ablate.plan.identity import SCHEME
-from ablate.store import checksummed_lines, claim, ledger, pending_rows, serialise, verdicts
+from ablate.store import claim, files
 from ablate.store.claim import Holder
-from ablate.store.open_trial import Segment
-from ablate.store.pending_rows import Journal
+from ablate.store.snapshot import DAMAGED, MISSING, Snapshot
 from ablate.train.events import WITH_RESULT
 
 
@@ -22,9 +20,10 @@ class TrialStatus:
     """One trial of one space.
 
     `state` is how it ended (finished, diverged, bug, …), or: `running` (a living worker has it), `dead` (its worker
-    died), `paused` (something is kept of it, and no worker has it), `waiting` (nothing is kept). `step` of `steps` are
-    known to be done; `saved` is the step of the last checkpoint. `silent` is the time in seconds since the worker was
-    last heard. `scheme` is that of its identity (`plan.identity.SCHEME`): under an earlier one, a plan repeats it.
+    died), `paused` (something is kept of it, and no worker has it), `missing` or `damaged` (its sealed file is gone or
+    has changed), `waiting` (nothing is kept). `step` of `steps` are known to be done; `saved` is the step of the last
+    checkpoint, `silent` the seconds since the worker was last heard. `scheme` is that of its identity
+    (`plan.identity.SCHEME`): under an earlier one, a plan repeats it.
     """
 
     space: str
@@ -40,30 +39,6 @@ class TrialStatus:
     scheme: int = SCHEME
 
 
-def standings(folder: Path) -> tuple[TrialStatus, ...]:
-    """Return every trial of every space's current plan, in order. InputError for a folder without results."""
-    journal, live = pending_rows.read_journal(folder)
-    if not journal.kept.plans:
-        raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
-    holders, now = claim.holders(folder), time.time()
-    trials = journal.kept.trials
-    return tuple(
-        replace(
-            _standing(space, str(trial_id), names.get(variant, variant), seed, journal, live, holders, now),
-            scheme=trials[str(trial_id)].get("identity", 1) if str(trial_id) in trials else SCHEME,
-        )
-        for space, (_, plan) in journal.kept.plans.items()
-        for names in [{v["id"]: v["name"] for v in plan["variants"]}]
-        for trial_id, variant, seed in plan["trials"]
-    )
-
-
-def plan_counts(folder: Path) -> dict[str, int]:
-    """Return how many plans each space has, that is, with how many settings or texts of its file it was requested."""
-    kept = ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS))
-    return {space: len(kept.every(space)) for space in kept.plans}
-
-
 @dataclass(frozen=True, slots=True)
 class Growing:
     """A space's current plan that grows with its results: whether it is a search or one whose own trials decide what
@@ -72,67 +47,77 @@ class Growing:
 
     search: bool
     open: bool
-    resolved: Mapping[str, Any]
+    resolved: Mapping[str, object]
 
     @property
     def why(self) -> str:
-        """Why it is not over."""
         return "a search that is not over" if self.search else "not all of it is decided"
 
 
-def growing(folder: Path) -> dict[str, Growing]:
+def standings(now: Snapshot) -> tuple[TrialStatus, ...]:
+    """Return every trial of every space's current plan, in order. InputError for a folder without results."""
+    folder = now.folder
+    if not now.plans.of_space:
+        lost = "".join(f": lost: {name} {fault}" for name, fault in now.lost.items() if name.startswith("plans/"))
+        way_out = f"`ablate doctor --results {folder}` recovers it if it can" if lost else "run a space first"
+        raise InputError(f"no results in {folder}{lost}\n  = {way_out}, or name another folder with --results")
+    holders, at = claim.holders(folder), time.time()
+    return tuple(
+        _standing(space, str(trial), names.get(variant, variant), seed, now, holders, at)
+        for space, plan in now.plans.every_current.items()
+        for names in [{v["id"]: v["name"] for v in plan["variants"]}]
+        for trial, variant, seed in plan["trials"]
+    )
+
+
+def growing(now: Snapshot) -> dict[str, Growing]:
     """Return the spaces that are searches, and those whose trials decide what is trained next, by name."""
-    plans = ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).plans
     return {
         space: Growing(search, bool(plan.get("open")), plan["resolved"])
-        for space, (_, plan) in plans.items()
+        for space, plan in now.plans.every_current.items()
         for search in [plan["design"] == "search"]
         if search or plan.get("open") or plan.get("looks")
     }
 
 
-def not_over(folder: Path) -> dict[str, str]:
+def not_over(now: Snapshot) -> dict[str, str]:
     """Return the spaces that are not over though all their trials may have ended, and why, by name."""
-    open_plans = {space: plan.why for space, plan in growing(folder).items() if plan.open}
-    return dict.fromkeys(unjudged(folder), "all have ended, but were not judged since") | open_plans
+    open_plans = {space: plan.why for space, plan in growing(now).items() if plan.open}
+    return dict.fromkeys(unjudged(now), "all have ended, but were not judged since") | open_plans
 
 
-def unjudged(folder: Path) -> set[str]:
+def unjudged(now: Snapshot) -> set[str]:
     """Return the spaces whose trials have all ended with a result and were not judged since, because a run was killed.
 
-    A search is left out, since only what it confirms is judged; verdicts of versions that did not record how trials had
-    ended count as the latest.
+    A search is left out, since only what it confirms is judged.
     """
-    journal, live = pending_rows.read_journal(folder)
-    judged = verdicts.read(folder)
     spaces = set()
-    for space, (_, plan) in journal.kept.plans.items():
-        ids = [str(trial_id) for trial_id, *_ in plan["trials"]]
-        states = {id: journal.endings[id].outcome.kind for id in ids if id in journal.endings and id not in live}
-        if plan["design"] == "search" or len(states) < len(ids) or not set(states.values()) <= set(WITH_RESULT):
+    for space, plans in now.plans.of_space.items():
+        plan = plans[-1].document
+        trials = {trial for trial, *_ in plan["trials"]}
+        ended = {trial: now.endings[trial] for trial in trials & (now.endings.keys() - now.live.keys())}
+        if plan["design"] == "search" or not all(
+            trial in ended and ended[trial].kind in WITH_RESULT for trial in trials
+        ):
             continue
-        plan_id = serialise.plan_id(space, asked=serialise.digest(plan["resolved"]))
-        _, document = judged.get(space, {}).get(plan_id, ("", {}))
-        if document.get("ended") != verdicts.ended_digest(states) and ("ended" in document or not document):
+        judged = now.verdicts.get(plans[-1].id)
+        digests = {trial: end.digest[: files.DIGITS] for trial, end in ended.items()}
+        if judged is None or judged.content["trials"] != digests:
             spaces.add(space)
     return spaces
 
 
 def _standing(
-    space: str,
-    trial_id: str,
-    variant: str,
-    seed: int,
-    journal: Journal,
-    live: Mapping[str, Segment],
-    holders: Mapping[str, Holder],
-    now: float,
+    space: str, trial: str, variant: str, seed: int, snapshot: Snapshot, holders: Mapping[str, Holder], now: float
 ) -> TrialStatus:
-    steps = int(journal.kept.trials.get(trial_id, {}).get("recipe", {}).get("steps", 0))
-    if trial_id in journal.endings and trial_id not in live:
-        outcome = journal.endings[trial_id].outcome
-        return TrialStatus(space, trial_id, variant, seed, outcome.kind, outcome.step, steps)
-    segment, holder = live.get(trial_id), holders.get(trial_id)
+    specification = snapshot.plans.specifications.get(trial, {})
+    steps = int(specification.get("recipe", {}).get("steps", 0))
+    scheme = specification.get("identity", 1) if specification else SCHEME
+    whole = partial(TrialStatus, space, trial, variant, seed, scheme=scheme, steps=steps)
+    if trial in snapshot.endings and trial not in snapshot.live:
+        outcome = snapshot.endings[trial].outcome
+        return whole(state=outcome.kind, step=outcome.step)
+    segment, holder = snapshot.live.get(trial), holders.get(trial)
     rows, marks = (segment.rows, segment.marks) if segment else ((), ())
     saved = marks[-1].saved.step if marks else None
     # A row at step s belongs to step number s + 1, which is done.
@@ -140,5 +125,7 @@ def _standing(
     step = min(step, steps) if steps else step
     if holder:
         state, worker = "running" if holder.alive else "dead", f"{holder.host}:{holder.pid}"
-        return TrialStatus(space, trial_id, variant, seed, state, step, steps, saved, worker, now - holder.heard)
-    return TrialStatus(space, trial_id, variant, seed, "paused" if rows or marks else "waiting", step, steps, saved)
+        return whole(state=state, step=step, saved=saved, worker=worker, silent=now - holder.heard)
+    if not segment and trial in snapshot.lost_trials:
+        return whole(state=MISSING if snapshot.lost_trials[trial] == files.GONE else DAMAGED, step=0)
+    return whole(state="paused" if rows or marks else "waiting", step=step, saved=saved)

@@ -18,13 +18,14 @@ import time
 import urllib.request
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
-from typing import IO, NoReturn
+from typing import IO
 
 from ablate.errors import RefusedError
+from ablate.store.mirror import read_sent
 from ablate.store.mlflow.connection import ARTIFACTS, QUIET, STORE, sqlite_uri
-from ablate.store.mlflow.sent import read_sent
 from ablate.store.mlflow.views import links
 
 HOST, PORT = "127.0.0.1", 5000
@@ -54,7 +55,10 @@ def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = pr
         say(f"port {port} is in use; {chosen} is used instead")
     try:
         with _server(folder, chosen) as server:
-            addresses = _addresses(folder, f"http://{HOST}:{chosen}/")
+            root = f"http://{HOST}:{chosen}/"
+            spaces = sorted(read_sent(folder, "").items())
+            addresses = [(space, links(sent.experiment, root=root)[0][1]) for space, sent in spaces]
+            addresses.append(("all" if spaces else "MLflow", f"{root}#/experiments?workflowType=machine_learning"))
             say("\n".join([*(f"{name}: {address}" for name, address in addresses), "Ctrl-C stops it"]))
             if browse:
                 webbrowser.open(addresses[0][1])
@@ -64,23 +68,14 @@ def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = pr
     raise RefusedError("the MLflow server stopped by itself\n  = start it again; the results are safe")
 
 
-def _addresses(folder: Path, root: str) -> list[tuple[str, str]]:
-    """Return the addresses to open: every space's own page, and MLflow's list of all."""
-    pages = [(space, links(sent.experiment, root=root)[0][1]) for space, sent in sorted(read_sent(folder, "").items())]
-    return [*pages, ("all" if pages else "MLflow", f"{root}#/experiments?workflowType=machine_learning")]
-
-
 def _free(port: int) -> int:
-    """Return the port if it is free, else another free one."""
-    for wanted in (port, 0):
-        with socket.socket() as trial:
-            trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            try:
-                trial.bind((HOST, wanted))
-            except (OSError, OverflowError):
-                continue
-            return int(trial.getsockname()[1])
-    raise RefusedError(f"no port is free on {HOST}\n  = stop another server")
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((HOST, port))
+        except (OSError, OverflowError):
+            trial.bind((HOST, 0))
+        return int(trial.getsockname()[1])
 
 
 @contextmanager
@@ -93,14 +88,10 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
     command += ["--allowed-hosts", ",".join(f"{name}:{port}" for name in NAMES)]
     command += ["--cors-allowed-origins", ",".join(f"http://{name}:{port}" for name in NAMES)]
     environment = {**os.environ, **QUIET, **CLOSED, "PYTHONSAFEPATH": "1"}
-    library = ctypes.CDLL(None) if sys.platform == "linux" else None
-
-    def follow_parent() -> None:
-        if library is not None:
-            library.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-
+    linux = sys.platform == "linux"
     # SIGINT too: a process started in the background by a shell ignores it.
-    before = {number: signal.signal(number, _interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
     # Python and uvicorn import modules from the working directory: use an empty folder, not the results, which may be
     # somebody else's.
     with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory(prefix="ablate-ui-") as empty:
@@ -112,7 +103,7 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
             stdout=log,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            preexec_fn=follow_parent,
+            preexec_fn=partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM) if linux else None,
         )
         try:
             _wait_until_it_answers(server, port, log)
@@ -120,43 +111,25 @@ def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
         finally:
             for number in before:
                 signal.signal(number, signal.SIG_IGN)
-            _end(server)
+            server.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                server.wait(STOP_WITHIN)
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)  # with whatever it has started
+            server.wait()
             for number, handler in before.items():
                 signal.signal(number, handler)
 
 
 def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
     deadline = time.monotonic() + START_WITHIN
-    while time.monotonic() < deadline:
-        if server.poll() is not None:
-            break
-        try:
-            with urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2):
-                return
-        except OSError:
-            time.sleep(0.1)
+    while server.poll() is None and time.monotonic() < deadline:
+        with suppress(OSError), urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2):
+            return
+        time.sleep(0.1)
     log.seek(0)
     lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
     raise RefusedError(
         f"the MLflow server did not start: {lines[-1] if lines else 'it printed nothing'}\n"
         f"  = choose another port with --port; if it happens again, delete {STORE}: it is rebuilt from the results"
     )
-
-
-def _end(server: subprocess.Popen[bytes]) -> None:
-    """Stop the server and whatever it has started: with SIGTERM first, then by killing its process group."""
-    if server.poll() is None:
-        server.terminate()
-        try:
-            server.wait(STOP_WITHIN)
-        except subprocess.TimeoutExpired:
-            os.killpg(server.pid, signal.SIGKILL)
-            server.wait()
-    try:
-        os.killpg(server.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        return
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    raise KeyboardInterrupt

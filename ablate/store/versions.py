@@ -35,7 +35,6 @@ def installed() -> dict[str, str]:
 
 
 def version_of(package: str) -> str:
-    """Return the version of an installed distribution, or `not installed`."""
     try:
         return version(package)
     except PackageNotFoundError:

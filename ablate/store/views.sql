@@ -6,7 +6,7 @@
 -- A column without a comment here inherits that of the first table or view it reads which has a column of that name.
 -- What belongs to a plan has its id, `plan`; where that may not be the current plan of its space, `current` tells.
 
-CREATE OR REPLACE VIEW spaces AS SELECT * EXCLUDE (current, document) FROM plans WHERE current;
+CREATE OR REPLACE VIEW spaces AS SELECT * EXCLUDE (current) FROM plans WHERE current;
 COMMENT ON VIEW spaces IS 'One row for each space: its current plan, the last that was requested. All of its plans are in plans';
 
 CREATE OR REPLACE VIEW variants AS FROM plan_variants SEMI JOIN spaces USING (plan);
@@ -115,7 +115,7 @@ SELECT
     count(*) AS n,
     count(*) FILTER (f.status = 'finished') AS finished,
     count(*) FILTER (f.status = 'diverged') AS diverged,
-    count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout', 'lost', 'damaged')) AS failed,
+    count(*) FILTER (f.status IN ('out_of_memory', 'bug', 'timeout', 'lost', 'missing', 'damaged')) AS failed,
     count(*) FILTER (f.status = 'pruned') AS pruned,
     count(*) FILTER (f.status IN ('planned', 'unfinished')) AS unfinished,
     avg(f.eval_loss ORDER BY f.seed, f.trial_id) FILTER (f.status = 'finished') AS eval_loss_mean,
@@ -141,7 +141,7 @@ COMMENT ON COLUMN leaderboard.split IS 'The split of the losses: tuning for bloc
 COMMENT ON COLUMN leaderboard.n IS 'Trials requested';
 COMMENT ON COLUMN leaderboard.finished IS 'Trials that finished: the n of every mean here';
 COMMENT ON COLUMN leaderboard.diverged IS 'Trials that diverged';
-COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout, lost or damaged';
+COMMENT ON COLUMN leaderboard.failed IS 'Trials without a result: out_of_memory, bug, timeout, lost, missing or damaged';
 COMMENT ON COLUMN leaderboard.pruned IS 'Trials that a search stopped at a rung: no result of a complete training run';
 COMMENT ON COLUMN leaderboard.unfinished IS 'Trials not started, running or interrupted';
 COMMENT ON COLUMN leaderboard.eval_loss_mean IS 'Mean held-out loss, nats per token: comparable under one tokenizer';
@@ -402,7 +402,7 @@ SELECT
     count(*) FILTER (f.status = 'out_of_memory') AS out_of_memory,
     count(*) FILTER (f.status = 'timeout') AS timeout,
     count(*) FILTER (f.status = 'lost') AS lost,
-    count(*) FILTER (f.status = 'damaged') AS damaged,
+    count(*) FILTER (f.status IN ('missing', 'damaged')) AS damaged,
     count(*) FILTER (f.status = 'unfinished') AS unfinished,
     count(*) FILTER (f.status = 'planned') AS planned
 FROM final f GROUP BY f.space, f.plan;
@@ -416,7 +416,7 @@ COMMENT ON COLUMN standings.bug IS 'Trials that raised an error of their own';
 COMMENT ON COLUMN standings.out_of_memory IS 'Trials that ran out of memory';
 COMMENT ON COLUMN standings.timeout IS 'Trials that exceeded their time limit';
 COMMENT ON COLUMN standings.lost IS 'Trials whose workers died again and again: the next run tries them again';
-COMMENT ON COLUMN standings.damaged IS 'Trials whose sealed file has changed since it was sealed';
+COMMENT ON COLUMN standings.damaged IS 'Trials whose sealed file is gone, or has changed since it was sealed';
 COMMENT ON COLUMN standings.unfinished IS 'Trials that are running or were interrupted';
 COMMENT ON COLUMN standings.planned IS 'Trials not started';
 

@@ -11,9 +11,8 @@ from tiny_spaces import write_world
 from ablate import api
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.session import reporting
-from ablate.session.commit import commit_of
-from ablate.session.running import run
-from ablate.store import requests
+from ablate.session.running import commit_of, run
+from ablate.store.snapshot import Snapshot
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def repository(tmp_path: Path) -> git.Repo:
 def test_the_page_says_the_commit_and_the_day(repository: git.Repo, tmp_path: Path) -> None:
     space, results = api.load_space(tmp_path / "tiny.yaml"), tmp_path / "results"
     run(space, results=results, options=ExecutorOptions(executor="inline"), mirror=False)
-    assert requests.latest(results)["tiny"].commit == repository.head.commit.hexsha
+    assert Snapshot(results).requests["tiny"].commit == repository.head.commit.hexsha
     written = reporting.report(space, results=results)
     page = written.html.read_text(encoding="utf-8")
     assert f"commit {repository.head.commit.hexsha[:10]}" in page and "trained 20" in page

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from statistics import fmean, stdev
@@ -14,11 +13,11 @@ from tiny_spaces import write_world
 import ablate
 from ablate.api import ask
 from ablate.session.reporting import report
-from ablate.store import ledger
-from ablate.store.checksummed_lines import read
+from ablate.store import files
 from ablate.store.kept_forecasts import NOT_KEPT
-from ablate.store.mlflow.read import read_pages
-from ablate.store.pending_rows import Stored, changes, read_journal
+from ablate.store.mlflow.pages import read_pages
+from ablate.store.pending_rows import Stored, changes
+from ablate.store.snapshot import Snapshot
 
 SETTINGS = (
     "design={compare: [pre_ln, op, alike]}",
@@ -38,7 +37,7 @@ def world(tmp_path_factory):
 
 def test_every_variant_has_a_row_with_its_numbers_or_its_reason(world):
     _, run, results = world
-    answer = ask("FROM forecasts ORDER BY position", results=results)
+    (answer,) = ask("FROM forecasts ORDER BY position", results=results)
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     forecasts = dict(run.plan.forecasts)
     assert [row["variant"] for row in rows] == ["pre_ln", "op", "alike"] and len(forecasts) == 3
@@ -55,7 +54,7 @@ def test_the_layers_are_those_of_the_forecast(world):
     _, run, results = world
     for id, made in run.plan.forecasts:
         statement = f"SELECT layer, address, size, cosine, gradient FROM plan_forecast_layers WHERE variant_id = '{id}'"
-        rows = [tuple(row) for row in ask(statement + " ORDER BY layer", results=results).rows]
+        rows = [tuple(row) for row in ask(statement + " ORDER BY layer", results=results)[0].rows]
         places = ["layers.1", "layers.2", None]  # behind the last layer probes read behind the final norm
         assert rows == [
             (each.layer, place, each.size, each.cosine, each.gradient)
@@ -144,20 +143,18 @@ def test_mlflow_runs_have_them_as_parameters(world):
 def test_a_plan_of_an_earlier_version_says_that_it_made_none(world):
     """Its document has no forecasts: the rows of its variants have the reason."""
     _, _, results = world
-    journal, _ = read_journal(results)
-    digest, document = journal.kept.plans["tiny"]
+    now = Snapshot(results)
+    document = now.plan("tiny").document
     assert "forecast" in document["variants"][0]
-    old = json.loads(ledger.text_of(document))
-    for variant in old["variants"]:
+    for variant in document["variants"]:
         del variant["forecast"]
-    journal.kept.plans["tiny"] = digest, old
-    tables = changes(results, journal, Stored({}, {})).tables
+    tables = changes(now, Stored()).tables
     assert tables["plan_forecasts"]["refused"].to_pylist() == [NOT_KEPT] * 3
     assert tables["plan_forecasts"]["cosine"].null_count == 3 and tables["plan_forecast_layers"].num_rows == 0
 
 
 def test_the_same_plan_is_kept_once(world):
     space, _, results = world
-    before = len(read(results / ledger.PLANS).bodies)
+    before = files.names(results, "plans")
     ablate.run(space, results=results, executor="inline", mirror=False)
-    assert len(read(results / ledger.PLANS).bodies) == before
+    assert files.names(results, "plans") == before

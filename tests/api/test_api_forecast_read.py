@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from dataclasses import replace
 
@@ -17,10 +16,10 @@ from ablate.report.document import Fold
 from ablate.report.page.sections import _forecast
 from ablate.session.planning import plan_space
 from ablate.session.reporting import report
-from ablate.store import checksummed_lines, ledger
+from ablate.store import files
 from ablate.store import kept_forecasts as kept_room
 from ablate.store.kept_forecasts import NOT_KEPT, kept_forecasts
-from ablate.store.mlflow.read import read_pages
+from ablate.store.mlflow.pages import read_pages
 from ablate.store.results import Results
 from ablate.theory import models as theory
 from ablate.theory import sequences
@@ -124,11 +123,11 @@ def test_the_page_reads_the_forecasts_that_were_kept(world, monkeypatch):
 
 def test_the_next_run_makes_none_and_keeps_the_same_plan(world, monkeypatch):
     space, run, results = world
-    before = len(checksummed_lines.read(results / ledger.PLANS).bodies)
+    before = files.names(results, "plans")
     none_is_made(monkeypatch)
     again = ablate.run(space, results=results, executor="inline", mirror=False)
     assert again.plan.forecasts == run.plan.forecasts
-    assert len(checksummed_lines.read(results / ledger.PLANS).bodies) == before
+    assert files.names(results, "plans") == before
 
 
 def test_what_another_version_of_the_theory_made_is_not_reused_but_stays_with_its_plan(world, monkeypatch):
@@ -202,11 +201,11 @@ def without_forecasts(results, to):
     """Copy a results folder as an earlier version would have written it: its plan has no forecasts."""
     shutil.copytree(results, to)
     (to / "ablate.duckdb").unlink()
-    lines = [json.loads(body) for body in checksummed_lines.read(to / ledger.PLANS).bodies]
-    for document in (line[2] for line in lines if line[0] == "plan"):
-        for variant in document["variants"]:
+    for kept in files.documents(to, "plans")[0]:
+        for variant in kept.content["document"]["variants"]:
             del variant["forecast"]
-    (to / ledger.PLANS).write_bytes(b"".join(map(checksummed_lines.encode, lines)))
+        content = {name: kept.content[name] for name in ("plan", "first_seen", "document", "specifications")}
+        files.keep(to, "plans", content, kept.number, stem=kept.content["plan"])
     with Results(to) as store:
         store.refresh()
     return to

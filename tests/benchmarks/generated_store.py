@@ -7,23 +7,21 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pyarrow
-import pyarrow.parquet
 
 import ablate
 from ablate.source.located import to_python
-from ablate.store import checksummed_lines, ledger, sealed, serialise
-from ablate.store.ending import Ending
+from ablate.store import files, sealed, serialise
+from ablate.store.files import Ending, Written
+from ablate.store.plans import packed
 from ablate.train.definitions import definitions
-from ablate.train.events import Outcome
 
 ROOT = Path(__file__).parents[2]
 SPACE = ROOT / "spaces" / "op_vs_preln.yaml"
@@ -61,15 +59,19 @@ def write(folder: Path, size: Size) -> None:
     for name in ("journal", "checkpoints", "trials"):
         (folder / name).mkdir(parents=True)
     template = Template(size.steps)
-    specification, plan = _real_documents()
+    specification, plan = real_documents()
     per_space = size.variants * size.seeds
-    with (folder / ledger.PLANS).open("wb") as plans, (folder / ledger.OUTCOMES).open("wb") as outcomes:
-        for number in range(size.trials // per_space):
-            document, trials = _space(number, size, specification, plan)
-            for trial in trials:
-                plans.write(checksummed_lines.encode(ledger.trial_record(trial)))
-                outcomes.write(checksummed_lines.encode(ledger.ending_record(template.seal(folder, trial))))
-            plans.write(checksummed_lines.encode(ledger.plan_record(serialise.digest(document), document)))
+    for number in range(size.trials // per_space):
+        document, trials = space_of(number, size, specification, plan)
+        files.bear_witness(folder, [template.seal(folder, trial) for trial in trials])
+        keep_plan(folder, document, trials, number)
+
+
+def keep_plan(folder: Path, document: Mapping[str, Any], trials: list[dict[str, Any]], number: int) -> None:
+    """Write the file of a plan, as a run does."""
+    id = serialise.plan_id(document["space"], asked=serialise.digest(document["resolved"]))
+    content = {"plan": id, "first_seen": 1.8e9, "document": document, "specifications": packed(trials)}
+    files.keep(folder, "plans", content, number + 1, stem=id)
 
 
 class Template:
@@ -93,8 +95,8 @@ class Template:
         self.total = self.count + len(timings)
         self.decay = 2.0 + 3.0 * numpy.exp(-numpy.arange(self.total) / self.total)
 
-    def seal(self, folder: Path, trial: Mapping[str, Any]) -> Ending:
-        """Write a trial's file; how it ended. One in fifty diverged."""
+    def seal(self, folder: Path, trial: Mapping[str, Any]) -> Written:
+        """Write a trial's file, and return it as the witness lists it. One in fifty diverged."""
         trial_id = trial["trial"]
         random = numpy.random.default_rng(int(trial_id, 16))
         content = pyarrow.table(
@@ -108,24 +110,23 @@ class Template:
         kind = "diverged" if int(trial_id[-2:], 16) < 5 else "finished"
         detail = {"cause": "train_loss is nan", "seen": "output", "address": "layers.2.mlp", "layer": 2}
         ending = Ending(
-            trial_id=trial_id,
+            trial=trial_id,
             attempt=1,
-            outcome=Outcome(kind, self.end, detail if kind == "diverged" else {}),  # type: ignore[arg-type]
+            kind=kind,
+            step=self.end,
+            detail=detail if kind == "diverged" else {},
             rows=self.count,
             digest=sealed.digest(content),
             began=1.8e9,
             ended=1.8e9 + 60 + int(trial_id[:2], 16),
             versions=VERSIONS,
         )
-        metadata = {sealed.METADATA_KEY: checksummed_lines.compact(ending.document()).encode()}
-        buffer = pyarrow.BufferOutputStream()
-        pyarrow.parquet.write_table(content.replace_schema_metadata(metadata), buffer, compression="zstd")
-        written = buffer.getvalue().to_pybytes()
+        written = sealed.encoded(ending, content, trial)
         sealed.path_of(folder, trial_id).write_bytes(written)  # not synced: there is nothing here to be lost
-        return replace(ending, file=(len(written), zlib.crc32(written)))
+        return Written(sealed.name_of(trial_id), len(written), files.digest_of(written), ending)
 
 
-def _real_documents() -> tuple[dict[str, Any], dict[str, Any]]:
+def real_documents() -> tuple[dict[str, Any], dict[str, Any]]:
     """A trial's specification and a plan, as the shipped space gives them."""
     space = ablate.load_space(SPACE)
     plan = ablate.check(space)
@@ -140,7 +141,7 @@ def _real_documents() -> tuple[dict[str, Any], dict[str, Any]]:
     return specification, serialise.plan_document(plan, documents)
 
 
-def _space(
+def space_of(
     number: int, size: Size, specification: dict[str, Any], plan: dict[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The plan and the trials of one generated space: a compare design against its first variant."""

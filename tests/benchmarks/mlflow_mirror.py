@@ -81,7 +81,7 @@ def as_they_end(store: Results, batch: int) -> dict[str, float]:
         for first in range(1, len(trials), batch):
             mirroring.send_now(trials[first : first + batch])
         seconds = time.perf_counter() - started
-        store.record_verdicts(verdicts(space, sorted({row[1] for row in rows})))
+        store.record_judgement(space, verdicts(space, sorted({row[1] for row in rows})), [])
         store.refresh()
         began = time.perf_counter()
         sent = mirroring.finish({space: {"verdicts.md": "| verdict |\n|---|\n"}}, print)

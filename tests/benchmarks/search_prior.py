@@ -50,7 +50,7 @@ from ablate.execute.task import cache_of
 from ablate.grammar.derivation import Template
 from ablate.plan.proposals import join
 from ablate.plan.treatment import Treated, block_of, setting_of
-from ablate.session.planned import Planned
+from ablate.session.planning import Planned
 from ablate.space.choice import Choice
 from ablate.space.design import ZeroCost
 from ablate.space.space import Space

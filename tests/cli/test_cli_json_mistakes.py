@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 
 import pytest
 from tiny_spaces import write_world
 
 from ablate.cli import main
+from ablate.cli.app import VERBS
+from ablate.cli.queries import listing
 
 
 def mistakes(monkeypatch, capsys, *words, code=2):
@@ -76,3 +79,46 @@ def test_a_file_that_is_no_yaml_is_one_mistake(folder, monkeypatch, capsys):
 
 def test_without_mistakes_the_list_is_empty(folder, monkeypatch, capsys):
     assert mistakes(monkeypatch, capsys, "check", "tiny.yaml", "--json", code=0) == []
+
+
+WITH_JSON = [
+    *((verb.__name__,) for verb in VERBS if "json" in inspect.signature(verb).parameters),
+    *(("list", command.name) for command in listing.registered_commands),
+]
+
+
+def test_all_but_two_verbs_answer_in_json():
+    assert {verb.__name__ for verb in VERBS} - {verb for verb, *_ in WITH_JSON} == {"init", "ui"}
+
+
+@pytest.mark.parametrize("verb", WITH_JSON, ids=" ".join)
+def test_an_option_that_does_not_exist_is_a_mistake_of_every_verb(folder, monkeypatch, capsys, verb):
+    (found,) = mistakes(monkeypatch, capsys, *verb, "--bogus", "--json")
+    assert found["message"].startswith("No such option: --bogus")
+    assert len(found["way_out"]) == 1 and found["way_out"][0].endswith(f"{' '.join(verb)} --help")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["nowhere"], "No such command 'nowhere'."),
+        (["list", "nowhere"], "No such command 'nowhere'."),
+        (["plan"], "Missing argument 'SPACE'."),
+        (["run", "tiny.yaml", "--workers", "0"], "Invalid value for '--workers': "),
+        (["status", "extra"], "Got unexpected extra argument(s) (extra)"),
+        (["ui"], "No such option: --json"),
+        (["resume", "--timeout", "soon"], "'soon' is not a time"),
+    ],
+    ids=lambda words: " ".join(words) if isinstance(words, list) else "",
+)
+def test_a_mistake_in_the_words_is_one_mistake(folder, monkeypatch, capsys, words, said):
+    (found,) = mistakes(monkeypatch, capsys, *words, "--json")
+    assert found["message"].startswith(said)
+
+
+def test_behind_two_dashes_json_is_a_name(folder, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["ablate", "plan", "--", "--json"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    printed = capsys.readouterr()
+    assert printed.out == "" and "'--json'" in printed.err

@@ -14,7 +14,7 @@ from tiny_spaces import write_world
 from typer.testing import CliRunner
 
 import ablate
-from ablate.cli import app
+from ablate.cli import app, main
 
 EXPORT = (
     "SELECT f.variant, f.seed, f.status = 'diverged' AS diverged, f.eval_loss, f.peak_kurtosis "
@@ -180,10 +180,21 @@ def test_every_mistake_of_a_table_is_told_at_its_line(table):
     assert "  = " in said.rpartition("error:")[2]
 
 
-def test_mistakes_are_json_too(table):
-    done = invoke("judge", table(TABLE + "b,4,x\n"), "--metric", "loss", "--json")
-    (mistake,) = json.loads(done.stdout)["mistakes"]
-    assert done.exit_code == 2 and (mistake["file"], mistake["line"], mistake["column"]) == ("runs.csv", 8, 5)
+def test_mistakes_are_json_too(table, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["ablate", "judge", table(TABLE + "b,4,x\n"), "--metric", "loss", "--json"])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    (mistake,) = json.loads(capsys.readouterr().out)["mistakes"]
+    assert (mistake["file"], mistake["line"], mistake["column"]) == ("runs.csv", 8, 5)
+
+
+def test_a_page_that_cannot_be_written_leaves_one_json_text(table, monkeypatch, capsys):
+    words = ["judge", table(TABLE), "--metric", "loss", "--page", "nowhere/runs.html", "--json"]
+    monkeypatch.setattr("sys.argv", ["ablate", *words])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    (mistake,) = json.loads(capsys.readouterr().out)["mistakes"]
+    assert mistake["message"].startswith("cannot write nowhere/runs.html")
 
 
 @pytest.mark.parametrize(
@@ -230,6 +241,22 @@ def test_what_is_asked_wrongly_is_told_with_a_way_out(table, words, said):
             '{"variant": "a", "seed": 1, "loss": 1}\n{"variant": "b", "seed": 1, "loss": "x"}\n',
             "loss of variant b at seed 1 is not a number: 'x'\n --> runs.jsonl:2:37",
         ),
+        (
+            "runs.jsonl",
+            '{"variant": "a", "seed": 1, "loss": 1}\n{"loss": 1, "variant": "b", "seed": 1, "loss": 2}\n',
+            "error: the key 'loss' stands twice\n"
+            " --> runs.jsonl:2:40\n"
+            "  |\n"
+            '2 | {"loss": 1, "variant": "b", "seed": 1, "loss": 2}\n'
+            "  |                                        ^^^^^^\n"
+            " ::: runs.jsonl:2:2\n",
+        ),
+        (
+            "runs.jsonl",
+            '{"variant": "a", "seed": 1, "loss": 1}\n{"variant": {"k": 1, "k": 2}, "seed": 1, "loss": 2}\n',
+            "the key 'k' stands twice\n --> runs.jsonl:2:1\n",
+        ),
+        ("runs.jsonl", '[{"variant": 1, "variant": 2}]\n', "not a JSON object\n --> runs.jsonl:1:1\n"),
         ("runs.xls", "", "runs.xls does not have the name of a table"),
         ("runs.parquet", "no", "runs.parquet: "),
     ],

@@ -1,6 +1,7 @@
 """The plan on the screen, and again once steps are measured."""
 
 import io
+import json
 from dataclasses import replace
 
 from rich.console import Console
@@ -50,4 +51,7 @@ def test_beside_json_it_goes_to_standard_error(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(Interrupt, "__call__", lambda self: True)
     done = CliRunner().invoke(app, ["run", "tiny.yaml", "--json", "--executor", "inline", "--no-mlflow"])
-    assert done.exit_code == 130 and done.stdout == "" and "4 trials" in done.stderr
+    assert done.exit_code == 130 and "4 trials" in done.stderr
+    (mistake,) = json.loads(done.stdout)["mistakes"]
+    assert mistake["message"] == "stopped: 0 trials ended, 0 saved in progress, 4 not started"
+    assert len(mistake["way_out"]) == 1, "the command that resumes it"

@@ -5,6 +5,7 @@ The expected texts stand in `golden/`; after a change on purpose, `pytest --upda
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
@@ -12,6 +13,12 @@ from pathlib import Path
 
 import pytest
 from tiny_spaces import write_world
+
+import ablate
+from ablate import api
+from ablate.cli import main
+from ablate.cli.app import VERBS
+from ablate.errors import RefusedError
 
 GOLDEN = Path(__file__).parent / "golden"
 FILES = 'files: ["texts/**/*.txt"]'
@@ -82,3 +89,52 @@ def refuse(name: str, folder: Path) -> str:
 @pytest.mark.parametrize("name", CASES)
 def test_it_is_refused_in_words(name, tmp_path, golden):
     golden(GOLDEN / f"{name}.txt", refuse(name, tmp_path))
+
+
+WORDS = {
+    "plan": ("tiny.yaml",),
+    "run": ("tiny.yaml",),
+    "resume": (),
+    "retry": (),
+    "report": ("tiny",),
+    "judge": ("SELECT 1", "--metric", "loss"),
+    "status": (),
+    "sql": ("SELECT 1",),
+    "ui": (),
+    "forecast": ("tiny.yaml",),
+    "doctor": (),
+}
+NO_FOLDERS = {"tiny.yaml": "Not a directory", "tiny.yaml/results": "Not a directory", "n" * 300: "File name too long"}
+
+
+def test_every_verb_with_a_results_folder_is_tried():
+    assert WORDS.keys() == {verb.__name__ for verb in VERBS if "results" in inspect.signature(verb).parameters}
+
+
+@pytest.mark.parametrize("results", NO_FOLDERS)
+@pytest.mark.parametrize("verb", WORDS)
+def test_what_cannot_be_a_results_folder_is_refused_by_every_verb(tmp_path, monkeypatch, capsys, verb, results):
+    write_world(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", ["ablate", verb, *WORDS[verb], "--results", results])
+    with pytest.raises(SystemExit, match="2"):
+        main()
+    assert capsys.readouterr() == (
+        "",
+        f"error: cannot use {results} as a results folder: {NO_FOLDERS[results]}\n"
+        "  = choose another folder with --results\n",
+    )
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["texts", "tiny.yaml"]
+
+
+def test_python_refuses_it_too(tmp_path):
+    space = ablate.load_space(write_world(tmp_path))
+    for ask in (
+        lambda path: ablate.plan_space(space, results=path),
+        lambda path: ablate.run(space, results=path),
+        lambda path: ablate.query("SELECT 1", results=path),
+        lambda path: api.resumable(path),
+        lambda path: api.retriable(path),
+    ):
+        with pytest.raises(RefusedError, match=r"cannot use .*tiny\.yaml as a results folder: Not a directory"):
+            ask(tmp_path / "tiny.yaml")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -69,7 +70,8 @@ def test_more_seeds_are_judged_a_second_time_and_the_same_again_is_no_other(worl
         screen = " ".join(ablate("run", *more, cwd=folder).stdout.split())
         assert said in screen and "judged a third time, at 0.16 %" in screen  # the latter is what +k seeds would be
     page = ablate("report", "tiny", cwd=folder)
-    assert page.returncode == 0 and said in (folder / "results" / "pages" / "tiny.md").read_text(encoding="utf-8")
+    (written,) = (folder / "results" / "pages").glob("tiny.????????.md")  # the plan is not the first of its space
+    assert page.returncode == 0 and said in written.read_text(encoding="utf-8")
     asked = ablate("sql", "@questions_over_time", "--format", "csv", cwd=folder)
     assert sorted({tuple(line.split(",")[1:3]) for line in asked.stdout.splitlines()[1:]}) == [
         ("1", "tiny"),
@@ -127,7 +129,9 @@ def test_report_takes_the_name_of_a_run_and_that_of_a_file(world):
     (folder / "renamed.yaml").write_text((folder / "tiny.yaml").read_text())
     pages = [ablate("report", name, cwd=folder) for name in ("tiny", "renamed")]
     assert [page.returncode for page in pages] == [0, 0], pages[-1].stderr
-    assert all("tiny.html" in page.stdout for page in pages)
+    last, first = ("".join(page.stdout.split()) for page in pages)
+    assert re.search(r"pages/tiny(\.\w{8})?\.html", last)  # of the last run, which may be one of another test
+    assert "pages/tiny.html" in first  # of the file, whose plan was the first
 
 
 def test_plain_duckdb_answers_afterwards(world):
@@ -185,7 +189,7 @@ def test_ctrl_c_then_the_printed_line_ends_as_an_undisturbed_run(tmp_path):
         start_new_session=True,
     )
     journal = tmp_path / "rough" / "journal"
-    wait_for(lambda: any(path.stat().st_size > 2000 for path in journal.glob("*.jsonl")))
+    wait_for(lambda: any(b'["row"' in path.read_bytes() for path in journal.glob("*.jsonl")))
 
     # While it writes: SQL answers, a second run is refused clearly.
     asked = ablate("sql", "SELECT count(*) AS n FROM metrics", "--results", "rough", "--json", cwd=tmp_path)
@@ -236,7 +240,7 @@ def test_resume_goes_on_as_it_was_asked_and_status_says_how_it_stands(tmp_path):
 
 
 @pytest.mark.full
-def test_resume_refuses_to_ask_another_question(world, tmp_path):
+def test_resume_asks_what_was_asked_whatever_the_file_says_by_now(world, tmp_path):
     folder, _ = world
     space = write_world(tmp_path)
     stopped = subprocess.Popen(
@@ -246,9 +250,6 @@ def test_resume_refuses_to_ask_another_question(world, tmp_path):
     os.killpg(stopped.pid, signal.SIGKILL)
     stopped.wait()
     space.write_text(space.read_text().replace("lr: 1e-3", "lr: 2e-3"))
-    refused = ablate("resume", cwd=tmp_path)
-    assert refused.returncode == 2 and "Traceback" not in refused.stderr
-    assert "tiny.yaml asks for other trials than when it was run: 8 of 8 are gone, 8 are new" in refused.stderr
     other = write_world(tmp_path, name="other.yaml")
     other.write_text(other.read_text().replace("space: tiny", "space: other").replace("lr: 1e-3", "lr: 3e-3"))
     begun = subprocess.Popen(
@@ -258,7 +259,9 @@ def test_resume_refuses_to_ask_another_question(world, tmp_path):
     os.killpg(begun.pid, signal.SIGKILL)
     begun.wait()
     both = ablate("resume", "--no-mlflow", cwd=tmp_path)
-    assert both.returncode == 2 and "8 of 8 are gone" in both.stderr
+    assert both.returncode == 0, both.stderr
+    said = "note: tiny.yaml (recipe.optimizer.adamw.lr) has changed since tiny was run: it goes on as it was run"
+    assert said in both.stderr
     assert "better" in both.stdout or "equivalent" in both.stdout or "undecided" in both.stdout
     for words, reason in [(("resume", "huge"), "no run of the space 'huge'"), (("resume",), "nothing was run in")]:
         where = folder if len(words) == 2 else tmp_path / "texts"

@@ -34,11 +34,11 @@ SAID = {
     "plan/build.py": {"causal"},  # a key of `model:`
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
     "report/screens/machine.py": {"attention"},  # a heading
-    "store/pending_rows.py": {
-        "attention",
-        "document",
-    },  # a column, and the version in it: which backend computes attention
-    "store/ledger.py": {"document"},  # a part of a text
+    "store/pending_rows.py": {"attention"},  # a column: which backend computes attention
+    "store/plans.py": {"document"},  # a key of a plan's file
+    "store/snapshot.py": {"document"},
+    "store/earlier.py": {"document"},
+    "store/results.py": {"document"},
     "data/corpora/files.py": {"document"},  # an option of another library
     "store/versions.py": {"attention"},
     "block/scalars.py": {"from"},  # {from: address}, as it may be written

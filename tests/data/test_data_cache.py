@@ -3,6 +3,7 @@ import logging
 import multiprocessing
 import os
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from data_library import data, pretend_library
 
 from ablate.data.cache import load_tokens, store_tokens, sweep, write_whole
+from ablate.data.refusal import CorpusError
 from ablate.data.streams import fingerprint, prepare
 from ablate.data.text import SPLITS
 from ablate.errors import RefusedError
@@ -114,6 +116,26 @@ def test_a_cache_without_its_tokens_is_made_anew(library, cache):
     for path in cache.glob("*.tokens"):
         path.unlink()
     assert prepare(data(), library, cache).report == report
+
+
+@pytest.mark.fast
+def test_kept_tokens_stand_for_files_that_are_gone_where_that_is_wanted(library, cache, tmp_path):
+    named = data(corpus={"files": ["**/*.py"]})
+    before = prepare(named, library, cache)
+    library.rename(tmp_path / "gone")
+    with pytest.raises(CorpusError, match="no file matches"):
+        fingerprint(named, library, cache)
+    with pytest.raises(CorpusError, match="no file matches"):  # what was read elsewhere is no answer
+        fingerprint(named, tmp_path / "elsewhere", cache, kept=True)
+    assert same(prepare(named, library, cache), before)
+    report = fingerprint(named, library, cache, kept=True)
+    assert report.notes[-1].endswith(": the tokens that the results keep of it are read")
+    assert report.model_copy(update={"notes": before.report.notes}) == before.report
+    for path in cache.glob("*.tokens"):
+        flip(path)
+    for read in (prepare, partial(fingerprint, kept=True)):
+        with pytest.raises(CorpusError, match="no file matches"):
+            read(named, library, cache)
 
 
 @pytest.mark.fast

@@ -16,7 +16,7 @@ from rich.console import Console
 from tiny_spaces import write_world
 
 import ablate
-from ablate.store import ledger
+from ablate.store.snapshot import Snapshot
 
 IN_A_RUN = 10
 NOTICED_WITHIN = 10.0
@@ -54,7 +54,7 @@ def test_a_trial_that_loses_worker_after_worker_is_lost_and_taken_up_again(world
     assert survived.resumed == 1
     log = (folder / "lost.log").read_text()
     assert "failed (lost): " in log and "ended with exit code 0" in log
-    assert {outcome.kind for outcome in ledger.known_outcomes(folder / "lost").values()} == {"finished"}
+    assert {outcome.kind for outcome in Snapshot(folder / "lost").outcomes().values()} == {"finished"}
     assert tables_of(folder / "lost") == tables
 
 

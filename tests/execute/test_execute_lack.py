@@ -14,8 +14,8 @@ from ablate.execute.controller import Controller, Work
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.policy import SHARE, Attempt, after_lack
 from ablate.execute.task import Message
-from ablate.store.ledger import known_outcomes
 from ablate.store.results import Results
+from ablate.store.snapshot import Snapshot
 from ablate.train.events import Began, Outcome
 
 BATCH = 4
@@ -32,7 +32,7 @@ def run(folder, paths, results="results", **more):
     except FailedError as failed:  # a run that had nothing but this trial to train
         done = failed.run
     (metered,) = (trial for trial in done.plan.trials if done.plan.variant(trial.variant).name == "metered")
-    return known_outcomes(folder / results).get(metered.id), done, screen.export_text()
+    return Snapshot(folder / results).outcomes().get(metered.id), done, screen.export_text()
 
 
 @pytest.mark.parametrize("executor", ["inline", pytest.param("local", marks=pytest.mark.full)])

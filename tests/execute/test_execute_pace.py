@@ -19,7 +19,7 @@ from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
 from ablate.plan.known import Known
 from ablate.plan.models import Models
-from ablate.session.planned import Plans
+from ablate.session.stages import Plans
 from ablate.session.step_time import measure_step_times, read_step_times, step_times_of, timed_models
 from ablate.space.load import load_space
 from ablate.store.step_times import kept
@@ -236,7 +236,7 @@ import sys
 from pathlib import Path
 from ablate.components.registry import declarations
 from ablate.plan.models import Models
-from ablate.session.planned import Plans
+from ablate.session.stages import Plans
 from ablate.session.step_time import read_step_times
 from ablate.space.load import load_space
 found = load_space(Path({str(path)!r}), declarations(), settings=({FAIR!r},))

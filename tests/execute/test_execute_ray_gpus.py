@@ -23,7 +23,7 @@ from ablate.execute.packing import CONTEXT
 from ablate.execute.ray import RayTune
 from ablate.execute.task import Task
 from ablate.store import claim
-from ablate.store.ledger import known_outcomes
+from ablate.store.snapshot import Snapshot
 from ablate.train.events import Outcome, Row
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -99,7 +99,7 @@ def test_packing_by_memory_and_alone_after_a_lack_of_it(cluster, tmp_path):
     text = screen.export_text()
     assert "metered · seed 0: out of memory while sharing its GPU; it resumes with a GPU of its own" in text
     assert "metered · seed 0: out of memory; it starts over with each batch in 2 parts" in text
-    details = [outcome.detail for outcome in known_outcomes(tmp_path / "results").values()]
+    details = [outcome.detail for outcome in Snapshot(tmp_path / "results").outcomes().values()]
     assert [1, 1] in [detail.get("out_of_memory") for detail in details]
 
 

@@ -14,7 +14,7 @@ import ablate
 from ablate.errors import RefusedError
 from ablate.execute import interrupt, rank_processes, worker
 from ablate.plan.trial import Trial
-from ablate.store import ledger
+from ablate.store.snapshot import open_trials
 from ablate.train.events import Outcome, Training
 
 RUNGS = ", pruner: {asha: {first: 34%, factor: 2}}"
@@ -90,7 +90,7 @@ def test_what_goes_wrong_before_or_behind_a_rung_goes_wrong_there_again(
     stopping(monkeypatch, 25)
     assert until_done(space, tmp_path / "stopped") >= 2
     assert tables_of(tmp_path / "stopped") == calm
-    assert ledger.open_trials(tmp_path / "stopped") == set()
+    assert open_trials(tmp_path / "stopped") == set()
 
 
 @pytest.mark.full
@@ -138,7 +138,7 @@ def test_seeds_that_rest_at_a_rung_are_ended_where_another_one_diverged(
     found = tables_of(tmp_path)
     kinds = {status for _, status, _ in found["outcomes"]}
     assert kinds == {"finished", "diverged", "pruned"}
-    assert ledger.open_trials(tmp_path) == set()
+    assert open_trials(tmp_path) == set()
     assert ablate.resumable(tmp_path) == ((), ())
 
 
@@ -193,16 +193,6 @@ def test_a_search_begun_anew_and_stopped_goes_on_anew(
 
     ((attempts,),) = query(tmp_path, "SELECT list(DISTINCT attempt) FROM trials").rows
     assert attempts == [2]
-
-
-@pytest.mark.full
-def test_a_search_whose_question_has_changed_is_not_resumed(
-    world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    stopping(monkeypatch, 25)
-    assert carry_out(space_of(world, trials=9), tmp_path).ended.interrupted
-    found, refused = ablate.api.session.resumable(tmp_path, lambda request: space_of(world, "", "threads=1", trials=8))
-    assert found == () and "describes another search" in str(refused[0]) and "design" in str(refused[0])
 
 
 @pytest.mark.full

@@ -23,8 +23,7 @@ from ablate.plan.forecast import DANGERS, Forecast
 from ablate.plan.proposals import search_notes
 from ablate.signal.attention_start import AttentionStart
 from ablate.signal.sampled_attention import random_attention
-from ablate.store.checksummed_lines import read
-from ablate.store.ledger import PLANS, plan_lines
+from ablate.store import files as kept_files
 from ablate.theory import dangers as theory
 from ablate.theory import models, sequences
 from ablate.theory.initial_state import InitialModel, InitialStream
@@ -144,12 +143,12 @@ def test_a_run_skips_what_is_in_danger_and_says_so(tmp_path, monkeypatch):
     forecasts = dict(run.plan.forecasts)
     assert set(forecasts) == {variant.id for variant in run.plan.variants}
     assert not any(forecasts[variant.id].dangers for variant in run.plan.variants[1:])
-    kept = ask("SELECT k, danger, n FROM skipped ORDER BY ALL", results=tmp_path / "r").rows
+    kept = ask("SELECT k, danger, n FROM skipped ORDER BY ALL", results=tmp_path / "r")[0].rows
     counted = [(proposal.k, danger, n) for proposal in run.plan.proposals for danger, n in proposal.skipped]
     assert list(kept) == sorted(counted) and {danger for _, danger, _ in kept} == SKIPPED
     skipped = sum(n for *_, n in kept)
     assert skipped > 0
-    assert ask("SELECT count(*) FROM trials", results=tmp_path / "r").rows == ((5,),)
+    assert ask("SELECT count(*) FROM trials", results=tmp_path / "r")[0].rows == ((5,),)
     texts = " ".join(" ".join(run.report().values()).split())
     assert f"{skipped:,} by a forecast" in texts or "| forecast | rank collapse |" in texts
 
@@ -180,8 +179,9 @@ def test_workers_do_not_wait_for_forecasts_that_nothing_needs(tmp_path, monkeypa
     refused = sum(bool(each.refused) for each in dict(run.plan.forecasts).values())
     once = SEQUENCES * (len(run.plan.variants) - refused) + refused  # a refusal is one for the first sequence
     assert len(made) == once
-    before = list(plan_lines(read(tmp_path / "r" / PLANS)))[-1]
+    (before,), _ = kept_files.documents(tmp_path / "r", "plans")
     again = ablate.run(space, results=tmp_path / "r", executor="inline", mirror=False)
     assert repr(again.plan.forecasts) == repr(run.plan.forecasts)  # a forecast may have NaN, which equals nothing
     assert len(made) == once + refused
-    assert list(plan_lines(read(tmp_path / "r" / PLANS)))[-1][1:] == before[1:]  # the same plan
+    (after,), _ = kept_files.documents(tmp_path / "r", "plans")
+    assert after.content["document"] == before.content["document"]  # the same plan

@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import json
 from collections import Counter
-from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -18,12 +17,11 @@ from ablate.plan.build import build_plan
 from ablate.plan.known import NOTHING, Known
 from ablate.report.screens.interrupted import stopped
 from ablate.session import step_time
-from ablate.session.adaptive_run import AdaptiveRun
 from ablate.session.planning import plan_space
-from ablate.session.run_protocol import work_of
-from ablate.session.stages import adapts, unfold
-from ablate.store import ledger
+from ablate.session.staged_run import StagedRun, work_of
+from ablate.session.stages import Stage, adapts, unfold
 from ablate.store.query import query
+from ablate.store.snapshot import Snapshot
 from ablate.store.trial_status import growing, not_over
 
 
@@ -105,9 +103,9 @@ def test_a_failed_trial_has_ended_without_a_number(calm):
 
 
 def staged_finals(results):
-    from ablate.store.trial_ends import ends_now
+    from ablate.store.trial_numbers import finals
 
-    return ends_now(results, ledger.known_outcomes(results).keys())
+    return finals(results, Snapshot(results).outcomes().keys())
 
 
 def unfolded(space, planned, ended, finals):
@@ -141,7 +139,7 @@ def test_what_is_seen_decides_and_not_when(calm):
 def test_stopped_inside_a_look_and_gone_on_with(calm, tmp_path, monkeypatch):
     path, results, _, done = calm
     handed = []
-    go = AdaptiveRun.next
+    go = StagedRun.next
 
     def stopping(self):
         if len(handed) == 10:
@@ -150,17 +148,17 @@ def test_stopped_inside_a_look_and_gone_on_with(calm, tmp_path, monkeypatch):
         handed.extend([work] if work else [])
         return work
 
-    monkeypatch.setattr(AdaptiveRun, "next", stopping)
+    monkeypatch.setattr(StagedRun, "next", stopping)
     with pytest.raises(KeyboardInterrupt):
         run(path, tmp_path / "r", executor="inline")
     monkeypatch.undo()
-    assert growing(tmp_path / "r")["tiny"].open
-    assert not_over(tmp_path / "r") == {"tiny": "not all of it is decided"}
+    assert growing(Snapshot(tmp_path / "r"))["tiny"].open
+    assert not_over(Snapshot(tmp_path / "r")) == {"tiny": "not all of it is decided"}
     (left,), refused = ablate.resumable(tmp_path / "r")
     assert not refused and left.left == 2, "10 of 12 have ended"
     again = run(path, tmp_path / "r", executor="inline")
     assert again.plan == done.plan and all_of(tmp_path / "r") == all_of(results)
-    assert ablate.resumable(tmp_path / "r") == ((), ()) and not not_over(tmp_path / "r")
+    assert ablate.resumable(tmp_path / "r") == ((), ()) and not not_over(Snapshot(tmp_path / "r"))
 
 
 @pytest.mark.slow
@@ -174,14 +172,15 @@ def test_anew_trains_every_look_again(tmp_path):
 
 
 @pytest.mark.full
-def test_a_space_that_says_something_else_is_not_gone_on_with(tmp_path, monkeypatch):
+def test_a_space_that_says_something_else_by_now_goes_on_as_it_was_run(tmp_path, monkeypatch):
     path = write_looks(tmp_path, looks="[2, 3]")
-    monkeypatch.setattr(AdaptiveRun, "_go_on", interrupted)
+    monkeypatch.setattr(StagedRun, "_go_on", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(path, tmp_path / "r", executor="inline")
     path.write_text(path.read_text().replace("steps: 12", "steps: 13"))
-    found, (refused,) = ablate.resumable(tmp_path / "r")
-    assert not found and "describes another question than when it was run: recipe changed" in str(refused)
+    (found,), refused = ablate.resumable(tmp_path / "r")
+    assert not refused and found.space.recipe.steps == 12
+    assert found.changed.endswith("tiny.yaml (recipe.steps) has changed since tiny was run")
 
 
 def interrupted(self):
@@ -260,12 +259,12 @@ def test_paces_are_measured_before_anything_is_trained(tmp_path):
     assert steps[done.plan.baseline] == 12
 
 
-def test_a_space_that_learns_nothing_has_no_stages(tmp_path):
+def test_a_space_that_learns_nothing_has_one_stage(tmp_path):
     space = ablate.load_space(write_world(tmp_path))
     planned = plan_space(space, results=tmp_path / "r")
-    assert not adapts(space) and planned.stage is None and not planned.plan.open
+    assert not adapts(space) and not planned.plan.open
     assert planned.plan == planned.plans.of(NOTHING)
-    assert replace(planned, stage=None) == planned
+    assert planned.stage == Stage(plan=planned.plan, known=NOTHING)
 
 
 @pytest.mark.full
@@ -299,7 +298,7 @@ def count_plans(monkeypatch):
         built.append(known)
         return build_plan(space, known=known, **how)
 
-    monkeypatch.setattr("ablate.session.planned.build_plan", build)
+    monkeypatch.setattr("ablate.session.stages.build_plan", build)
     return built
 
 
@@ -338,7 +337,7 @@ def test_stopped_while_steps_are_measured_it_is_known_of(tmp_path, monkeypatch):
         patched.setattr(step_time, "measure_step_times", lambda *told, **how: interrupted(None))
         with pytest.raises(KeyboardInterrupt):
             run(path, results, executor="inline")
-    assert not_over(results) == {"tiny": "not all of it is decided"}
+    assert not_over(Snapshot(results)) == {"tiny": "not all of it is decided"}
     (left,), refused = ablate.resumable(results)
     assert not refused and left.space.name == "tiny" and left.left >= 1
     done = run(path, results, executor="inline")

@@ -13,8 +13,7 @@ from staged_fixtures import all_of, killed_at, killed_before_verdicts, run, writ
 from tiny_spaces import write_world
 
 import ablate
-from ablate.store import ledger
-from ablate.store.requests import latest
+from ablate.store.snapshot import Snapshot
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def test_killed_between_looks(world, when):
     folder, path, calm = world
     results = folder / f"killed-{when}"
     killed_at(folder, results, 1, when)
-    assert len(ledger.known_outcomes(results)) == 8
+    assert len(Snapshot(results).outcomes()) == 8
     (left,), refused = ablate.resumable(results)
     assert not refused and left.left == 4, "what follows from the first look"
     run(path, results, executor="inline")
@@ -91,7 +90,7 @@ def check(world, executor, trials, delay):
     words = ("run", "tiny.yaml", "--executor", executor, *(() if executor == "inline" else ("--workers", "2")))
     begun = start(folder, results, *words)
     try:
-        wait_until(begun, lambda: bool(latest(results)) and len(ledger.known_outcomes(results)) >= trials)
+        wait_until(begun, lambda: bool(Snapshot(results).requests) and len(Snapshot(results).outcomes()) >= trials)
         time.sleep(delay)
         strike(begun, "driver")
         resumed = start(folder, results, "resume")

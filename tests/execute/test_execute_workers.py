@@ -18,7 +18,7 @@ from ablate.errors import RefusedError
 from ablate.execute.inline import Inline
 from ablate.execute.local import Local
 from ablate.execute.task import Task
-from ablate.store import ledger
+from ablate.store.snapshot import Snapshot
 
 QUIET = {"console": Console(quiet=True), "mirror": False}
 PATIENCE = 120.0
@@ -144,7 +144,7 @@ def test_workers_that_cannot_start_stop_the_run_and_cost_no_trial(world, tmp_pat
     assert refused.returncode == 2, refused.stdout + refused.stderr
     assert "error: no worker can be started: 8 starts in a row failed" in refused.stderr
     assert "ended with exit code 1\n  | no memory left in here\n  = what was trained is kept" in refused.stderr
-    assert ledger.known_outcomes(results) == {}
+    assert Snapshot(results).outcomes() == {}
     resumed = subprocess.run([*ABLATE, "resume", "--no-mlflow", "--results", str(results)], **given)
     assert resumed.returncode == 0, resumed.stderr
     assert rows_of(results) == calm

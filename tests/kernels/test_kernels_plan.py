@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from ablate import api
+from ablate.execute.kernel_orders import KernelOrder, described, kernel_orders
 from ablate.kernels import flex
 from ablate.report.json_form import plan_to_json
-from ablate.session.kernels import KernelOrder, described, kernel_orders
 
 ROOT = Path(__file__).parents[2]
 

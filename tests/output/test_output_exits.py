@@ -144,11 +144,13 @@ def make(folder: Path) -> Path:
 
 
 def asked() -> list[tuple[str, list[str], bool, int]]:
-    """Every command line on each kind of terminal and in pipes; those that take a second or more once."""
+    """Every command line on each kind of terminal and in pipes; those that take a second or more once, and so what only
+    shows the warning of a plug-in, since Python shows that once."""
     return [
         (term, line, seen, code)
         for line, seen, code in verbs()
-        for term in (TERMS[:1] if line[0] in ("plan", "report", "doctor") and SHORT not in line else TERMS)
+        for once in [line[0] in ("plan", "report", "doctor") or (line[0] == "check" and SOUR in line)]
+        for term in (TERMS[:1] if once and SHORT not in line else TERMS)
     ]
 
 

@@ -14,7 +14,7 @@ from ablate.plan.fair import choose
 from ablate.plan.known import Known
 from ablate.plan.models import Models
 from ablate.plan.tuned import recipe_at
-from ablate.session.run_protocol import work_of
+from ablate.session.staged_run import work_of
 from ablate.verdict.fairness_audit import unequal
 
 DESIGN = "{compare: [pre_ln, op]}"

@@ -24,7 +24,7 @@ from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.session.planning import plan_space
 from ablate.space.space import Space
 from ablate.store.results import Results
-from ablate.store.trial_ends import ends_now
+from ablate.store.trial_numbers import finals as read_finals
 from ablate.verdict.judge import judge
 
 ARMS, SEEDS, SWEEPS, ALLOWED = 3, 4, 40, 6
@@ -82,7 +82,7 @@ def false_findings(folder: Path, sweeps: int, *, corrected: bool = True) -> tupl
     plans = [plan_of_sweep(space, models, baseline, 1000 + sweep * SEEDS) for sweep in range(sweeps)]
     trials = [trial for plan in plans for trial in plan.trials]
     train(trials, space, folder / "r")
-    finals = ends_now(folder / "r", [trial.id for trial in trials])
+    finals = read_finals(folder / "r", [trial.id for trial in trials])
     found = whole = 0
     for plan in plans:
         summary = judge(plan, space.judge, {trial.id: finals[trial.id] for trial in plan.trials})
@@ -144,7 +144,7 @@ def test_a_real_factorial_with_the_signs_of_seeds_turned_about(tmp_path, capsys)
     space = ablate.load_space(tmp_path / "eight.yaml")
     plan = plan_space(space, results=tmp_path / "r").plan
     train(plan.trials, space, tmp_path / "r")
-    finals = ends_now(tmp_path / "r", [trial.id for trial in plan.trials])
+    finals = read_finals(tmp_path / "r", [trial.id for trial in plan.trials])
     summary = judge(plan, space.judge, finals)
     where = {(trial.variant, trial.seed): finals[trial.id] for trial in plan.trials}
     spherical = {line.metric: line.p for line in summary.anova if line.term == "sphericity"}

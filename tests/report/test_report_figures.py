@@ -16,6 +16,7 @@ import page_fixtures as worlds
 import pytest
 import searched_fixtures
 import typer
+from markdown_it import MarkdownIt
 from tiny_spaces import write_world
 from typer.testing import CliRunner
 
@@ -23,10 +24,11 @@ from ablate import api
 from ablate.cli.reporting import report as verb
 from ablate.errors import RefusedError
 from ablate.execute.executor_options import ExecutorOptions
+from ablate.output.escape import visible
 from ablate.output.latex import for_latex, numbers_for_latex
-from ablate.report.figures import Export, belongs_to_export, captions, files_of, latex, of_search, of_space
+from ablate.report.figures import Export, captions, latex, of_search, of_space
 from ablate.report.figures.colours import PAPER, lightness
-from ablate.report.figures.files import file_names, numbers
+from ablate.report.figures.files import belongs_to_export, file_names, files_of, numbers
 from ablate.report.html.drawn import INK, SERIES, SHADES
 from ablate.report.page.forest import LOOKS
 from ablate.report.plot import Plot
@@ -208,6 +210,32 @@ def test_hostile_names_do_no_harm_in_any_file() -> None:
         cells = [cell for row in csv.reader(io.StringIO(files[f"{name}.csv"].decode())) for cell in row]
         assert any(cell.startswith(f"'={HOSTILE}") for cell in cells)
         assert not any(cell.startswith("=") for cell in cells)
+
+
+QUESTIONS = (
+    "Does *norm* of q_k_ or __b__ <script>alert(1)</script> save 5 % of `$x$`?",
+    "# 1\n- [a](b) #",
+    "1. &lt;b&gt;",
+)
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_the_captions_show_a_question_and_names_as_they_are(question: str) -> None:
+    record, search = worlds.record(), searched_fixtures.record()
+    named = f"={HOSTILE} *all*"
+    summary = replace(record.summary, question=question, baseline=named)
+    space = replace(record, summary=summary, plan=replace(record.plan, question=question))
+    for export in (of_space(space), of_search(replace(search, question=question))):
+        tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(export.texts["captions.md"])
+        heading, *said = [token.children for token in tokens if token.type == "inline"]
+        assert {child.type for one in (heading, *said) for child in one} <= {"text", "text_special", "code_inline"}
+        assert "".join(child.content for child in heading) == " ".join(question.split("\n"))
+        assert [token.tag for token in tokens if token.type == "heading_open"] == ["h1", "h2", "h2"]
+        assert [child.content for one in said for child in one if child.type == "code_inline"] == [
+            name for name, _ in export.plots
+        ]
+    said = [one for one in MarkdownIt().parse(of_space(space).texts["captions.md"]) if one.type == "inline"]
+    assert f"within 1 % of {visible(named)}'s mean" in "".join(child.content for child in said[2].children)
 
 
 @pytest.mark.full

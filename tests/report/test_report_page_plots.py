@@ -9,13 +9,14 @@ from dataclasses import replace
 
 import page_fixtures as worlds
 import pytest
+from matplotlib.figure import Figure
 from page_fixtures import QUESTION, course, layer_courses, record
 
 from ablate.report.html import drawn
 from ablate.report.html.drawn import SERIES, SHADES
 from ablate.report.page import curves, differences, forest, gains, heatmaps, panels, pareto
 from ablate.report.page.heatmaps import Shades, _edges, _join
-from ablate.store.differences import DifferenceCurve
+from ablate.store.pages import DifferenceCurve
 from ablate.verdict.summary import Metric
 
 METRIC = Metric(name="eval_loss", scale="linear", better="lower", margin=0.02, stated="0.02", why_no_margin="")
@@ -127,6 +128,29 @@ def test_two_judged_forms_of_a_probe_have_a_plot_each() -> None:
     assert [plot.name for plot in plots] == ["differences-kurtosis-largest", "differences-kurtosis-mean"]
     assert [plot.rows[0][4] for plot in plots] == [1.0, 3.0]
     assert plots[0].caption.startswith("Kurtosis, the largest over the parts measured: difference against")
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(("n", "bands"), [((1, 1), 0), ((1, 5), 1), ((5, 5), 1)])
+def test_ratios_have_a_band_where_there_are_seeds_to_judge_by(n: tuple[int, ...], bands: int) -> None:
+    of_one = DifferenceCurve(
+        variant="v1",
+        metric="kurtosis",
+        over="largest",
+        log=True,
+        steps=(0, 1),
+        n=n,
+        mean=(0.1, 0.2),
+        sd=tuple(0.1 if seeds > 1 else None for seeds in n),
+        measured=2,
+    )
+    (plot,) = differences.difference_plots(replace(record(), differences=(of_one,)))
+    axes = Figure().subplots()
+    plot.draw[0](axes)
+    (band,) = axes.collections
+    assert len(band.get_paths()) == bands
+    ends = [end for path in band.get_paths() for end in path.vertices[:, 1]]
+    assert all(math.isfinite(end) for end in ends)
 
 
 @pytest.mark.filterwarnings("error")

@@ -19,8 +19,8 @@ from ablate.execute.executor_options import ExecutorOptions
 from ablate.session import reporting
 from ablate.session.planning import plan_space
 from ablate.session.running import run
-from ablate.store import requests
 from ablate.store.query import query
+from ablate.store.snapshot import Snapshot
 
 
 @pytest.fixture(scope="module")
@@ -152,7 +152,7 @@ def test_a_page_of_what_was_run_with_settings_repeats_them(tmp_path: Path) -> No
     path = write_world(tmp_path, seeds=2)
     space = api.load_space(path, settings=("recipe.steps=9",))
     run(space, results=tmp_path / "results", options=ExecutorOptions(executor="inline"), mirror=False)
-    request = requests.latest(tmp_path / "results")["tiny"]
+    request = Snapshot(tmp_path / "results").requests["tiny"]
     written = reporting.report(space, results=tmp_path / "results", request=request)
     assert "--set recipe.steps=9" in written.markdown.read_text(encoding="utf-8")
     ran = CliRunner().invoke(app(), ["tiny", "--results", str(tmp_path / "results")])

@@ -57,9 +57,10 @@ ALLOWED = {
         "Connection.recv",
     ): "tasks, by a pair of sockets that its driver made",
     ("execute/supervisor.py", "Connection.recv"): "messages, by the same pair",
-    ("session/mirroring.py", "Connection.recv"): "answers, by the pipe to the process that it started",
-    ("store/mlflow/process.py", "Connection.recv"): "what to send, by the pipe from the driver that started it",
-    ("store/mlflow/process.py", "pickle.load"): "which folder, by its standard input from that driver",
+    (
+        "session/mirroring.py",
+        "Connection.recv",
+    ): "requests and answers, by the pipe between it and the process it started",
     (
         "train/data_parallel.py",
         "torch.distributed.all_gather_object",

@@ -12,17 +12,16 @@ import duckdb
 import pyarrow
 import pyarrow.parquet
 import pytest
-from attacks import FILES, HARM, OPEN, SEALED, ends_well, flip, harm, make_worlds, one_line, tables
+from attacks import FILES, HARM, OPEN, SEALED, ends_well, file_of, flip, harm, make_worlds, one_line, tables
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from store_fixtures import DOCUMENTS, course, hear, opened, plan, trial
 
 from ablate.errors import RefusedError
-from ablate.store import checksummed_lines, ledger
 from ablate.store.lock import Lock
-from ablate.store.repair import open_trials, repair, text_lines
-from ablate.store.repair.faults import put_right
-from ablate.store.repair.opening import make_ready
+from ablate.store.repair import open_trials, repair
+from ablate.store.repair.whole_folder import make_ready
+from ablate.store.snapshot import Snapshot
 
 
 @pytest.fixture(scope="module")
@@ -56,12 +55,11 @@ def survives(worlds, name, damage, with_database):
     shutil.copytree(half, copy)
     if not with_database:
         (copy / FILES["database"]).unlink(missing_ok=True)
-    before = (copy / FILES[name]).read_bytes() if (copy / FILES[name]).exists() else b""
-    if not before or not harm(copy / FILES[name], *damage):
+    if not list(copy.glob(FILES[name])) or not harm(path := file_of(copy, name), *damage):
         return
     found = repair(copy, dry_run=True)
     if damage[0] == "flip" and name != "database":
-        assert [f for f in found.to_repair if f.where == copy / FILES[name]], "a changed bit is always noticed"
+        assert [f for f in found.findings if f.where == path], "a changed bit is always noticed"
     lost = {f.where.stem for f in found.findings if f.kind == "sealed" and f.severity == "lost"}
     assert lost <= ({"b20001"} if name == "sealed" and not with_database else set())
     with opened(copy, say=lambda said: None) as results:
@@ -110,10 +108,15 @@ def test_a_reader_that_does_not_look_would_believe_a_changed_byte(folder):  # th
 
 @pytest.mark.full
 def test_doctor_repairs_before_the_next_run_too(worlds, folder):
-    for name in ("segment", "outcomes", "plans", "sealed", "checkpoint"):
-        flip(folder / FILES[name], (folder / FILES[name]).stat().st_size // 2)
+    for name in FILES.keys() - {"database"}:
+        flip(file_of(folder, name), file_of(folder, name).stat().st_size // 2)
     mended = repair(folder, dry_run=False, say=lambda said: None)
-    assert mended.exit_code == 0 and {f.kind for f in mended.findings} >= {"damaged line", "sealed"}
+    assert mended.exit_code == 0 and {f.kind for f in mended.findings} >= {
+        "damaged line",
+        "sealed",
+        "verdicts",
+        "paces",
+    }
     assert repair(folder, dry_run=True).to_repair == ()
     assert ends_well(folder, worlds) == []
 
@@ -122,45 +125,18 @@ def test_doctor_repairs_before_the_next_run_too(worlds, folder):
 
 
 @pytest.mark.full
-def test_a_tail_of_the_index_torn_at_any_byte_is_cut_off_and_nothing_is_lost(folder):
+def test_a_tail_of_the_witness_torn_at_any_byte_is_cut_off_and_nothing_is_lost(folder):
     (folder / FILES["database"]).unlink()
-    path = folder / FILES["outcomes"]
+    path = folder / FILES["witness"]
     whole = path.read_bytes()
     last = len(whole) - whole[:-1].rfind(b"\n") - 1
-    for bytes_left in range(last - 1):
-        said = []
+    for bytes_left in range(last):
         path.write_bytes(whole[: len(whole) - last + bytes_left])
         with Lock(folder):
-            _, endings = make_ready(folder, said.append)
-        assert set(endings) == SEALED
-        torn = [f"{path} ends in the middle of a line; {bytes_left} bytes are cut off"] if bytes_left else []
-        assert said == [*torn, f"{path} did not list trial b20001; listed again from the sealed files"]
-        assert set(ledger.known_outcomes(folder)) == SEALED
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
-def test_a_last_line_that_lacks_its_newline_alone_is_kept_and_nothing_is_said_of_it(folder, worlds, name):
-    (folder / FILES["database"]).unlink()
-    path = folder / FILES[name]
-    path.write_bytes(path.read_bytes()[:-1])
-    assert ends_well(folder, worlds) == []
-    assert repair(folder, dry_run=True).findings == ()
-
-
-@pytest.mark.full
-def test_a_tail_of_the_plans_torn_at_any_byte_is_cut_off(folder, worlds):
-    path = folder / FILES["plans"]
-    whole = path.read_bytes()
-    last = len(whole) - whole[:-1].rfind(b"\n") - 1
-    for bytes_left in range(1, last - 1):
-        said = []
-        path.write_bytes(whole[: len(whole) - last + bytes_left])
-        put_right(text_lines.torn(path, checksummed_lines.read(path)), said.append)
-        known = ledger.kept_plans(checksummed_lines.read(path))
-        one_line(said, str(path), f"ends in the middle of a line; {bytes_left} bytes are cut off")
-        assert len(known.trials) == 6 and known.plans == {}
-    one_line(ends_well(folder, worlds), str(path), "lacked 1 plan; recovered from ablate.duckdb")
+            make_ready(folder, pytest.fail)
+        now = Snapshot(folder)
+        assert set(now.endings) == SEALED and now.lost == {} and now.unlisted == ()
+        assert path.read_bytes() == whole, "the very same line"
 
 
 def test_a_tail_of_a_segment_torn_at_any_byte_is_cut_off(folder):
@@ -174,36 +150,34 @@ def test_a_tail_of_a_segment_torn_at_any_byte_is_cut_off(folder):
         one_line(said, OPEN, f"ends in the middle of a line; {bytes_left} bytes are cut off")
 
 
-# Damaged lines
+# Damaged files and lines
 
 
-def test_specifications_and_plans_come_again_with_the_next_run_without_the_database(folder, worlds):
+def test_a_plan_comes_again_with_the_next_run_without_the_database(folder, worlds):
     (folder / FILES["database"]).unlink()
-    path = folder / FILES["plans"]
-    flip(path, 100)
-    flip(path, path.stat().st_size - 100)
-    before = len(ledger.kept_plans(checksummed_lines.read(path)).trials)
-    one_line(ends_well(folder, worlds), str(path), "is damaged in line 1, 8", "`ablate doctor` removes it")
-    after = ledger.kept_plans(checksummed_lines.read(path))
-    assert (before, len(after.trials), set(after.plans)) == (5, 6, {"small"})
+    flip(file_of(folder, "plans"), 100)
+    one_line(ends_well(folder, worlds), "lost: plans/", "changed; it is kept as ", "`ablate run` of its space")
+    now = Snapshot(folder)
+    assert len(now.plans.specifications) == 6 and now.plan("small") and now.lost == {}
 
 
-def test_a_newer_plan_in_a_damaged_line_is_got_back_and_not_the_older_one(folder):
+def test_a_newer_plan_that_is_damaged_is_got_back_and_not_the_older_one(folder):
     with opened(folder) as results:
         results.record_plan(plan(seeds=(0,)), DOCUMENTS)
         results.refresh()
-    path, said = folder / FILES["plans"], []
-    flip(path, path.stat().st_size - 100)
+    said = []
+    flip(file_of(folder, "plans"), 100)
     with opened(folder, say=said.append) as results:
-        assert results._kept.plans["small"][1]["seeds"] == [0]
-    assert "lacked 1 plan; recovered" in said[-1]
+        assert results.plan("small")["seeds"] == [0]
+    one_line(said, "plans/", "recovered from ablate.duckdb")
 
 
 def test_an_older_plan_in_the_database_does_not_come_back(folder):
     with opened(folder) as results:
         results.record_plan(plan(seeds=(0,)), DOCUMENTS)  # and the database is not brought up to it
     with opened(folder) as results:
-        assert results._kept.plans["small"][1]["seeds"] == [0]
+        assert results.plan("small")["seeds"] == [0]
+    assert len(list((folder / "plans").iterdir())) == 1
 
 
 def test_a_line_damaged_while_its_trial_runs_is_not_sealed_over(folder, worlds):

@@ -11,9 +11,9 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import worker
-from ablate.store import checksummed_lines, open_trial
-from ablate.store.ledger import OUTCOMES, endings
-from ablate.store.trial_rows import ended
+from ablate.store import open_trial
+from ablate.store.snapshot import Snapshot
+from ablate.store.trial_numbers import ended
 from ablate.train.events import Began
 
 ON_A_GPU = {**VERSIONS, "device": "a GPU"}
@@ -27,8 +27,8 @@ def test_a_trial_takes_at_least_as_long_as_its_own_steps(tmp_path, monkeypatch):
     space = ablate.load_space(write_world(tmp_path))
     results = tmp_path / "results"
     ablate.run(space, results=results, executor="inline", console=Console(quiet=True), mirror=False)
-    known = endings(checksummed_lines.read(results / OUTCOMES)).values()
-    took = [(one.ended - one.began, ended(results, one).seconds()) for one in known]
+    known = Snapshot(results).endings.values()
+    took = [(one.ended - one.began, ended(results, one.trial).seconds()) for one in known]
     assert took and all(whole >= steps > 0 for whole, steps in took), took
 
 
@@ -42,7 +42,7 @@ def test_the_segment_says_when_the_worker_began(tmp_path, versions):
         results.append("a10000", [Began(0, versions, at=at), *course("a10000")[:5]])
         assert open_trial.read(open_trial.path_of(tmp_path, "a10000")).beginning.began == at
         results.append("a10000", course("a10000")[5:])
-    assert endings(checksummed_lines.read(tmp_path / OUTCOMES))["a10000"].began == at
+    assert Snapshot(tmp_path).endings["a10000"].began == at
 
 
 @pytest.mark.parametrize("off", [-3600.0, 3600.0])
@@ -51,5 +51,5 @@ def test_a_node_whose_clock_is_wrong_does_not_move_the_beginning_before_or_behin
     with opened(tmp_path) as results:
         results.begin(trial())
         results.append("a10000", [Began(0, ON_A_GPU, at=time.time() + off), *course("a10000")])
-    found = endings(checksummed_lines.read(tmp_path / OUTCOMES))["a10000"]
+    found = Snapshot(tmp_path).endings["a10000"]
     assert before <= found.began <= found.ended <= time.time()

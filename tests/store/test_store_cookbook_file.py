@@ -39,3 +39,10 @@ def test_a_mistyped_name_is_understood():
         find("pareto").given({"spce": "small"})
     with pytest.raises(InputError, match="has no parameter 'x'\n  = its parameters are: none"):
         find("same_numbers").given({"x": "1"})
+
+
+def test_a_query_may_say_what_it_means_that_there_are_no_rows():
+    said = {one.name: one.no_rows for one in queries() if one.no_rows}
+    assert said.keys() >= {"recipe_differences", "mixed_versions"} and not find("pareto").no_rows
+    assert all(said[name].startswith("all equal: ") for name in ("recipe_differences", "mixed_versions"))
+    assert not [one.name for one in queries() if "-- no rows" in one.sql]

@@ -6,8 +6,9 @@ import pytest
 from store_fixtures import ADDRESSES, RECIPE, course, diverged, hear, number, opened, rows_at, saved, state_of, trial
 
 from ablate.errors import RefusedError
-from ablate.store import ledger, open_trial
+from ablate.store import open_trial
 from ablate.store.query import query
+from ablate.store.snapshot import open_trials
 from ablate.train.events import Outcome, Row, Timing
 
 
@@ -79,7 +80,7 @@ def test_a_paused_trial_is_pruned_and_known(results):
     results.prune(one, 11, {"rung": 10})
     assert results.outcomes() == {one.id: Outcome("pruned", 11, {"rung": 10})}
     assert results.course(one.id).numbers(10) == before
-    assert ledger.open_trials(results.folder) == set()
+    assert open_trials(results.folder) == set()
     assert not any((results.folder / "checkpoints").iterdir())
     results.refresh()
     ((status, step),) = query(results.folder, "SELECT status, ended_step FROM trials").rows

@@ -22,7 +22,7 @@ from store_fixtures import (
     trial,
 )
 
-from ablate.store import loading
+from ablate.store import projection
 from ablate.train.events import Outcome, Row
 
 
@@ -81,7 +81,7 @@ def test_however_many_files_are_loaded_at_once(tmp_path, monkeypatch):
     fill(tmp_path)
     before = contents(tmp_path, but=())
     (tmp_path / "ablate.duckdb").unlink()
-    monkeypatch.setattr(loading, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(projection, "BYTES_AT_ONCE", 1)
     with opened(tmp_path) as results:
         results.refresh()
     assert contents(tmp_path, but=()) == before
@@ -104,7 +104,7 @@ def test_a_trial_trained_again_replaces_its_rows(tmp_path):
     assert ask(tmp_path, "SELECT attempt FROM trials WHERE trial_id = 'a10000'") == [(2,)]
 
 
-def test_it_can_be_rebuilt_from_the_journal(tmp_path):
+def test_it_can_be_rebuilt_from_the_files(tmp_path):
     fill(tmp_path)
     before = contents(tmp_path, but=())
     (tmp_path / "ablate.duckdb").unlink()
@@ -120,7 +120,7 @@ def test_a_damaged_or_foreign_file_is_filled_anew_and_that_is_said(tmp_path):
     (tmp_path / "ablate.duckdb").write_bytes(b"not a database" * 1000)
     with opened(tmp_path, say=said.append) as results:
         assert results.refresh()
-    assert "rebuilt from the journal" in said[0]
+    assert "filled again" in said[0]
     assert contents(tmp_path, but=()) == before
 
 

@@ -11,7 +11,7 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.report.page.differences import band
-from ablate.store.differences import DifferenceCurve, differences
+from ablate.store.pages import DifferenceCurve, differences
 from ablate.store.query import query
 
 

@@ -7,13 +7,14 @@ import shutil
 import duckdb
 import pyarrow.parquet
 import pytest
-from attacks import FILES, OPEN, flip, half_way, mended, only, run, tables
-from store_fixtures import VERSIONS, course, fill, hear, opened, trial
+from attacks import FILES, OPEN, file_of, flip, half_way, mended, only, run, tables
+from store_fixtures import VERSIONS, course, hear, opened, trial
 
 from ablate.errors import InputError
-from ablate.store import checksummed_lines, ledger, open_trial, projection, sealed
+from ablate.store import checksummed_lines, files, open_trial, sealed
 from ablate.store.checksummed_lines import Appender
 from ablate.store.repair import repair
+from ablate.store.snapshot import Snapshot
 
 
 @pytest.fixture(scope="module")
@@ -49,57 +50,42 @@ def test_a_folder_without_results_is_an_input_error(tmp_path):
         repair(tmp_path, dry_run=True)
 
 
-# Lines
+# Documents, sources and the witness
+
+
+@pytest.mark.sampled(1, gate="all")
+@pytest.mark.parametrize("kind", [*files.DOCUMENTS, files.SOURCES])
+@pytest.mark.parametrize("database", [True, False])
+def test_a_damaged_file_is_named_and_comes_back_from_the_database_alone(folder, kind, database):
+    path, before = file_of(folder, kind), tables(folder)
+    whole = path.read_bytes()
+    if not database:
+        (folder / FILES["database"]).unlink()
+    flip(path, len(whole) // 2)
+    damaged = path.read_bytes()
+    found = next(found for found in repair(folder, dry_run=True).findings if found.kind != "database")
+    assert (found.where, found.severity) == (path, "repaired" if database else "lost")
+    assert found.what == "is not as it was written: some of its bytes have changed"
+    assert ("recovered from ablate.duckdb" if database else "run") in found.remedy
+    mended(folder, code=0 if database else 1)
+    assert (folder / "damaged" / path.name).read_bytes() == damaged
+    assert (path.read_bytes() == whole and tables(folder) == before) if database else not path.exists()
+    shutil.rmtree(folder / "damaged")
+    assert repair(folder, dry_run=True).findings == (), "what is lost is said once"
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["outcomes", "plans"])
-def test_a_damaged_line_is_named_taken_out_and_made_good(folder, name):
-    path, before = folder / FILES[name], tables(folder)
-    flip(path, 300)
-    damaged = path.read_bytes()
-    found = repair(folder, dry_run=True).findings[0]
-    assert (found.kind, found.where, found.line, found.severity) == ("damaged line", path, 1, "repaired")
-    mended(folder)
-    assert checksummed_lines.read(path).damaged == () and tables(folder) == before
-    (kept,) = (folder / "damaged").iterdir()
-    assert kept.read_bytes().startswith(damaged)
-    shutil.rmtree(folder / "damaged")
+def test_a_lost_plan_comes_back_with_the_next_run(folder):
+    (folder / FILES["database"]).unlink()
+    file_of(folder, "plans").unlink()
+    findings = repair(folder, dry_run=False, say=lambda said: None)
+    assert findings.exit_code == 1 and [f.kind for f in findings.findings if f.severity == "lost"] == ["specification"]
+    run(folder, pytest.fail)
     assert repair(folder, dry_run=True).findings == ()
 
 
-@pytest.mark.full
-def test_a_damaged_specification_is_lost_without_the_database(folder):
-    (folder / FILES["database"]).unlink()
-    flip(folder / FILES["plans"], 300)
-    findings = repair(folder, dry_run=True)
-    assert findings.exit_code == 1
-    assert {(f.kind, f.severity) for f in findings.findings} == {
-        ("damaged line", "lost"),
-        ("specification", "lost"),
-        ("database", "repaired"),
-    }
-    findings = repair(folder, dry_run=False, say=lambda said: None)
-    assert [(f.kind, f.severity) for f in findings.left] == [("specification", "lost")], "it is still not there"
-    run(folder, pytest.fail)
-    assert repair(folder, dry_run=True).to_repair == ()
-
-
-@pytest.mark.full
-def test_a_line_of_a_later_version_is_left_as_it_is(folder):
-    appender = Appender(folder / "outcomes.jsonl")
-    appender.write([["verdict", 1], ["verdict", 2]])
-    appender.close()
-    found = only(folder, "harmless")
-    assert found.what == "has 2 lines of a kind that this version does not know"
-    mended(folder)
-    assert only(folder, "harmless") == found
-
-
-@pytest.mark.sampled(1)
-@pytest.mark.parametrize("name", ["outcomes.jsonl", "plans.jsonl", "runs.jsonl"])
-def test_a_torn_line_is_cut_off(folder, name):
-    with (folder / name).open("ab") as file:
+def test_a_torn_line_of_the_witness_is_cut_off(folder):
+    with (folder / FILES["witness"]).open("ab") as file:
         file.write(b'0123abcd ["half a l')
     found = only(folder)
     assert (found.kind, found.what) == ("torn", "ends in the middle of a line (19 bytes)")
@@ -108,21 +94,22 @@ def test_a_torn_line_is_cut_off(folder, name):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", ["outcomes", "plans", "segment"])
-@pytest.mark.parametrize("place", ["last", "middle"])
-def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place):
-    path, before = folder / FILES[name], tables(folder)
-    written, whole = path.read_bytes(), checksummed_lines.read(path)
-    end = whole.ends[-1 if place == "last" else 1]
-    path.write_bytes(written[: end - 1] + written[end:])
-    (folder / FILES["database"]).unlink()
-    findings = repair(folder, dry_run=True).findings
-    assert [(f.kind, f.severity, f.line, f.what) for f in findings if f.kind != "database"] == [
-        ("torn", "repaired", len(whole.bodies) if place == "last" else 2, "is complete except for its newline")
-    ]
+def test_a_damaged_line_of_the_witness_is_written_again_from_the_file(folder):
+    path, before = folder / FILES["witness"], Snapshot(folder).witness.written
+    flip(path, 30)
+    found = repair(folder, dry_run=True).to_repair
+    assert [(f.kind, f.line) for f in found if f.where == path] == [("damaged line", 1)]
     mended(folder)
-    assert path.read_bytes() == written and tables(folder) == before
-    assert (folder / "damaged").exists() == (place == "middle")
+    now = Snapshot(folder).witness
+    assert now.written == before and now.damaged == () and len(list((folder / "damaged").iterdir())) == 1
+
+
+@pytest.mark.full
+def test_lines_of_a_later_version_in_the_witness_are_passed_over(folder):
+    appender = Appender(folder / FILES["witness"])
+    appender.write([["verdict", 1], ["verdict", 2]])
+    appender.close()
+    assert repair(folder, dry_run=True).findings == ()
 
 
 # Sealed files
@@ -130,19 +117,15 @@ def test_a_line_that_has_lost_its_newline_loses_nothing_else(folder, name, place
 
 @pytest.mark.full
 def test_a_damaged_file_whose_rows_the_database_has_is_sealed_anew(folder):
-    path, digest = folder / FILES["sealed"], known(folder)["b20001"].digest
+    path, digest = folder / FILES["sealed"], Snapshot(folder).endings["b20001"].digest
     flip(path, 200)
     found = only(folder)
     assert found.what == "is not as it was sealed: some of its bytes have changed"
     assert "kept in damaged; its rows are sealed again from ablate.duckdb" in found.remedy
     mended(folder)
-    assert known(folder)["b20001"].digest == digest
+    assert Snapshot(folder).endings["b20001"].digest == digest
     assert sealed.digest(pyarrow.parquet.read_table(path)) == digest
     assert (folder / "damaged" / "b20001.parquet").exists()
-
-
-def known(folder):
-    return ledger.endings(checksummed_lines.read(folder / "outcomes.jsonl"))
 
 
 @pytest.mark.full
@@ -152,22 +135,23 @@ def test_a_damaged_file_whose_rows_the_database_has_otherwise_is_lost(folder):
         connection.execute("UPDATE metrics SET value = nextafter(value, 9) WHERE trial_id = 'b20001' AND step = 10")
     lost = [f for f in repair(folder, dry_run=True).findings if f.severity == "lost"]
     assert [(f.where, f.remedy) for f in lost] == [
-        (folder / FILES["sealed"], "kept in damaged; the trial is trained again by the next run that needs it")
+        (folder / FILES["sealed"], "kept in damaged; the next `ablate run` of its space trains it again")
     ]
     mended(folder, code=1)
-    assert "b20001" not in ledger.known_outcomes(folder)
-    said = []
-    run(folder, said.append)
-    assert said == [], "what is lost is said once, and not at each start"
-    assert "b20001" in ledger.known_outcomes(folder)
+    assert "b20001" not in Snapshot(folder).outcomes()
+    assert repair(folder, dry_run=True).exit_code == 1, "it stays lost until it is trained again"
+    run(folder, lambda said: None)
+    assert "b20001" in Snapshot(folder).outcomes() and repair(folder, dry_run=True).to_repair == ()
+    assert repair(folder, dry_run=True).exit_code == 0
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("harm", ["another trial", "other rows", "other columns", "empty"])
-def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
+def test_a_file_that_the_witness_does_not_list_has_to_prove_itself(folder, harm):
     path = folder / FILES["sealed"]
-    (folder / "outcomes.jsonl").unlink()
+    (folder / FILES["witness"]).unlink()
     (folder / FILES["database"]).unlink()
+    file_of(folder, "verdicts").unlink()
     content = pyarrow.parquet.read_table(path)
     if harm == "another trial":
         shutil.copy(path, folder / "trials" / "c30001.parquet")
@@ -185,18 +169,18 @@ def test_a_file_that_the_index_does_not_list_has_to_prove_itself(folder, harm):
         "empty": "is empty",
     }[harm] == found.what
     mended(folder, code=1)
-    assert len(known(folder)) == (4 if harm == "another trial" else 3)
+    assert len(Snapshot(folder).endings) == (4 if harm == "another trial" else 3)
 
 
 @pytest.mark.full
-def test_a_file_that_the_index_does_not_list_is_listed(folder):
-    path = folder / "outcomes.jsonl"
+def test_files_that_the_witness_does_not_list_are_listed(folder):
+    path = folder / FILES["witness"]
     whole = path.read_bytes()
-    path.write_bytes(b"".join(whole.splitlines(keepends=True)[1:]))
-    found = only(folder)
-    assert (found.kind, found.what) == ("unlisted", "is not listed in outcomes.jsonl")
+    path.unlink()
+    found = repair(folder, dry_run=True).findings
+    assert {(f.kind, f.what) for f in found} == {("unlisted", "is not listed in witness.jsonl")}
     mended(folder)
-    assert sorted(path.read_bytes().splitlines()) == sorted(whole.splitlines()), "the very same line"
+    assert sorted(path.read_bytes().splitlines()) == sorted(whole.splitlines()), "the very same lines"
 
 
 @pytest.mark.full
@@ -204,13 +188,13 @@ def test_a_lost_line_of_a_later_attempt_does_not_bring_the_earlier_one_back(fold
     with opened(folder) as results:
         results.begin_anew([trial()])
         results.begin(trial())
-        hear(results, "a10000", course("a10000"))
-    path = folder / "outcomes.jsonl"
+        hear(results, "a10000", course("a10000")[3:])
+    path = folder / FILES["witness"]
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
     found = repair(folder, dry_run=True).findings[0]
     assert (found.kind, found.where.stem) == ("unlisted", "a10000")
     mended(folder)
-    assert known(folder)["a10000"].attempt == 2
+    assert Snapshot(folder).endings["a10000"].attempt == 2
 
 
 # Segments and checkpoints
@@ -254,7 +238,7 @@ def test_an_outcome_that_is_not_sealed_is_sealed(folder):
     found = only(folder)
     assert (found.kind, found.what) == ("outcome", "has ended (bug) but is not sealed")
     mended(folder)
-    assert ledger.known_outcomes(folder)[OPEN].kind == "bug"
+    assert Snapshot(folder).outcomes()[OPEN].kind == "bug"
 
 
 @pytest.mark.full
@@ -271,22 +255,3 @@ def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
         assert only(folder).what == "is of a trial that is already sealed"
     mended(folder)
     assert not path.exists()
-
-
-@pytest.mark.full
-def test_files_that_an_older_version_sealed_without_a_sum_are_read_through(tmp_path):
-    fill(tmp_path)
-    path = tmp_path / "outcomes.jsonl"
-    without = [
-        ["ended", {k: v for k, v in record[1].items() if k != "file"}]
-        for record in checksummed_lines.read(path).records
-    ]
-    path.write_bytes(b"".join(map(checksummed_lines.encode, without)))
-    assert repair(tmp_path, dry_run=True).findings == ()
-    flip(sealed.path_of(tmp_path, "a10000"), 200)
-    assert only(tmp_path).kind == "sealed"
-    (tmp_path / projection.DATABASE).unlink()
-    said = []
-    with opened(tmp_path, say=said.append) as results:
-        assert "a10000" not in results.outcomes() and len(results.outcomes()) == 5
-    assert "the trial is no longer known" in said[0]

@@ -1,55 +1,44 @@
 """What another version of ablate, or a hand, has written into a results folder is told in a line, whoever reads it.
 
-Every file of a real folder is given lines that are whole, with their checksum, and say something else than this version
-writes there; every verb that reads it answers, or refuses in words. None ends in a traceback.
+The lines of a real folder get others beside them that are whole, with their checksum, and say something else than this
+version writes there; its documents get another format. Every verb that reads it answers, or refuses in words. None ends
+in a traceback.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
-from dataclasses import replace
+import zlib
 from pathlib import Path
 
 import pytest
-from attacks import OPEN, half_way, run
+from attacks import FILES, OPEN, file_of, half_way, run
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from store_fixtures import opened, plan
 
 from ablate.errors import AblateError, RefusedError
-from ablate.session.judging import account_of, document, judgements
 from ablate.session.resuming import resumable
-from ablate.space.documents import Judge, Judged
-from ablate.store import checksummed_lines, claim, ledger, open_trial, questions, requests, step_times, verdicts
+from ablate.store import checksummed_lines, claim, files, step_times
 from ablate.store.checksummed_lines import compact
 from ablate.store.query import query
 from ablate.store.repair import repair
-from ablate.store.requests import Request
-from ablate.store.step_times import Conditions, Paces
+from ablate.store.snapshot import Snapshot
 from ablate.store.trial_status import standings
-from ablate.verdict.judge import judge
 
-SEGMENT = f"{open_trial.FOLDER}/{OPEN}.jsonl"
-FILES = (requests.FILE, ledger.PLANS, ledger.OUTCOMES, verdicts.FILE, questions.FILE, step_times.FILE, SEGMENT)
-RULES = Judge(metrics={"eval_loss": Judged(margin="1%", scale="linear", better="lower")}, against="a1", confidence=0.95)
+SEGMENT = FILES["segment"]
+LINES = {
+    files.WITNESS: ["written", "replaced"],
+    SEGMENT: ["begin", "row", "timing", "checkpoint", "outcome"],
+}
+"""The files of lines, and the words that lines of each begin with."""
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     """A folder half-way through its plan, with all that a run writes."""
     place = tmp_path_factory.mktemp("foreign")
-    folder = place / "results"
-    half_way(folder)
-    requests.record(folder, Request(space="small", path=str(place / "small.yaml"), place={"executor": "local"}, at=1.0))
-    here = Conditions(batch=1, dtype="float32", threads=1)
-    step_times.record(folder, Paces(reference="m", seconds={"m": 0.1}, conditions=here, machine={}))
-    with opened(folder) as results:
-        seen = results.finals([trial.id for trial in plan().trials])
-        results.record_verdicts(document(judge(plan(), RULES, seen), plan()))
-        whole = replace(plan(), trials=tuple(one for one in plan().trials if one.id in seen))
-        account = account_of(whole, RULES, folder, seen)
-        results.record_questions(judgements(judge(whole, RULES, seen, account), whole, RULES, account, seen))
-        results.refresh()
+    half_way(place / "results")
     return place
 
 
@@ -61,13 +50,10 @@ def folder(place, tmp_path):
 def answers(folder: Path) -> list[str]:
     """Do all that is done with a folder; what was refused, the first line of each."""
 
-    def gone(request: Request) -> None:
-        raise RefusedError("the file of the space is gone\n  = put it back")
-
     verbs = {
-        "status": lambda: standings(folder),
+        "status": lambda: standings(Snapshot(folder)),
         "sql": lambda: query(folder, "SELECT count(*) FROM trials, spaces", say=lambda said: None),
-        "resume": lambda: resumable(folder, gone),
+        "resume": lambda: resumable(folder),
         "paces": lambda: step_times.kept(folder),
         "look": lambda: repair(folder, dry_run=True),
         "doctor": lambda: repair(folder, dry_run=False, say=lambda said: None),
@@ -95,28 +81,15 @@ def test_a_folder_that_nobody_has_touched_is_refused_by_nobody(folder):  # the t
     assert answers(folder) == []
 
 
-@pytest.mark.sampled(0, gate=3)
-@pytest.mark.parametrize("name", FILES)
+@pytest.mark.full
+@pytest.mark.parametrize("name", LINES)
 def test_a_line_of_a_kind_that_a_newer_version_has_is_passed_over(folder, name):
     put(folder, name, ["measured", {"by": "a newer version"}], {"a": 1}, [], 3, None)
-    found = [f.what for f in repair(folder, dry_run=True).findings if f.kind == "unknown line"]
-    assert found == ["has 5 lines of a kind that this version does not know"]
     assert answers(folder) == []
 
 
-KNOWN = {
-    requests.FILE: ["run"],
-    ledger.PLANS: ["plan", "trial"],
-    ledger.OUTCOMES: ["ended", "forgotten"],
-    verdicts.FILE: ["judged"],
-    questions.FILE: ["question"],
-    step_times.FILE: ["paces"],
-    SEGMENT: ["begin", "row", "timing", "checkpoint", "outcome"],
-}
-
-
 @pytest.mark.full
-@pytest.mark.parametrize(("name", "word"), [(name, word) for name in KNOWN for word in KNOWN[name][:2]])
+@pytest.mark.parametrize(("name", "word"), [(name, word) for name in LINES for word in LINES[name]])
 def test_a_line_of_a_known_kind_that_says_something_else_is_refused_in_words(folder, name, word):
     content = (folder / name).read_bytes()
     for record in ([word], [word, []], [word, 3, {}]):
@@ -139,37 +112,49 @@ def test_a_truth_value_is_no_number(folder, record):
     assert [one for one in answers(folder) if compact(record) in one]
 
 
-@pytest.mark.sampled(1, gate=5)
+def told_otherwise(folder: Path, kind: str, content: object) -> Path:
+    """Put a document in the place of one that is there, whole and named by its digest."""
+    path = file_of(folder, kind)
+    written = content if isinstance(content, bytes) else compact(content).encode()
+    stem = path.name.split(".")[0] + "." if kind == "plans" else ""
+    other = path.with_name(f"{stem}{files.digest_of(written)}.json")
+    path.unlink()
+    other.write_bytes(written)
+    files.bear_witness(folder, [], replaced=[f"{kind}/{path.name}"])
+    return other
+
+
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
-    ("field", "other"),
-    [
-        *[("identity", other) for other in ({"": {}}, "2", [1], True, None)],
-        *[("data", other) for other in (-1.5, [], "bytes", {"tokenizer": 3}, {"tokenizer": {"bpe": "many"}})],
-        *[("recipe", {"optimizer": {"adamw": {"lr": other}}}) for other in ("x", [], True, {})],
-    ],
+    "other", [{"format": files.FORMAT + 1}, {"format": None}, {"number": "x"}, [], b"{", b"[" * 10**5]
 )
-def test_a_specification_that_says_something_else_is_refused_in_words(folder, field, other):
-    specification = next(
-        said for word, *_, said in checksummed_lines.read(folder / ledger.PLANS).records if word == "trial"
-    )
-    put(folder, ledger.PLANS, ["trial", {**specification, field: other}])
+@pytest.mark.parametrize("kind", files.DOCUMENTS)
+def test_a_document_of_another_format_is_refused_in_words(folder, kind, other):
+    document = json.loads(file_of(folder, kind).read_bytes())
+    path = told_otherwise(folder, kind, document | other if isinstance(other, dict) else other)
     refused = answers(folder)
-    assert refused and all(f"plans.jsonl is not as this version of ablate writes it: {field}" in one for one in refused)
+    assert refused
+    assert all(f"{path} is not as this version of ablate writes it: its format is of another" in one for one in refused)
 
 
-def test_an_outcome_of_a_newer_version_is_said_with_what_it_is(folder):
-    _, ending = checksummed_lines.read(folder / ledger.OUTCOMES).records[0]
-    put(folder, ledger.OUTCOMES, ["ended", {**ending, "kind": "teleported"}])
-    with pytest.raises(RefusedError, match=r"outcomes.jsonl is not as .* writes it: kind: input should be 'finished'"):
-        standings(folder)
-
-
-@pytest.mark.full
-def test_what_a_newer_version_says_besides_is_of_no_harm(folder):
-    for name in (requests.FILE, ledger.PLANS, ledger.OUTCOMES):
-        word, *said = checksummed_lines.read(folder / name).records[0]
-        put(folder, name, [word, *said[:-1], {**said[-1], "mood": "good"}])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("kind", files.DOCUMENTS)
+def test_what_a_newer_version_says_besides_is_of_no_harm(folder, kind):
+    told_otherwise(folder, kind, {**json.loads(file_of(folder, kind).read_bytes()), "mood": "good"})
     assert answers(folder) == []
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(
+    "change", [{"kind": "teleported"}, {"attempt": "1"}, {"detail": []}, {"versions": {"torch": 2}}, {"step": True}]
+)
+def test_an_ending_of_a_newer_version_is_said_with_what_it_is(folder, change):
+    listed = next(
+        record[1] for record in checksummed_lines.read(folder / files.WITNESS).records if "ending" in record[1]
+    )
+    put(folder, files.WITNESS, ["written", {**listed, "ending": {**listed["ending"], **change}}])
+    with pytest.raises(RefusedError, match=r"witness.jsonl is not as .* writes it: how a trial ended: \{"):
+        standings(Snapshot(folder))
 
 
 @pytest.mark.sampled(0, gate=4)
@@ -185,12 +170,13 @@ def test_a_claim_that_says_nothing_is_nobodys(folder, text):
 
 
 @pytest.mark.full
-def test_a_whole_line_that_is_not_json_is_refused_in_words(folder):
-    for name in FILES:
-        copy = shutil.copytree(folder, folder.parent / f"copy{FILES.index(name)}")
-        with (copy / name).open("ab") as file:
-            file.write(checksummed_lines.framed(b'["run", {'))
-        assert all(name in one for one in answers(copy)), name
+@pytest.mark.parametrize("name", LINES)
+def test_a_whole_line_that_is_not_json_is_refused_in_words(folder, name):
+    body = b'["row", {'
+    with (folder / name).open("ab") as file:
+        file.write(b"%08x %b\n" % (zlib.crc32(body), body))
+    refused = answers(folder)
+    assert refused and all(name in one for one in refused)
 
 
 @pytest.mark.full
@@ -228,21 +214,25 @@ def changed(value, way: tuple, other: object):
 OTHERS = (None, [], {}, 3, -1.5, "x", True, [None], {"": {}}, "gone")
 
 
-def survives(place, name: str, which: int, where: int, other: object) -> None:
+def survives(place, kind: str, which: int, where: int, other: object) -> None:
+    """Change a line, with its checksum, or a document, whose bytes are then not those that it is named by."""
     copy = place / "copy"
     shutil.rmtree(copy, ignore_errors=True)
     shutil.copytree(place / "results", copy)
-    records = list(checksummed_lines.read(copy / name).records)
+    path = file_of(copy, kind)
+    lines = path.suffix == ".jsonl"
+    records = list(checksummed_lines.read(path).records) if lines else [json.loads(path.read_bytes())]
     which %= len(records)
     ways = places(records[which])
     records[which] = changed(records[which], ways[where % len(ways)], other)
-    (copy / name).write_bytes(b"".join(map(checksummed_lines.encode, records)))
+    encode = checksummed_lines.encode if lines else lambda record: compact(record).encode()
+    path.write_bytes(b"".join(map(encode, records)))
     answers(copy)
 
 
 UNSHRUNK = {"phases": (Phase.explicit, Phase.generate), "deadline": None, "suppress_health_check": list(HealthCheck)}
 ANY = {
-    "name": st.sampled_from(FILES),
+    "kind": st.sampled_from(("segment", "witness", *files.DOCUMENTS)),
     "which": st.integers(0, 10**6),
     "where": st.integers(0, 10**6),
     "other": st.sampled_from(OTHERS),
@@ -252,12 +242,12 @@ ANY = {
 @pytest.mark.full
 @settings(max_examples=6, **UNSHRUNK)
 @given(**ANY)
-def test_any_value_in_the_place_of_another_is_no_traceback(place, name, which, where, other):
-    survives(place, name, which, where, other)
+def test_any_value_in_the_place_of_another_is_no_traceback(place, kind, which, where, other):
+    survives(place, kind, which, where, other)
 
 
 @pytest.mark.fuzz
 @settings(max_examples=600, **UNSHRUNK)
 @given(**ANY)
-def test_many_values_in_the_place_of_others_are_no_traceback(place, name, which, where, other):
-    survives(place, name, which, where, other)
+def test_many_values_in_the_place_of_others_are_no_traceback(place, kind, which, where, other):
+    survives(place, kind, which, where, other)

@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import RefusedError
-from ablate.store import checksummed_lines, requests
-from ablate.store.requests import Request
+from ablate.store import checksummed_lines
 
 RECORDS = [
     ["begin", {"trial": "a"}],
@@ -55,7 +54,7 @@ def test_appending_goes_on_where_it_stopped(tmp_path):
 
 @pytest.mark.fast
 def test_no_file_is_no_lines(tmp_path):
-    assert checksummed_lines.read(tmp_path / "none.jsonl") == checksummed_lines.NOTHING
+    assert checksummed_lines.read(tmp_path / "none.jsonl") == checksummed_lines.Reading(path=tmp_path / "none.jsonl")
 
 
 @pytest.mark.fast
@@ -65,65 +64,23 @@ def test_cut_anywhere_the_whole_lines_remain(tmp_path):
     for length in range(len(whole) + 1):
         (tmp_path / "cut.jsonl").write_bytes(whole[:length])
         reading = checksummed_lines.read(tmp_path / "cut.jsonl")
-        left = sum(end - 1 <= length for end in ends)  # a line is whole before its newline is there
-        without = length + 1 in ends
+        left = sum(end <= length for end in ends)
         assert list(reading.records) == RECORDS[:left]
-        assert reading.torn == reading.rest == (0 if without else length - (ends[left - 1] if left else 0))
-        assert reading.joined == ((left,) if without else ()) and reading.damaged == ()
+        assert reading.torn == length - (ends[left - 1] if left else 0)
+        assert reading.damaged == () and reading.sound == length - reading.torn
 
 
 @pytest.mark.fast
-def test_a_line_whose_newline_is_lost_is_kept_and_so_is_the_next(tmp_path):
-    whole = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
-    for number in (1, 2):
-        torn = [line.rstrip(b"\n") if place == number else line for place, line in enumerate(whole, 1)]
-        (tmp_path / "joined.jsonl").write_bytes(b"".join(torn))
-        reading = checksummed_lines.read(tmp_path / "joined.jsonl")
-        assert list(reading.records) == RECORDS
-        assert (reading.torn, reading.damaged, reading.joined) == (0, (), (number,))
-        assert reading.numbers == ((1, 1, 2), (1, 2, 2))[number - 1]
-
-
-@pytest.mark.fast
-def test_a_whole_line_behind_half_a_line_is_kept_and_the_half_one_is_damaged(tmp_path):
+def test_a_line_is_whole_only_if_it_ends_with_a_newline(tmp_path):
+    """Lines that run into one another were damaged: both are, and it is said."""
     first, second, third = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
-    for count in range(1, len(second) - 1):
-        (tmp_path / "half.jsonl").write_bytes(first + second[:count] + third)
-        reading = checksummed_lines.read(tmp_path / "half.jsonl")
-        assert list(reading.records) == [RECORDS[0], RECORDS[2]]
-        assert (reading.torn, reading.damaged, reading.joined) == (0, (2,), ())
-        assert reading.ends == (len(first), len(first + second[:count] + third))
-
-
-@pytest.mark.fast
-def test_a_whole_line_before_zeros_is_kept(tmp_path):
-    path = written(tmp_path / "a.jsonl")
-    size = path.stat().st_size
-    path.write_bytes(path.read_bytes()[:-1] + bytes(100))
-    reading = checksummed_lines.read(path)
-    assert list(reading.records) == RECORDS and (reading.torn, reading.rest) == (100, 100)
-    assert reading.ends[-1] == size - 1
-
-
-@pytest.mark.fast
-def test_what_looks_like_a_line_within_a_whole_one_is_none(tmp_path):
-    inner = checksummed_lines.encode(["trial", {"trial": "x"}]).decode()
-    harmed = bytearray(checksummed_lines.encode(["plan", "d", {"source": f"{inner}{inner}"}]))
-    harmed[2:4] = b"??"
-    (tmp_path / "a.jsonl").write_bytes(bytes(harmed))
-    assert checksummed_lines.read(tmp_path / "a.jsonl").records == ()
-
-
-@pytest.mark.fast
-def test_nothing_is_written_behind_a_last_line_without_newline(tmp_path):
-    path = written(tmp_path / "a.jsonl")
-    whole = path.read_bytes()
-    for length in (len(whole) - 1, len(whole) - 5):
-        path.write_bytes(whole[:length])
-        written(path, [["more"], ["and more"]])
-        assert path.read_bytes() == whole[:length] + b"\n" + checksummed_lines.encode(
-            ["more"]
-        ) + checksummed_lines.encode(["and more"])
+    for count in range(1, len(second)):
+        (tmp_path / "joined.jsonl").write_bytes(first + second[:count] + third + first)
+        reading = checksummed_lines.read(tmp_path / "joined.jsonl")
+        assert list(reading.records) == [RECORDS[0], RECORDS[0]]
+        assert (reading.torn, reading.damaged, reading.sound) == (0, (2,), len(first))
+    (tmp_path / "zeros.jsonl").write_bytes(first + second[:-1] + bytes(100))
+    assert checksummed_lines.read(tmp_path / "zeros.jsonl").torn == len(second) + 99
 
 
 @pytest.mark.full
@@ -137,9 +94,6 @@ def test_any_changed_bit_is_noticed(tmp_path):
             (tmp_path / "flip.jsonl").write_bytes(changed)
             reading = checksummed_lines.read(tmp_path / "flip.jsonl")
             assert all(record in RECORDS for record in reading.records)
-            if whole[place] == ord("\n"):  # every line is whole, and that one has another end is noticed
-                assert list(reading.records) == RECORDS and (reading.joined or reading.torn == 1)
-                continue
             assert RECORDS[line_of[place]] not in reading.records
             assert bool(reading.damaged) == (line_of[place] < 2 and reading.records[-1:] == (RECORDS[2],))
             assert reading.damaged or reading.torn
@@ -172,13 +126,3 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     appender.write([["after"]])
     appender.close()
     assert list(checksummed_lines.read(path).records) == [*RECORDS, ["after"]]
-
-
-@pytest.mark.fast
-def test_a_run_written_by_a_newer_version_is_read_without_what_is_new(tmp_path):
-    asked = Request(space="small", path="/s.yaml", settings=("a=1",), place={"name": "local", "workers": 2}, at=1.0)
-    requests.record(tmp_path, asked)
-    (record,) = checksummed_lines.read(tmp_path / requests.FILE).records
-    written(tmp_path / requests.FILE, [["run", {**record[1], "space": "other", "moon": "full"}]])
-    assert requests.latest(tmp_path)["small"] == asked
-    assert requests.latest(tmp_path)["other"].place == {"name": "local", "workers": 2}

@@ -65,7 +65,7 @@ def test_a_second_driver_in_this_process_is_refused_and_the_first_keeps_its_lock
 @pytest.mark.fast
 def test_a_folder_that_cannot_be_made_is_refused(tmp_path):
     (tmp_path / "file").write_text("not a folder")
-    with pytest.raises(RefusedError, match="cannot write") as refused, opened(tmp_path / "file" / "results"):
+    with pytest.raises(RefusedError, match="cannot use") as refused, opened(tmp_path / "file" / "results"):
         pass
     assert "choose another folder with --results" in str(refused.value)
 

@@ -7,54 +7,40 @@ from io import StringIO
 import duckdb
 import numpy
 import pytest
-from attacks import flip, half_way, tables
+from attacks import file_of, flip, half_way, run, tables
 from rich.console import Console
-from store_fixtures import fill, opened, plan
+from store_fixtures import fill
 
 from ablate.data import cache
 from ablate.errors import InputError
 from ablate.report.screens.doctor import screen
-from ablate.session.judging import document
-from ablate.space.documents import Judge, Judged
-from ablate.store import mirror, verdicts
+from ablate.store import mirror
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.store.results import Results
-from ablate.verdict.judge import judge
-
-RULES = Judge(metrics={"eval_loss": Judged(margin="1%", scale="linear", better="lower")}, against="a1", confidence=0.95)
-
-
-def judged(folder):
-    with opened(folder) as results:
-        results.refresh()
-        summary = judge(plan(), RULES, results.finals([trial.id for trial in plan().trials]))
-        results.record_verdicts(document(summary, plan()))
-        results.refresh()
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("harm", ["gone", "flipped"])
 def test_lost_verdicts_are_found(tmp_path, harm):
-    fill(tmp_path)
-    judged(tmp_path)
-    assert repair(tmp_path, dry_run=True).findings == ()
-    path = tmp_path / verdicts.FILE
+    half_way(tmp_path)
+    (tmp_path / "ablate.duckdb").unlink()
+    path = file_of(tmp_path, "verdicts")
     if harm == "gone":
         path.unlink()
     else:
         flip(path, 100)
-    lost = [found for found in repair(tmp_path, dry_run=True).findings if found.kind == "verdicts"]
-    assert [(found.severity, found.what) for found in lost] == [("lost", "no longer has the verdicts of small")]
-    assert "judges it again" in lost[0].remedy
+    (lost,) = (found for found in repair(tmp_path, dry_run=True).findings if found.severity == "lost")
+    assert (lost.kind, lost.where) == ("verdicts", path) and "`ablate run` of its space judges it again" in lost.remedy
     repaired = repair(tmp_path, dry_run=False, say=lambda said: None)
     assert repaired.exit_code == 1
     console = Console(width=200, record=True, file=StringIO())
     console.print(screen(repaired))
     last = console.export_text().splitlines()[-1]
     assert last.endswith("lost, but no result of a trial: see above for the consequences")
-    judged(tmp_path)
-    assert verdicts.read(tmp_path).keys() == {"small"} and repair(tmp_path, dry_run=True).to_repair == ()
+    run(tmp_path, pytest.fail)
+    assert query(tmp_path, "SELECT count(*) FROM judged").rows == ((4,),)
+    assert repair(tmp_path, dry_run=True).to_repair == ()
 
 
 def corpus(folder):
@@ -97,7 +83,7 @@ def test_a_run_beside_a_damaged_block_says_so_and_fills_the_database_anew(tmp_pa
     database = tmp_path / "ablate.duckdb"
     before, whole = tables(tmp_path), database.read_bytes()
     noticed = 0
-    for place in range(12_288 + 5_000, len(whole), 262_144):
+    for place in range(12_288 + 5_000, len(whole), 786_432):
         database.write_bytes(whole)
         flip(database, place)
         said: list[str] = []
@@ -107,7 +93,7 @@ def test_a_run_beside_a_damaged_block_says_so_and_fills_the_database_anew(tmp_pa
         with duckdb.connect(database, read_only=True) as connection:
             for (name,) in connection.execute("SHOW TABLES").fetchall():
                 connection.execute(f"SELECT bit_xor(hash(t)) FROM {name} t").fetchall()
-        noticed += any("rebuilt from the journal" in one for one in said)
+        noticed += any("filled again" in one for one in said)
     assert noticed
 
 

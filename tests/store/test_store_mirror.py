@@ -12,7 +12,10 @@ from mlflow_fixtures import REPORT, client_of, runs_of, told, verdicts_of
 from store_fixtures import ADDRESSES, DOCUMENTS, STEPS, course, fill, number, opened, plan, trial
 
 from ablate.store.mirror import mirror
-from ablate.store.mlflow.naming import PARAM_LENGTH, TAG_LENGTH
+from ablate.store.mlflow.answers import VariantAnswer
+from ablate.store.mlflow.experiment import MirrorDifference, MlflowRunState, compare
+from ablate.store.mlflow.pages import DIGEST, MlflowRun, Page
+from ablate.store.mlflow.texts import PARAM_LENGTH, TAG_LENGTH
 from ablate.store.query import query
 from ablate.train.events import Outcome, Row
 
@@ -229,3 +232,26 @@ def test_a_trial_without_a_result_is_a_failed_run(folder, client, kind):
     (run,) = runs_of(client, kind).values()
     assert (run.info.run_name, run.info.status) == (f"{kind}: pre_ln seed 9", "FAILED")
     assert "seeds_diverged" not in run.data.metrics
+
+
+def test_a_run_of_another_folder_stays_even_where_it_is_there_twice():
+    run = MlflowRun(
+        trial="a1", name="", status="finished", began=0, ended=0, params={}, tags={DIGEST: "same"},
+        answer=VariantAnswer(metrics={}, tags={}),
+    )  # fmt: skip
+    page = Page(
+        space="small", question="", design="", baseline="", requested=1, variants=(), keys={}, runs=(run,), judged=()
+    )
+
+    def twice(results: str) -> MirrorDifference:
+        runs = (
+            MlflowRunState(
+                id=id, kind="trial", trial="a1", digest="same", results=results, answer="", answers=frozenset(),
+                note="", active=True, running=False, removed=False,
+            )
+            for id in "12"
+        )  # fmt: skip
+        return compare(page, runs, "ours")
+
+    assert (twice("theirs").send, twice("theirs").remove) == ((), ())
+    assert [run.id for run in twice("ours").remove] == ["2"], "one of our own is too many"

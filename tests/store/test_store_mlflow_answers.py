@@ -14,7 +14,7 @@ from test_store_mlflow_rebuild import kill_at
 
 from ablate.store.mirror import mirror
 from ablate.store.mlflow import views
-from ablate.store.mlflow.read import read_pages
+from ablate.store.mlflow.pages import read_pages
 from ablate.store.query import query
 
 EFFECT = {
@@ -68,7 +68,7 @@ def folder(tmp_path):
 
 def record(folder, document):
     with opened(folder) as results:
-        results.record_verdicts(document)
+        results.record_judgement(document["space"], document, [])
         results.refresh()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import signal
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from store_fixtures import DOCUMENTS, course, opened, plan, refuse
 from ablate.errors import RefusedError
 from ablate.session import mirroring
 from ablate.session.mirroring import MirrorError, Mirroring
-from ablate.store.mirror import mirror
+from ablate.store.mirror import Texts, mirror
 
 KILLED = """
 import os, signal, sys, time
@@ -101,6 +102,24 @@ def test_trials_are_in_mlflow_while_others_run_and_the_rest_at_the_end(tmp_path)
     client = client_of(tmp_path)
     assert {file.path for file in client.list_artifacts(verdicts_of(client).info.run_id)} == set(REPORT)
     assert told(tmp_path) == [] and not mirror(tmp_path) and not list(tmp_path.glob("mlflow.db?*"))
+
+
+def test_a_report_is_handed_to_the_process_with_its_texts_made_and_known_by_those_that_identify_it():
+    report = Texts({"verdicts.md": "better"}, lambda: {"page.html": "<p>better</p>"})
+    handed = pickle.loads(pickle.dumps(report))
+    assert dict(handed) == {"verdicts.md": "better", "page.html": "<p>better</p>"} and handed.told == report.told
+
+
+@pytest.mark.full
+def test_a_run_without_a_trial_of_its_own_starts_no_process_and_says_nothing(tmp_path):
+    with running(tmp_path) as (results, trials, sender):
+        assert not sender.finish({}, refuse) and sender._process is None
+        for trial in trials:
+            results.begin(trial)
+            results.append(trial.id, course(trial.id))
+        results.refresh()
+    with running(tmp_path) as (results, trials, sender):
+        assert sender.finish({"small": REPORT}, lambda text: None).sent == 6 and sender._process is None
 
 
 @pytest.mark.full

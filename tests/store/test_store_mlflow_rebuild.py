@@ -14,7 +14,7 @@ from store_fixtures import fill, plan
 
 from ablate.errors import RefusedError
 from ablate.store.mirror import mirror, rebuild
-from ablate.store.mlflow.values import TRIAL
+from ablate.store.mlflow.pages import TRIAL
 
 KILLED = """
 import os, signal, sys
@@ -126,10 +126,7 @@ def waited(seconds):
 
 @pytest.mark.full
 def test_a_damaged_store_is_one_line_with_a_way_out_and_rebuilt(folder, tmp_path, monkeypatch):
-    damaged = tmp_path / "damaged"
-    damaged.mkdir()
-    for name in ("ablate.duckdb", "outcomes.jsonl"):
-        shutil.copy(folder / name, damaged)
+    damaged = shutil.copytree(folder, tmp_path / "damaged", ignore=shutil.ignore_patterns("mlflow*"))
     (damaged / "mlflow.db").write_bytes(b"no database at all" * 100)
     with pytest.raises(RefusedError) as refused, monkeypatch.context() as patched:
         patched.setattr(time, "sleep", waited)

@@ -11,7 +11,7 @@ from mlflow_fixtures import REPORT, client_of, free_port, runs_of, tracking_serv
 from store_fixtures import DOCUMENTS, course, fill, opened, plan, trial
 
 from ablate.errors import InputError, RefusedError
-from ablate.store.mirror import mirror, rebuild
+from ablate.store.mirror import mirror
 from ablate.store.mlflow.connection import without_secrets
 
 REPORTS = {"small": REPORT}
@@ -76,19 +76,6 @@ def test_two_folders_on_one_server_leave_each_other_alone(folder, server, client
         results.refresh()
     assert mirror(tmp_path, uri=server).removed == 0, "what only the other folder asks for stays"
     assert ids(client) == before, "and what both have is there once"
-    rebuild(tmp_path, server)
-    assert ids(client) == before
-
-
-@pytest.mark.full
-def test_rebuild_replaces_every_run_of_its_own(folder, server, client):
-    before = ids(client)
-    client.delete_run(before["half seed 0"])
-    done = rebuild(folder, server, reports=REPORTS)
-    assert (done.sent, done.removed) == (6, 5)
-    after = ids(client)
-    assert set(after) == set(before) and not set(after.values()) & set(before.values())
-    assert not mirror(folder, uri=server, reports=REPORTS)
 
 
 @pytest.mark.full

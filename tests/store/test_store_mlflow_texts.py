@@ -14,9 +14,8 @@ from store_fixtures import fill
 
 from ablate.block.printer import print_block
 from ablate.store.mlflow import views
-from ablate.store.mlflow.naming import colour, edit_keys, short, short_lines
-from ablate.store.mlflow.notes import block_text
-from ablate.store.mlflow.read import read_pages, read_points
+from ablate.store.mlflow.pages import read_pages, read_points
+from ablate.store.mlflow.texts import block_text, colour, edit_keys, short, short_lines
 
 pytestmark = pytest.mark.fast
 

@@ -1,32 +1,40 @@
-"""A results folder that an earlier version wrote is healed by today's doctor, or it says what it cannot get back.
+"""A results folder that an earlier version wrote is read as that version read it, and healed by today's doctor.
 
-How `folders/510446e` was written stands in `folders/README.md`.
+How the folders were written stands in `folders/README.md`.
 """
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
 from attacks import flip, state
+from old_folders import FOLDERS, all_of, old_folder
 from typer.testing import CliRunner
 
 from ablate.cli import app
-from ablate.store import checksummed_lines, ledger
+from ablate.store import checksummed_lines, earlier
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.store.repair.report import Finding, Repaired
+from ablate.store.snapshot import Snapshot
 from ablate.store.trial_status import standings
 
-FOLDERS = Path(__file__).parent / "folders"
 ENDED = ("0826c3b86c942510", "d7359feb327b3291")
 OPEN = "8527958ee18b4ed7"
 
 
 @pytest.fixture
 def folder(tmp_path):
-    return shutil.copytree(FOLDERS / "510446e", tmp_path / "results")
+    return old_folder("510446e", tmp_path / "results")
+
+
+@pytest.mark.parametrize("commit", ["510446e", "1f4285fd"])
+def test_all_of_a_folder_is_read_as_the_version_of_1f4285fd_read_it(commit, tmp_path):
+    folder = old_folder(commit, tmp_path / "results")
+    before = state(folder)
+    assert all_of(folder).splitlines() == (FOLDERS / f"{commit}.json").read_text(encoding="utf-8").splitlines()
+    assert state(folder) == before
 
 
 def healed(folder: Path) -> Repaired:
@@ -45,10 +53,15 @@ def told(finding: Finding) -> tuple[str, str, str]:
 
 
 LEFT_OUT = {
+    (
+        "repaired",
+        "results",
+        "is of an earlier version, with lines in verdicts.jsonl, runs.jsonl, outcomes.jsonl, plans.jsonl",
+    ),
     ("repaired", "ablate.duckdb", "is missing"),
     ("repaired", f"{OPEN}.50.pt", "is gone or has changed since it was written"),
 }
-"""What is found because it was left out of the folder."""
+"""What is found because the folder is of an earlier version, or because it was left out."""
 
 
 def test_a_folder_of_510446e_is_whole_and_its_tables_are_filled(folder):
@@ -61,21 +74,33 @@ def test_a_folder_of_510446e_is_whole_and_its_tables_are_filled(folder):
     assert rows == ((ENDED[0], "finished"), (OPEN, "planned"), (ENDED[1], "finished"))
     assert query(folder, "SELECT count(*) FROM metrics").rows == ((24,),)
     assert query(folder, "SELECT count(*) > 0 FROM verdicts").rows == ((True,),)
-    assert {one.state for one in standings(folder)} == {"finished"}
+    assert {one.state for one in standings(Snapshot(folder))} == {"finished"}
+
+
+@pytest.mark.full
+def test_a_folder_of_1f4285fd_lacks_its_database_alone_and_is_read_the_same_once_it_is_filled(tmp_path):
+    folder = old_folder("1f4285fd", tmp_path / "results")
+    done = healed(folder)
+    assert [finding.kind for finding in done.findings if finding.severity != "harmless"] == ["earlier", "database"]
+    assert done.looked_at == {
+        "plan": 13, "specification": 50, "ended trial": 46, "row": 644, "open trial": 2, "checkpoint": 2,
+    }  # fmt: skip
+    kept = (FOLDERS / "1f4285fd.json").read_text(encoding="utf-8")
+    assert kept.count('"state": "dead"') == 1  # the claim of its worker has been deleted
+    assert all_of(folder).splitlines() == kept.replace('"state": "dead"', '"state": "paused"').splitlines()
 
 
 @pytest.mark.full
 def test_its_index_with_a_torn_last_line_is_made_good_from_what_was_sealed(folder):
-    path = folder / ledger.OUTCOMES
+    path = folder / earlier.OUTCOMES
     whole = path.read_bytes()
     last = checksummed_lines.read(path).records[-1][1]["trial"]
     path.write_bytes(whole[:-20])
     done = healed(folder)
     assert {told(finding) for finding in done.findings} - LEFT_OUT == {
-        ("repaired", "outcomes.jsonl", f"ends in the middle of a line ({len(whole.splitlines()[-1]) - 19} bytes)"),
-        ("repaired", f"{last}.parquet", "is not listed in outcomes.jsonl"),
+        ("repaired", f"{last}.parquet", "is not listed in witness.jsonl"),
     }
-    assert done.exit_code == 0 and path.read_bytes() == whole
+    assert done.exit_code == 0 and set(Snapshot(folder).endings) == set(ENDED)
 
 
 @pytest.mark.full
@@ -86,9 +111,9 @@ def test_of_a_sealed_file_with_a_flipped_bit_it_says_what_is_lost(folder):
     done = healed(folder)
     (lost,) = (finding for finding in done.findings if finding.severity == "lost")
     assert told(lost)[1:] == (path.name, "is not as it was sealed: some of its bytes have changed")
-    assert lost.remedy == "kept in damaged; the trial is trained again by the next run that needs it"
+    assert lost.remedy == "kept in damaged; the next `ablate run` of its space trains it again"
     assert (folder / "damaged" / path.name).read_bytes() == damaged and done.exit_code == 1
-    assert set(ledger.known_outcomes(folder)) == {ENDED[1]}
+    assert set(Snapshot(folder).endings) == {ENDED[1]}
 
 
 @pytest.mark.full
@@ -99,22 +124,23 @@ def test_its_rows_are_sealed_anew_where_its_database_has_them(folder):
     done = healed(folder)
     (found,) = done.to_repair
     assert found.remedy == "kept in damaged; its rows are sealed again from ablate.duckdb" and done.exit_code == 0
-    assert set(ledger.known_outcomes(folder)) == set(ENDED)
+    assert set(Snapshot(folder).endings) == set(ENDED)
 
 
 def test_its_lost_plan_is_said_to_be_lost(folder):
-    path = folder / ledger.PLANS
+    path = folder / "plans.jsonl"
     number = 1 + next(n for n, body in enumerate(checksummed_lines.read(path).bodies) if body.startswith(b'["plan"'))
     flip(path, path.read_bytes().index(b'["plan"') + 40)
     done = healed(folder)
     (lost,) = (finding for finding in done.findings if finding.severity == "lost")
-    assert (lost.where, lost.line) == (path, number) and lost.remedy.endswith("it comes back when its space is run")
-    assert done.exit_code == 1
+    assert (lost.where, lost.what) == (path, f"is damaged in line {number}") and done.exit_code == 1
+    assert lost.remedy == "kept in earlier; what these lines held is no longer known"
+    assert set(Snapshot(folder).endings) == set(ENDED), "the results of its trials are theirs"
 
 
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(("harm", "code", "last"), [
-    (None, 0, "2 things repaired"),
+    (None, 0, "3 things repaired"),
     ("flip", 1, "1 thing lost: the next run trains it again"),
 ])  # fmt: skip
 def test_the_command_says_so_and_exits_so(folder, harm, code, last):

@@ -1,9 +1,11 @@
 """Paces that are kept: which measurement holds for which plan."""
 
+from dataclasses import asdict, replace
+
 import pytest
 
-from ablate.store.checksummed_lines import encode
-from ablate.store.step_times import FILE, Conditions, Paces, holding, kept, record
+from ablate.store import files
+from ablate.store.step_times import Conditions, Paces, holding, kept, record
 
 pytestmark = pytest.mark.fast
 
@@ -22,18 +24,11 @@ def test_what_was_recorded_is_read_back_in_order(tmp_path):
     assert kept(tmp_path) == tuple(told)
 
 
-def test_a_torn_line_is_not_there_and_what_a_newer_version_says_besides_is_left(tmp_path):
+def test_each_is_a_file_and_what_a_newer_version_says_besides_is_left(tmp_path):
     record(tmp_path, paces(1.0, base=0.25))
-    whole = (tmp_path / FILE).read_bytes()
-    newer = encode(["paces", {**_document(paces(2.0, base=0.5)), "colour": "red"}])
-    (tmp_path / FILE).write_bytes(whole + newer + encode(["paces", {}])[:-3])
+    files.keep(tmp_path, "paces", {**asdict(paces(2.0, base=0.5)), "colour": "red"}, 2)
+    assert len(files.names(tmp_path, "paces")) == 2
     assert [one.seconds for one in kept(tmp_path)] == [{"base": 0.25}, {"base": 0.5}]
-
-
-def _document(one):
-    from dataclasses import asdict
-
-    return asdict(one)
 
 
 def test_the_first_measurement_of_all_models_holds_so_that_plans_stay(tmp_path):
@@ -54,6 +49,4 @@ def test_what_was_measured_anew_holds_from_then_on():
 
 @pytest.mark.parametrize("other", [{"batch": 9}, {"dtype": "bfloat16"}, {"threads": 2}])
 def test_what_was_measured_under_other_conditions_does_not_hold(other):
-    from dataclasses import replace
-
     assert holding([paces(conditions=replace(HERE, **other), base=1.0)], ["base"], HERE) is None

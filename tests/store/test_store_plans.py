@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import time
 from dataclasses import replace
 
 import duckdb
 import pytest
-from attacks import flip
 from store_fixtures import DOCUMENTS, contents, course, fill, number, opened, plan, trial
 from test_store_verdicts import RULES
 from typer.testing import CliRunner
 
 from ablate.cli.app import app
 from ablate.session.judging import document
-from ablate.store import checksummed_lines, ledger, serialise, verdicts
+from ablate.store import checksummed_lines, files, serialise
 from ablate.store.cookbook import find
+from ablate.store.plans import packed, unpacked
+from ablate.store.projection import DATABASE
 from ablate.store.query import query
-from ablate.store.repair import from_database, repair
-from ablate.store.trial_status import plan_counts
+from ablate.store.repair import repair
+from ablate.store.snapshot import Snapshot
 from ablate.verdict.judge import judge
 
 OTHER = replace(DOCUMENTS, resolved={"space": "small", "seeds": [0, 1, 2], "recipe": {"lr": 0.5}})
@@ -45,7 +45,7 @@ def run(folder, asked, documents):
                 results.append(one.id, course(one.id))
         results.refresh()
         summary = judge(asked, RULES, results.finals([one.id for one in asked.trials]))
-        results.record_verdicts(document(summary, asked))
+        results.record_judgement(asked.space, document(summary, asked), [])
         results.refresh()
     return serialise.plan_id(asked.space, asked=serialise.digest(dict(documents.resolved)))
 
@@ -123,232 +123,129 @@ def test_asked_again_as_before_it_is_the_same_plan_and_the_current_one(twice):
     assert ask(folder, "SELECT DISTINCT plan FROM verdicts WHERE current") == ((first,),)
 
 
+def grown(folder):
+    """A plan that is asked for with one seed, then with two; the bytes of its first file, by name."""
+    with opened(folder) as results:
+        results.record_plan(replace(plan((0,)), open=True), DOCUMENTS)
+        (name,) = files.names(folder, "plans")
+        before = {name: (folder / name).read_bytes()}
+        results.record_plan(plan((0, 1)), DOCUMENTS)
+        results.refresh()
+    return before
+
+
 def test_a_plan_that_grows_stays_one(tmp_path):
-    with opened(tmp_path) as results:
-        for seeds in ((0,), (0, 1)):
-            results.record_plan(replace(plan(seeds), open=len(seeds) == 1), DOCUMENTS)
-            results.refresh()
+    (before,) = grown(tmp_path)
     assert ask(tmp_path, "SELECT seeds, trials, open FROM plans") == (([0, 1], 6, False),)
-    assert plan_counts(tmp_path) == {"small": 1}
-    kinds = [record[0] for record in checksummed_lines.read(tmp_path / ledger.PLANS).records]
-    assert (kinds.count("plan"), kinds.count("seen")) == (2, 1)
+    assert {space: len(plans) for space, plans in Snapshot(tmp_path).plans.of_space.items()} == {"small": 1}
+    (name,) = files.names(tmp_path, "plans")
+    assert name != before and name.partition(".")[0] == before.partition(".")[0]
+    assert [one for one in files.read_witness(tmp_path).written if one.startswith("plans/")] == [name]
+
+
+@pytest.mark.parametrize("by", ["doctor", "a run"])
+def test_a_run_killed_before_it_deletes_what_a_plan_has_grown_from_leaves_one_plan(tmp_path, by):
+    ((name, content),) = grown(tmp_path).items()
+    (now,) = files.names(tmp_path, "plans")
+    (tmp_path / name).write_bytes(content)
+    found = Snapshot(tmp_path)
+    assert (found.plan("small").file, found.replaced, found.unlisted, found.lost) == (now, (name,), (), {})
+    if by == "doctor":
+        assert repair(tmp_path, dry_run=False).exit_code == 0
+    else:
+        with opened(tmp_path):
+            pass
+    assert files.names(tmp_path, "plans") == [now]
 
 
 def test_a_plan_is_kept_whole_with_when_it_was_first_seen(tmp_path):
     before = time.time()
     fill(tmp_path)
-    ((text, digest, variants, trials, seen),) = ask(
-        tmp_path, "SELECT document, plan_digest, variants, trials, first_seen FROM plans"
-    )
-    kept = ledger.kept_plans(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
-    assert (digest, json.loads(text)) == (kept[0], dict(kept[1])) and text == ledger.text_of(kept[1])
-    assert serialise.digest(json.loads(text)) == digest
-    assert (variants, trials) == (3, 6) and before <= seen <= time.time()
+    ((id, variants, trials, seen),) = ask(tmp_path, "SELECT plan, variants, trials, first_seen FROM plans")
+    kept = Snapshot(tmp_path).plan("small")
+    told = serialise.plan_document(plan(), DOCUMENTS)
+    assert kept.digest == serialise.digest(told) and kept.document["source"] == DOCUMENTS.source
+    assert (id, variants, trials, seen) == (kept.id, 3, 6, kept.first_seen) and before <= seen <= time.time()
 
 
-@pytest.mark.full
-def test_every_plan_of_a_lost_record_comes_back(twice):
-    folder, first, second = twice
-    before = contents(folder, but=("timings", "costs"))
-    (folder / ledger.PLANS).unlink()
-    found = from_database.records(folder, [], ["small"])
-    assert [serialise.plan_id("small", asked=serialise.digest(plan["resolved"])) for _, _, plan in found] == [
-        first,
-        second,
-    ]
-    with opened(folder, say=lambda said: None) as results:
-        results.refresh()
-    after = contents(folder, but=("timings", "costs"))
-    assert {name: after[name] for name in ("judged", "plan_trials")} == {
-        name: before[name] for name in ("judged", "plan_trials")
-    }
+def test_what_a_trial_was_specified_as_is_read_as_it_was_written(tmp_path):
+    """From its plan, where each value is written once, and from its own file, for a trial of no plan that is left."""
+    fill(tmp_path)
+    told = {one.id: checksummed_lines.compact(serialise.trial_document(one)) for one in plan().trials}
+    found = Snapshot(tmp_path)
+    assert {id: checksummed_lines.compact(one) for id, one in found.plans.specifications.items()} == told
+    (tmp_path / found.plan("small").file).unlink()
+    assert {id: checksummed_lines.compact(Snapshot(tmp_path).specification(id)) for id in told} == told
+    assert Snapshot(tmp_path).specification("nowhere") == {}
 
 
-def without(path, *lost):
-    """Take the lines out whose records begin so."""
-    begin = tuple(checksummed_lines.compact(list(words))[:-1].encode() for words in lost)
-    bodies = checksummed_lines.read(path).bodies
-    left = [body for body in bodies if not body.startswith(begin)]
-    path.write_bytes(b"".join(map(checksummed_lines.framed, left)))
-    assert len(left) < len(bodies)
+def test_what_one_specification_has_and_another_lacks_stays_so():
+    told = [{"trial": "a", "x": [1], "y": None}, {"trial": "b", "y": 0.5}, {"trial": "c", "x": [1], "y": 1.0}]
+    kept = packed(told)
+    assert kept["values"]["x"] == [[1]]
+    assert list(unpacked(kept)) == [(one["trial"], one) for one in told]
+    assert list(unpacked(packed([]))) == []
 
 
-def harmed(path, number):
-    """Change a bit in the middle of a line."""
-    ends = (0, *checksummed_lines.read(path).ends)
-    flip(path, (ends[number - 1] + ends[number]) // 2)
-
-
-def digest_of(folder, plan_id):
-    ((digest,),) = ask(folder, f"SELECT plan_digest FROM plans WHERE plan = '{plan_id}'")
-    return digest
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("harm", ["gone", "damaged"])
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("harm", [None, b"", b"{}"], ids=["gone", "emptied", "changed"])
 @pytest.mark.parametrize("by", ["doctor", "a run"])
-def test_an_earlier_plan_that_the_journal_has_lost_comes_back_as_an_earlier_one(twice, harm, by):
+@pytest.mark.parametrize("which", ["first", "last", "both"])
+def test_a_lost_plan_comes_back_from_the_database_in_its_place(twice, which, by, harm):
     folder, first, second = twice
-    path, before, said = folder / ledger.PLANS, contents(folder, but=("timings", "costs")), []
-    digest = digest_of(folder, first)
-    if harm == "gone":
-        without(path, ["plan", digest])
-    else:
-        (number,) = (number for number, _, other in ledger.plan_lines(checksummed_lines.read(path)) if other == digest)
-        harmed(path, number)
+    before, said = contents(folder, but=("timings", "costs")), []
+    plans = Snapshot(folder).plans.of_space["small"]
+    assert [one.id for one in plans] == [first, second]
+    lost = [folder / one.file for one in {"first": plans[:1], "last": plans[1:], "both": plans}[which]]
+    for path in lost:
+        path.unlink() if harm is None else path.write_bytes(harm)
     if by == "doctor":
-        (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
-        assert (found.what, found.remedy) == ("lacks an earlier plan of small", "recovered from ablate.duckdb")
+        found = repair(folder, dry_run=True).to_repair
+        assert {(one.kind, one.where) for one in found} == {("specification", path) for path in lost}
         done = repair(folder, dry_run=False, say=said.append)
         assert (done.exit_code, done.left, said) == (0, (), [])
-        assert {found.severity for found in done.findings} == {"repaired"}
-        assert not [found for found in done.findings if found.kind == "database"]
     else:
         with opened(folder, say=said.append) as results:
             results.refresh()
-        assert said[-1] == f"{path} lacked 1 plan; recovered from ablate.duckdb"
-    known = ledger.kept_plans(checksummed_lines.read(path))
-    assert list(known.every("small")) == [first, second] and known.first_seen.keys() == {first, second}
+        assert len(said) == len(lost) and all(told.endswith("recovered from ablate.duckdb") for told in said)
+    assert Snapshot(folder).plans.of_space["small"] == plans
     assert contents(folder, but=("timings", "costs")) == before
 
 
 @pytest.mark.full
-def test_the_last_plan_comes_back_as_the_last_though_an_earlier_one_is_there(twice):
-    folder, first, second = twice
-    path, before = folder / ledger.PLANS, contents(folder, but=("timings", "costs"))
-    without(path, ["plan", digest_of(folder, second)])
-    (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
-    assert found.what == "lacks the plan of small"
-    assert repair(folder, dry_run=False).exit_code == 0
-    assert list(ledger.kept_plans(checksummed_lines.read(path)).every("small")) == [first, second]
-    assert contents(folder, but=("timings", "costs")) == before
-
-
-@pytest.mark.full
-def test_a_plan_that_was_asked_since_stays_the_last_when_lost_ones_come_back(twice):
-    folder, first, second = twice
-    third = replace(DOCUMENTS, resolved={"space": "small", "seeds": [5]})
-    digests = [digest_of(folder, first), digest_of(folder, second)]
-    with opened(folder) as results:
-        results.record_plan(plan((0,)), third)
-    without(folder / ledger.PLANS, *(["plan", digest] for digest in digests))
-    (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
-    assert found.what == "lacks 2 earlier plans of small"
-    assert repair(folder, dry_run=False).exit_code == 0
-    every = ledger.kept_plans(checksummed_lines.read(folder / ledger.PLANS)).every("small")
-    assert set(every) > {first, second} and list(every)[-1] not in (first, second)
-    assert ask(folder, "SELECT resolved FROM spaces") == ((checksummed_lines.compact(third.resolved),),)
-
-
-@pytest.mark.full
-def test_a_plan_that_had_grown_comes_back_whole(tmp_path):
-    with opened(tmp_path) as results:
-        for seeds in ((0,), (0, 1)):
-            results.record_plan(replace(plan(seeds), open=len(seeds) == 1), DOCUMENTS)
-        results.refresh()
-    ((digest,),) = ask(tmp_path, "SELECT plan_digest FROM plans")
-    without(tmp_path / ledger.PLANS, ["plan", digest])
-    assert repair(tmp_path, dry_run=False).exit_code == 0
-    assert ask(tmp_path, "SELECT seeds, plan_digest FROM plans") == (([0, 1], digest),)
-
-
-@pytest.mark.full
-def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to_be_lost(twice):
+def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to_be_lost_once(twice):
     folder, first, _ = twice
-    digest = digest_of(folder, first)
-    without(folder / ledger.PLANS, ["plan", digest])
-    with duckdb.connect(folder / "ablate.duckdb") as connection:
-        connection.execute(f"UPDATE plans SET document = '{{}}' WHERE plan = '{first}'")
-    (found,) = (f for f in repair(folder, dry_run=True).findings if f.kind == "specification")
-    assert found.severity == "lost" and "ablate.duckdb has a different text of it" in found.what
-    assert "comes back when small is run with the settings of that plan" in found.remedy
-    assert repair(folder, dry_run=False, say=lambda said: None).exit_code == 1
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("harm", ["gone", "damaged", "all"])
-def test_when_a_plan_was_first_asked_comes_back(twice, harm):
-    folder, *_ = twice
-    path, seen = folder / ledger.PLANS, ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan")
-    kinds = [record[0] for record in checksummed_lines.read(path).records]
-    if harm == "gone":
-        without(path, ["seen"])
-    elif harm == "all":
-        path.unlink()
-    else:
-        harmed(path, kinds.index("seen") + 1)
-    done = repair(folder, dry_run=False)
-    assert (done.exit_code, {found.severity for found in done.findings}) == (0, {"repaired"})
-    assert not [found for found in done.findings if found.kind == "database"]
-    assert tuple(sorted(ledger.kept_plans(checksummed_lines.read(path)).first_seen.items())) == seen
-    assert ask(folder, "SELECT plan, first_seen FROM plans ORDER BY plan") == seen
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("harm", ["gone", "damaged"])
-def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost(twice, harm):
-    folder, first, second = twice
-    path = folder / verdicts.FILE
-    if harm == "gone":
-        ((mark,),) = ask(folder, "SELECT judged_digest FROM plans WHERE NOT current")
-        without(path, ["judged", mark])
-    else:
-        harmed(path, 1)
+    name = Snapshot(folder).plans.of_space["small"][0].file
+    (folder / name).unlink()
+    with duckdb.connect(folder / DATABASE) as connection:
+        connection.execute(f"UPDATE files SET content = '{{}}'::BLOB WHERE name = '{name}'")
     done = repair(folder, dry_run=False, say=lambda said: None)
-    assert done.exit_code == 1
-    (lost,) = (found for found in done.findings if found.kind == "verdicts")
-    assert lost.what == f"no longer has the verdicts of small under an earlier plan, {first}"
-    assert "an `ablate run` with the settings of that plan judges it again" in lost.remedy
-    assert all(found.severity == "lost" for found in done.findings if found.where == path)
-    (database,) = (found for found in done.findings if found.kind == "database")
-    assert database.what == "has verdicts of small that are no longer in the journal"
-    with duckdb.connect(folder / "damaged" / "ablate.duckdb", read_only=True) as connection:
-        kept = connection.execute(f"SELECT count(*) FROM judged WHERE plan = '{first}'").fetchone()
-    assert kept == (8,), "what it had is kept"
-    assert repair(folder, dry_run=True).to_repair == ()
+    assert [(found.kind, found.what) for found in done.lost] == [("specification", "is gone")] and done.exit_code == 1
+    assert done.lost[0].remedy == "the next `ablate run` of its space brings it back"
+    assert repair(folder, dry_run=True).lost == ()
     run(folder, plan((0, 1)), DOCUMENTS)
-    assert set(verdicts.read(folder)["small"]) == {first, second}
+    assert Snapshot(folder).plan("small").id == first
 
 
 @pytest.mark.full
-def test_a_run_is_told_of_lost_verdicts_of_an_earlier_plan(twice):
-    folder, first, _ = twice
-    ((mark,),) = ask(folder, "SELECT judged_digest FROM plans WHERE NOT current")
-    without(folder / verdicts.FILE, ["judged", mark])
-    said = []
-    for _ in range(2):
+@pytest.mark.parametrize("by", ["doctor", "a run"])
+def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost_once(twice, by):
+    folder, first, second = twice
+    name, said = Snapshot(folder).verdicts[first].name, []
+    for path in (name, DATABASE):
+        (folder / path).unlink()
+    if by == "doctor":
+        done = repair(folder, dry_run=False, say=pytest.fail)
+        (lost,) = done.lost
+        assert (done.exit_code, lost.kind, lost.where) == (1, "verdicts", folder / name)
+        assert "the next `ablate run` of its space judges it again, without training" in lost.remedy
+    else:
         with opened(folder, say=said.append) as results:
             results.refresh()
-    (told,) = said
-    assert f"the verdicts of small under an earlier plan, {first}: an `ablate run`" in told
-
-
-@pytest.mark.full
-def test_a_damaged_line_of_verdicts_that_were_judged_since_loses_nothing(twice):
-    folder, *_ = twice
-    path = folder / verdicts.FILE
-    records = checksummed_lines.read(path).records
-    older = ["judged", "0" * 16, {**records[0][2], "confidence": 0.9}]
-    path.write_bytes(b"".join(map(checksummed_lines.encode, [older, *records])))
-    harmed(path, 1)
-    (found,) = repair(folder, dry_run=True).findings
-    assert found.severity == "repaired" and "the latest verdicts of every plan are in other lines" in found.remedy
-    (folder / "ablate.duckdb").unlink()
-    (found,) = (found for found in repair(folder, dry_run=True).findings if found.where == path)
-    assert found.severity == "lost" and "is not known" in found.remedy, "nobody says what stood there"
-
-
-@pytest.mark.full
-def test_plans_of_an_earlier_version_are_read_without_their_time(twice):
-    folder, first, second = twice
-    path = folder / ledger.PLANS
-    records = [record for record in checksummed_lines.read(path).records if record[0] != "seen"]
-    path.write_bytes(b"".join(map(checksummed_lines.encode, records)))
-    (folder / "ablate.duckdb").unlink()
-    assert ask(folder, "SELECT plan, current, first_seen FROM plans ORDER BY current") == (
-        (first, False, None),
-        (second, True, None),
-    )
+        assert said[0].startswith(f"lost: {name} is gone; ")
+    assert repair(folder, dry_run=True).exit_code == 0
+    run(folder, plan((0, 1)), DOCUMENTS)
+    assert Snapshot(folder).verdicts.keys() == {first, second}
 
 
 @pytest.mark.full

@@ -1,4 +1,4 @@
-"""How often a question was judged is kept by its seeds: once each, through crashes, damage and lost files."""
+"""How often a question was judged is kept by its seeds: once each, with its verdicts, through crashes and losses."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ from store_fixtures import DOCUMENTS, VARIANTS, opened, plan, trial
 from ablate.report import footnotes, wording
 from ablate.session.judging import account_of, judged
 from ablate.space.documents import Judge, Judged
-from ablate.store import checksummed_lines, questions, verdicts
+from ablate.store import files
+from ablate.store.projection import DATABASE
 from ablate.store.query import query
 from ablate.store.repair import repair
+from ablate.store.snapshot import Snapshot
 from ablate.train.events import Outcome, Row
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
@@ -59,6 +61,11 @@ def level_of(summary: Summary) -> tuple[int, float]:
     return one.number, round(one.level, 6)
 
 
+def entries(folder):
+    """What each kept judgement says of questions, in order."""
+    return [question for judgement in Snapshot(folder).judgements for question in judgement.content["questions"]]
+
+
 @pytest.fixture
 def folder(tmp_path):
     trained(tmp_path, EIGHT)
@@ -75,12 +82,12 @@ def test_the_second_judgement_is_held_at_four_fifths_of_what_the_first_has_left(
 def test_the_same_seeds_again_are_no_other_judgement_in_whatever_order_and_space(folder):
     first = judged_at(folder, FIVE)
     assert level_of(judged_at(folder, EIGHT))[0] == 2
-    before = (folder / questions.FILE).read_bytes()
+    before = entries(folder)
     assert judged_at(folder, FIVE).effects == first.effects
     assert level_of(judged_at(folder, (4, 2, 0, 1, 3))) == (1, 0.04)
     assert level_of(judged_at(folder, EIGHT, space="asked_again")) == (2, 0.008)
     assert judged_at(folder, EIGHT, space="asked_again").effects
-    assert len((folder / questions.FILE).read_bytes().splitlines()) == len(before.splitlines()) + 1
+    assert entries(folder)[:-1] == before and entries(folder)[-1]["space"] == "asked_again"
     found = query(folder, "SELECT space, number, len(seeds) FROM questions ORDER BY space, number")
     assert found.rows == (("asked_again", 2, 8), ("small", 1, 5), ("small", 2, 8))
 
@@ -155,7 +162,7 @@ def test_half_a_run_is_not_judged_and_spends_nothing(tmp_path):
     assert {effect.verdict for effect in summary.effects} == {"undecided"}
     assert summary.effects[1].p < 0.01 and summary.effects[1].p_adjusted is None
     assert any("no verdicts yet: 9 of 24 trials have not ended" in note for note in summary.notes)
-    assert questions.read(tmp_path) == {}
+    assert Snapshot(tmp_path).questions == {}
     assert level_of(judged_at(tmp_path, FIVE)) == (1, 0.04)
 
 
@@ -166,18 +173,20 @@ def test_who_only_reads_gives_no_verdict_that_does_not_count(folder):
         finals = results.finals([one.id for one in asked(FIVE).trials])
 
     def read() -> Summary:
-        return judge(asked(FIVE), RULES, finals, account_of(asked(FIVE), RULES, folder, finals, reading=True))
+        return judge(
+            asked(FIVE), RULES, finals, account_of(asked(FIVE), finals, rules=RULES, folder=folder, reading=True)
+        )
 
     assert read().effects[1].verdict == "undecided" and read().effects[1].p < 0.001
     assert any("these seeds are not in the record of questions" in note for note in read().notes)
-    assert len(checksummed_lines.read(folder / questions.FILE).records) == 1
+    assert len(entries(folder)) == 1
     judged_at(folder, FIVE)
     assert read().effects[1].verdict == "better"
 
 
 def test_one_seed_is_no_judgement(folder):
     judged_at(folder, (0,))
-    assert questions.read(folder) == {}
+    assert Snapshot(folder).questions == {}
 
 
 def ruled(**changed):
@@ -226,19 +235,21 @@ def test_noise_beside_it_makes_no_other_question(folder):
     beside = replace(whole, variants=(*whole.variants, arm), trials=(*whole.trials, *salted))
     with opened(folder) as results:
         finals = results.finals([one.id for one in whole.trials])
-    (held,) = account_of(beside, RULES, folder, finals).values()
+    (held,) = account_of(beside, finals, rules=RULES, folder=folder).values()
     assert held.number == 2
 
 
 @pytest.mark.full
-def test_a_judgement_that_both_files_have_lost_is_missed_and_no_more(folder):
+def test_a_judgement_that_is_lost_for_good_is_missed_and_no_more(folder):
     judged_at(folder, FIVE)
     judged_at(folder, EIGHT)
-    for name in (questions.FILE, verdicts.FILE):
-        body = (folder / name).read_bytes().splitlines(keepends=True)
-        first = next(i for i, line in enumerate(body) if b'["question"' in line)
-        (folder / name).write_bytes(b"".join(body[:first] + body[first + 1 :]))
-    assert judged_at(folder, (0, 1, 2)).effects[1].verdict == "better"
+    first, _ = Snapshot(folder).judgements
+    for name in (first.name, DATABASE):
+        (folder / name).unlink()
+    said = []
+    assert judged_at(folder, (0, 1, 2), say=said.append).effects[1].verdict == "better"
+    assert said[0].startswith(f"lost: {first.name} is gone; the next `ablate run` of its space judges it again")
+    assert judged_at(folder, (0, 1, 2)).effects[1].verdict == "better", "and it is told once"
 
 
 def judged_as(folder, plan) -> Summary:
@@ -346,58 +357,46 @@ def test_it_is_in_sql(folder):
     assert verdict.rows == (("undecided", 2, 0.008), ("better", 1, 0.04))
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("name", [questions.FILE, verdicts.FILE])
-def test_a_lost_file_loses_no_judgement(folder, name):
+def test_verdicts_and_what_they_count_are_one_file(folder):
+    """So that there are no verdicts that do not count."""
+    judged_at(folder, FIVE)
+    (kept,) = Snapshot(folder).judgements
+    assert len(kept.content["questions"]) == 1 and len(kept.content["verdicts"]["effects"]) == 2
+    judged_at(folder, FIVE)
+    assert Snapshot(folder).judgements == (kept,)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("harm", [None, b"", b"{}"], ids=["gone", "emptied", "changed"])
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_lost_file_loses_no_judgement(folder, which, harm):
     judged_at(folder, FIVE)
     judged_at(folder, EIGHT)
-    (folder / name).unlink()
-    assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
-    assert level_of(judged_at(folder, (0, 1, 2))) == (3, 0.0016)
-    found = repair(folder, dry_run=True)
-    assert [(f.kind, f.severity, f.where.name) for f in found.findings if f.kind == "question"] == [
-        ("question", "repaired", name)
-    ]
-    repair(folder, dry_run=False, say=print)
-    assert questions.lacking(folder) == ([], [])
-    (folder / (questions.FILE if name == verdicts.FILE else verdicts.FILE)).unlink()
-    assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
-
-
-@pytest.mark.full
-def test_a_line_cut_short_is_a_judgement_that_was_told_to_nobody(folder):
-    judged_at(folder, FIVE)
-    path = folder / questions.FILE
+    path = folder / Snapshot(folder).judgements[which].name
     whole = path.read_bytes()
-    judged_at(folder, EIGHT)
-    for name in (questions.FILE, verdicts.FILE):  # killed in the middle of the first of its two lines
-        body = (folder / name).read_bytes()
-        (folder / name).write_bytes(body[: len(whole) + 40] if name == questions.FILE else whole_of(body))
-    assert level_of(judged_at(folder, EIGHT, say=lambda said: None)) == (2, 0.008)
-    assert len(checksummed_lines.read(path).records) == 2
-
-
-def whole_of(body: bytes) -> bytes:
-    """The lines up to the second judgement of a question."""
-    kept, seen = [], 0
-    for line in body.splitlines(keepends=True):
-        seen += b'["question"' in line
-        if seen == 2:
-            break
-        kept.append(line)
-    return b"".join(kept)
+    path.unlink() if harm is None else path.write_bytes(harm)
+    assert [(f.kind, f.severity, f.where) for f in repair(folder, dry_run=True).findings] == [
+        ("verdicts", "repaired", path)
+    ]
+    said = []
+    assert level_of(judged_at(folder, (0, 1, 2), say=said.append)) == (3, 0.0016)
+    assert said[0].endswith("; recovered from ablate.duckdb") and path.read_bytes() == whole
 
 
 @pytest.mark.full
-def test_a_damaged_line_is_got_back_from_the_other_file(folder):
+@pytest.mark.parametrize(("moment", "kept"), [("write_whole", 1), ("bear_witness", 2)])
+def test_a_run_killed_while_it_keeps_a_judgement_has_made_it_or_not(folder, monkeypatch, moment, kept):
     judged_at(folder, FIVE)
-    judged_at(folder, EIGHT)
-    path = folder / questions.FILE
-    content = bytearray(path.read_bytes())
-    content[60] ^= 1
-    path.write_bytes(bytes(content))
-    assert level_of(judged_at(folder, (0, 1, 2), say=lambda said: None)) == (3, 0.0016)
-    found = repair(folder, dry_run=True)
-    assert {f.severity for f in found.findings if f.where == path} == {"repaired"}
-    assert repair(folder, dry_run=False, say=print).left == ()
-    assert len(checksummed_lines.read(path).records) == 3 and not checksummed_lines.read(path).damaged
+    with opened(folder) as results:
+        results.record_plan(asked(EIGHT), DOCUMENTS)
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(files, moment, killed)
+    with pytest.raises(KeyboardInterrupt):
+        judged_at(folder, EIGHT)
+    monkeypatch.undo()
+    assert len(entries(folder)) == kept
+    assert level_of(judged_at(folder, EIGHT)) == (2, 0.008)
+    assert len(entries(folder)) == 2

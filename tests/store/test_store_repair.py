@@ -9,28 +9,25 @@ from pathlib import Path
 
 import duckdb
 import pytest
-from attacks import FILES, HARM, OPEN, flip, half_way, harm
+from attacks import FILES, HARM, OPEN, file_of, flip, half_way, harm
 from example_counts import examples_of
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from store_fixtures import VERSIONS, rows_at
 
-from ablate.store import checksummed_lines, mirror, open_trial, requests, sealed
+from ablate.store import files, mirror, open_trial
 from ablate.store.checksummed_lines import Appender
 from ablate.store.repair import repair
 from ablate.store.repair.report import Repaired
-from ablate.store.requests import Request
 
 KEPT = "damaged"
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    """A place with a folder half-way through a plan, which says how it was asked for."""
+    """A place with a folder half-way through a plan."""
     place = tmp_path_factory.mktemp("repair")
     half_way(place / "half")
-    for at in (1.0, 2.0):
-        requests.record(place / "half", Request(space="small", path="/spaces/small.yaml", at=at))
     return place
 
 
@@ -81,18 +78,19 @@ def test_a_sound_folder_is_left_as_it_is(folder):
 
 def test_what_these_tests_compare_sees_a_touch_and_a_flipped_bit(folder):  # they can fail
     before = everything(folder)
-    os.utime(folder / FILES["plans"], ns=(1, 1))
+    path = file_of(folder, "plans")
+    os.utime(path, ns=(1, 1))
     assert everything(folder) != before and changed(before, everything(folder), folder) == set()
-    flip(folder / FILES["plans"], 30)
-    assert changed(before, everything(folder), folder) == {folder / FILES["plans"]}
+    flip(path, 30)
+    assert changed(before, everything(folder), folder) == {path}
 
 
-HARMED = st.lists(st.tuples(st.sampled_from([*FILES, "runs"]), HARM), min_size=1, max_size=3)
+HARMED = st.lists(st.tuples(st.sampled_from([*FILES]), HARM), min_size=1, max_size=3)
 UNSHRUNK = {"phases": (Phase.explicit, Phase.generate), "deadline": None, "suppress_health_check": list(HealthCheck)}
 
 
-TAKEN_OUT = {"damaged line", "sealed", "segment", "checkpoint"}
-"""What a repair takes out or replaces; a torn line was never finished, and is cut off."""
+CUT_OFF = {"torn", "leftover"}
+"""What a repair deletes without keeping it: it was never finished."""
 
 
 def survives(place: Path, harms: list, with_database: bool) -> None:
@@ -103,18 +101,32 @@ def survives(place: Path, harms: list, with_database: bool) -> None:
         (copy / FILES["database"]).unlink()
     hit = {}
     for name, how in harms:
-        path = copy / FILES.get(name, "runs.jsonl")
-        if path.exists() and path.stat().st_size and harm(path, *how):
+        path = next(iter(sorted(copy.glob(FILES[name]))), None)
+        if path and path.stat().st_size and harm(path, *how):
             hit[path] = path.read_bytes()
     done = does_what_it_says(copy)
     kept = {path.read_bytes() for path in (copy / KEPT).glob("*")}
     for path, content in hit.items():
-        if content and {finding.kind for finding in done.findings if finding.where == path} & TAKEN_OUT:
+        found = [finding for finding in done.findings if finding.where == path]
+        if found and all(finding.remedy == "brought up to date" for finding in found):
+            whole = (place / "half" / path.name).read_bytes()
+            assert rows_in(content, place) == rows_in(whole, place), "what is only brought up to date is not damaged"
+        elif content and {finding.kind for finding in found} - CUT_OFF:
             assert content in kept, "what was damaged is kept as it was"
+
+
+def rows_in(database: bytes, place: Path) -> dict[str, list]:
+    """All rows of a database, by table: which byte of a page is used, DuckDB alone knows."""
+    (place / "read.duckdb").write_bytes(database)
+    with duckdb.connect(place / "read.duckdb", read_only=True) as connection:
+        names = connection.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall()
+        rows = {name: connection.execute(f"FROM {name} ORDER BY ALL").fetchall() for (name,) in names}
+    return {name: list(map(repr, of_table)) for name, of_table in rows.items()}
 
 
 @pytest.mark.full
 @settings(max_examples=examples_of(15), **UNSHRUNK)
+@example(harms=[("database", ("flip", 0.3, 2)), ("segment", ("cut", 0.25, 0))], with_database=True)
 @given(harms=HARMED, with_database=st.booleans())
 def test_of_changed_bytes_what_is_said_is_done(place, harms, with_database):
     survives(place, harms, with_database)
@@ -148,16 +160,21 @@ def _claim(folder: Path) -> None:
         (folder / "running" / name).write_text("")
 
 
-def _without_last(path: Path, word: str) -> None:
-    """Take the last line of a kind out."""
-    written = path.read_bytes().splitlines(keepends=True)
-    place = max(place for place, line in enumerate(written) if line[9:].startswith(f'["{word}"'.encode()))
-    path.write_bytes(b"".join(written[:place] + written[place + 1 :]))
-
-
 def _older_tables(folder: Path) -> None:
     with duckdb.connect(folder / FILES["database"]) as connection:
         connection.execute("UPDATE projection SET sql_digest = 'older'")
+
+
+def _older_plan(folder: Path) -> None:
+    """The same plan with another number, and so under another name, as a run leaves it that is killed before it is
+    deleted."""
+    now = json.loads(file_of(folder, "plans").read_bytes())
+    content = files.encoded({key: value for key, value in now.items() if key not in ("format", "number")}, 0)
+    (folder / "plans" / f"{now['plan']}.{files.digest_of(content)}.json").write_bytes(content)
+
+
+def _without_last_line(path: Path) -> None:
+    path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
 
 
 ATTACKS = {
@@ -171,20 +188,15 @@ ATTACKS = {
     "a segment that has ended": lambda f: _segment(f, OPEN, ["outcome", "bug", 30, {}, 1.8e9]),
     "doubled rows": lambda f: _segment(f, OPEN, *open_trial.event_records(rows_at(OPEN, 20)[:1])),
     "a sealed file gone": lambda f: (f / FILES["sealed"]).unlink(),
-    "all sealed files gone": lambda f: shutil.rmtree(f / sealed.FOLDER),
+    "all sealed files gone": lambda f: shutil.rmtree(f / files.TRIALS),
+    "a sealed file under a document's name": lambda f: shutil.copy(f / FILES["sealed"], file_of(f, "runs")),
     "a sealed file of a trial that was not asked for": lambda f: shutil.copy(
         f / FILES["sealed"], f / "trials" / "other.parquet"
     ),
-    "the index gone": lambda f: (f / FILES["outcomes"]).unlink(),
-    "a line of the index gone": lambda f: _without_last(f / FILES["outcomes"], "ended"),
-    "the plans gone": lambda f: (f / FILES["plans"]).unlink(),
-    "the last plan gone": lambda f: _without_last(f / FILES["plans"], "plan"),
-    "a specification gone": lambda f: _without_last(f / FILES["plans"], "trial"),
-    "the runs gone": lambda f: (f / requests.FILE).unlink(),
-    "one run gone": lambda f: _without_last(f / requests.FILE, "run"),
-    "lines of a newer version": lambda f: (
-        (f / FILES["outcomes"]).open("ab").write(checksummed_lines.encode(["newer", 1]))
-    ),
+    **{f"{kind} gone": lambda f, kind=kind: shutil.rmtree(f / kind) for kind in (*files.DOCUMENTS, files.SOURCES)},
+    "a plan that was replaced": lambda f: _older_plan(f),
+    "the witness gone": lambda f: (f / FILES["witness"]).unlink(),
+    "a line of the witness gone": lambda f: _without_last_line(f / FILES["witness"]),
     "the database gone": lambda f: (f / FILES["database"]).unlink(),
     "a database of another version": _older_tables,
     "no database at all": lambda f: (f / FILES["database"]).write_bytes(b"garbage" * 999),

@@ -23,7 +23,7 @@ from store_fixtures import (
     trial,
 )
 
-from ablate.store import checkpoints, checksummed_lines, open_trial, sealed
+from ablate.store import checkpoints, checksummed_lines, files, open_trial, sealed
 from ablate.store.open_trial import TrialStart
 from ablate.store.repair import open_trials
 from ablate.train.events import Began, Checkpoint, Outcome, Row, Saved, Timing
@@ -97,7 +97,7 @@ def test_digest_is_of_rows_and_not_of_clocks_or_order(tmp_path, undisturbed):
         ]
         results.append("a10000", changed)
     digests = [
-        sealed.examine(sealed.path_of(folder, "a10000"), None).ending.digest
+        sealed.examine(folder, "a10000", None).ending.digest
         for folder in (undisturbed, tmp_path / "slow", tmp_path / "other")
     ]
     assert digests[0] == digests[1] != digests[2]
@@ -201,7 +201,7 @@ def test_two_rows_of_one_key_are_refused(tmp_path):
         results.append("a10000", [Row(6, "kurtosis", "head", 1.0), Row(6, "kurtosis", "", 1.0)])
 
 
-CRASHES = ["write the sealed file", "list it in the index", "delete the segment", "drop the checkpoint"]
+CRASHES = ["write the sealed file", "list it in the witness", "delete the segment", "drop the checkpoint"]
 
 
 @pytest.mark.parametrize("place", CRASHES)
@@ -216,7 +216,7 @@ def test_a_driver_that_dies_while_sealing_loses_nothing(tmp_path, undisturbed, m
 
     owner, name = {
         CRASHES[0]: (sealed, "write"),
-        CRASHES[1]: (open_trials.ledger, "ending_record"),
+        CRASHES[1]: (files, "bear_witness"),
         CRASHES[2]: (open_trials.Path, "unlink"),
         CRASHES[3]: (open_trials.checkpoints, "drop"),
     }[place]
@@ -232,7 +232,7 @@ def test_a_driver_that_dies_while_sealing_loses_nothing(tmp_path, undisturbed, m
         assert again.outcomes() == {"a10000": Outcome("finished", 40)}
     assert sealed_rows(folder) == sealed_rows(undisturbed)
     assert not list((folder / "journal").iterdir()) and not list((folder / "checkpoints").iterdir())
-    assert len(checksummed_lines.read(folder / "outcomes.jsonl").records) == 1
+    assert len(checksummed_lines.read(folder / files.WITNESS).records) in (1, 2), "a line of it may come twice"
 
 
 def test_an_outcome_keeps_its_kind_step_and_detail(tmp_path):
@@ -279,15 +279,15 @@ def test_begun_anew_a_paused_trial_starts_over(tmp_path, undisturbed):
     assert sealed_rows(folder) == sealed_rows(undisturbed)
 
 
-def test_a_lost_index_is_found_again_in_the_sealed_files(tmp_path):
+def test_a_lost_witness_is_written_again_from_the_files(tmp_path):
     fill(tmp_path)
     with opened(tmp_path) as results:
         known = results.outcomes()
-    (tmp_path / "outcomes.jsonl").unlink()
+    (tmp_path / files.WITNESS).unlink()
     said = []
     with opened(tmp_path, say=said.append) as results:
         assert results.outcomes() == known and len(known) == 6
-    assert said == [f"{tmp_path}/outcomes.jsonl did not list 6 trials (a10000, …); listed again from the sealed files"]
+    assert said == [f"{tmp_path}/witness.jsonl did not list 7 of the files that are there; they are listed again"]
 
 
 @pytest.mark.parametrize("known_by_database", [True, False])
@@ -302,7 +302,7 @@ def test_a_lost_sealed_file_comes_back_from_the_database_or_its_trial_is_not_kno
         lost = set() if known_by_database else {"a10000"}
         assert set(results.outcomes()) == {one.id for one in plan().trials} - lost
         results.record_plan(plan(), DOCUMENTS)
-    then = "its rows are sealed again from ablate.duckdb" if known_by_database else "the trial is no longer known"
-    assert said == [f"the sealed file {tmp_path}/trials/a10000.parquet is gone; {then}"]
+    then = "its rows are sealed again from ablate.duckdb" if known_by_database else "the next `ablate run` of its space"
+    assert len(said) == 1 and f"trials/a10000.parquet is gone; {then}" in said[0]
     if known_by_database:
         assert sealed_rows(tmp_path) == before

@@ -1,7 +1,8 @@
-"""The tables are declared once, in `tables.sql`: what DuckDB, Arrow, the journal and pandas have follows from it."""
+"""The tables are declared once, in `tables.sql`: what DuckDB, Arrow and pandas have follows from it."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import fields
 
 import duckdb
@@ -11,10 +12,9 @@ from store_fixtures import fill, opened
 from test_store_verdicts import judged
 
 from ablate.session import dataframes
-from ablate.store import comments, projection, records, schema
+from ablate.store import projection, schema
 from ablate.store.query import query
-from ablate.store.records import ForeignError, JudgedRecord, effect_fields, understood
-from ablate.store.schema import TABLES, ColumnSchema, TableSchema, parse
+from ablate.store.schema import TABLES, ColumnSchema, TableSchema, effect_fields, parse
 from ablate.verdict.summary import Effect
 
 DECLARED = """-- Of this text.
@@ -38,7 +38,8 @@ def test_a_table_is_what_its_text_says():
             ColumnSchema("sizes", "BIGINT[]", False, "Its sizes; NULL for none"),
         ),
     )
-    assert table.arrow() == pyarrow.schema([("name", pyarrow.string()), ("sizes", pyarrow.list_(pyarrow.int64()))])
+    columns = [("name", pyarrow.string()), ("sizes", pyarrow.list_(pyarrow.int64()))]
+    assert table.table_of([]).schema == pyarrow.schema(columns)
     with duckdb.connect() as connection:
         connection.execute(table.ddl)
         kept = "SELECT column_name, data_type, is_nullable, comment FROM duckdb_columns() WHERE table_name = 'things'"
@@ -65,11 +66,10 @@ def test_what_is_not_declared_whole_is_refused(line, other):
 
 
 def test_a_row_has_the_columns_of_its_table_in_their_order():
-    (table,) = parse(DECLARED)
-    assert table.row({"sizes": [1], "name": "a"}) == ("a", [1])
-    for wrong in ({"name": "a"}, {"name": "a", "sizes": [], "colour": "red"}):
-        with pytest.raises(ValueError, match=r"a row of things has other columns .*: (sizes|colour)"):
-            table.row(wrong)
+    (table,) = parse(DECLARED.replace("sizes BIGINT[]", "size_id DOUBLE").replace("name VARCHAR", "name JSON"))
+    rows = table.table_of([{"size": "Infinity", "name": [1], "more": 2}, {"size_id": 0.5, "size": 3}, {"name": "text"}])
+    assert rows.column_names == ["name", "size_id"]
+    assert [tuple(row.values()) for row in rows.to_pylist()] == [("[1]", math.inf), (None, 0.5), ("text", None)]
 
 
 def test_the_file_has_what_is_declared(tmp_path):
@@ -89,17 +89,6 @@ def test_every_column_of_an_effect_is_a_field_of_it():
     assert {"adjusted_low", "adjusted_high", "adjusted_confidence"} <= effect_fields().keys()
 
 
-def test_a_line_of_verdicts_is_held_against_what_is_declared(tmp_path):
-    effect = {"kind": "edit", "change": "x", "metric": "eval_loss", "adjusted_low": -0.5, "low": "NaN", "newer": []}
-    document = {"space": "s", "asked": "a", "seeds": [0], "confidence": 0.95, "metrics": [], "effects": [effect]}
-    assert understood(JudgedRecord, document, tmp_path) == document
-    for wrong, where in (({"adjusted_low": "wide"}, "effects.0.adjusted_low"), ({"n": 1.5}, "effects.0.n")):
-        with pytest.raises(ForeignError, match=where):
-            understood(JudgedRecord, {**document, "effects": [{**effect, **wrong}]}, tmp_path)
-    with pytest.raises(ForeignError, match=r"effects\.0\.metric: field required"):
-        understood(JudgedRecord, {**document, "effects": [{"kind": "edit", "change": "x"}]}, tmp_path)
-
-
 @pytest.mark.full
 def test_the_adjusted_interval_is_null_where_nobody_said_it_and_a_ratio_on_the_log_scale(tmp_path):
     fill(tmp_path)
@@ -112,8 +101,8 @@ def test_the_adjusted_interval_is_null_where_nobody_said_it_and_a_ratio_on_the_l
                     "adjusted_high": 1.0, "adjusted_confidence": 0.99}
                    for name, scale in (("eval_loss", "linear"), ("peak_kurtosis", "log"))]  # fmt: skip
         metrics = [{"name": metric.name, "better": metric.better} for metric in summary.metrics]
-        results.record_verdicts({"space": "small", "seeds": [0], "confidence": 0.95, "metrics": metrics,
-                                 "effects": effects})  # fmt: skip
+        told = {"space": "small", "seeds": [0], "confidence": 0.95, "metrics": metrics, "effects": effects}
+        results.record_judgement("small", told, [])
         results.refresh()
     ask = "SELECT adjusted_low, adjusted_high, adjusted_confidence, {} FROM {} ORDER BY position"
     ratios = "ratio_adjusted_low, ratio_adjusted_high"
@@ -146,7 +135,7 @@ def test_a_column_that_a_view_passes_on_has_its_comment():
     with duckdb.connect() as connection:
         connection.execute(next(parse(DECLARED)).ddl)
         connection.execute(views)
-        comments.inherit(connection, views)
+        schema.inherit_comments(connection, views)
         said = "SELECT column_name, comment FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index"
         assert connection.execute(said, ["kept"]).fetchall() == [
             ("name", "What it is called, as in 'this'"),
@@ -173,10 +162,4 @@ def test_a_database_of_another_schema_is_filled_anew(tmp_path, monkeypatch):
     with opened(tmp_path) as results:
         assert results.refresh()
     assert query(tmp_path, "FROM verdicts ORDER BY position").rows == before
-    assert (
-        query(tmp_path, "SELECT plan_digest FROM spaces").rows == query(tmp_path, "SELECT plan_digest FROM plans").rows
-    )
-
-
-def test_json_has_a_type_for_each_column_of_an_effect():
-    assert {column.type for column in TABLES["judged"].columns} - {"INTEGER"} == records.JSON_OF.keys()
+    assert query(tmp_path, "SELECT plan FROM spaces").rows == query(tmp_path, "SELECT plan FROM plans").rows

@@ -10,13 +10,14 @@ from ablate.errors import InputError
 from ablate.report.screens.status import screen
 from ablate.store.claim import Claim
 from ablate.store.query import query
+from ablate.store.snapshot import Snapshot
 from ablate.store.trial_status import standings
 
 pytestmark = pytest.mark.fast
 
 
 def states(folder):
-    return {one.trial_id: one.state for one in standings(folder)}
+    return {one.trial_id: one.state for one in standings(Snapshot(folder))}
 
 
 def test_every_state_there_is(tmp_path):
@@ -36,7 +37,7 @@ def test_every_state_there_is(tmp_path):
             left = claim.path.read_bytes()
         claim.path.write_bytes(left)  # as a worker that was killed leaves it: there, and not locked
         with Claim(tmp_path, "c30000", step=27):
-            found = {one.trial_id: one for one in standings(tmp_path)}
+            found = {one.trial_id: one for one in standings(Snapshot(tmp_path))}
     assert {id: one.state for id, one in found.items()} == {
         "a10000": "finished",
         "b20000": "diverged",
@@ -66,13 +67,13 @@ def test_a_row_is_of_a_step_that_is_done(tmp_path, events, stands):
         results.record_plan(plan(), DOCUMENTS)
         results.begin(trial())
         hear(results, "a10000", events)
-    found = {one.trial_id: one for one in standings(tmp_path)}["a10000"]
+    found = {one.trial_id: one for one in standings(Snapshot(tmp_path))}["a10000"]
     assert (found.state, found.step, found.saved) == stands
 
 
 def test_a_folder_without_results_is_said(tmp_path):
     with pytest.raises(InputError, match="no results in"):
-        standings(tmp_path)
+        standings(Snapshot(tmp_path))
 
 
 def test_the_screen_counts_and_says_how_to_go_on(tmp_path):
@@ -81,7 +82,7 @@ def test_the_screen_counts_and_says_how_to_go_on(tmp_path):
         results.begin(trial())
         hear(results, "a10000", course("a10000")[:25])
     console = Console(width=110, record=True, file=StringIO())
-    console.print(screen(standings(tmp_path), tmp_path, None))
+    console.print(screen(standings(Snapshot(tmp_path)), tmp_path, None))
     text = console.export_text()
     assert "small: 4 finished, 1 diverged, 1 paused, of 6 trials" in text
     assert "no worker is running; to resume: ablate resume small" in text
@@ -94,7 +95,7 @@ def test_results_of_an_earlier_identity_are_named_and_stay_readable(tmp_path, mo
         patched.setattr("ablate.store.serialise.SCHEME", 1)
         fill(tmp_path)
     shown = StringIO()
-    Console(file=shown, width=200).print(screen(standings(tmp_path), tmp_path, None))
+    Console(file=shown, width=200).print(screen(standings(Snapshot(tmp_path)), tmp_path, None))
     assert "all of them have an identity of an earlier version of ablate: their results are kept" in shown.getvalue()
     assert "`ablate run small` trains them anew" in shown.getvalue()
     assert query(tmp_path, "SELECT count(*) FROM trials WHERE status = 'finished'").rows[0][0] > 0
@@ -104,5 +105,5 @@ def test_those_of_this_one_are_not(tmp_path):
     """The twin."""
     fill(tmp_path)
     shown = StringIO()
-    Console(file=shown, width=200).print(screen(standings(tmp_path), tmp_path, None))
+    Console(file=shown, width=200).print(screen(standings(Snapshot(tmp_path)), tmp_path, None))
     assert "earlier version" not in shown.getvalue()

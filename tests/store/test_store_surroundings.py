@@ -14,7 +14,7 @@ from attacks import FILES, OPEN, another, ends_well, half_way, make_worlds, one_
 from store_fixtures import VERSIONS, rows_at, trial
 
 from ablate.errors import RefusedError
-from ablate.store import open_trial, sealed, trial_duration
+from ablate.store import files, open_trial, trial_numbers
 from ablate.store.checksummed_lines import Appender
 from ablate.store.query import query
 from ablate.store.repair import repair
@@ -41,7 +41,7 @@ def test_a_database_deleted_or_replaced_by_garbage_is_filled_anew(folder, worlds
     assert ends_well(folder, worlds) == []
     garbage = b"this is not a database" * 1000
     path.write_bytes(garbage)
-    one_line(ends_well(folder, worlds), str(path), "cannot be used", "rebuilt")
+    one_line(ends_well(folder, worlds), str(path), "cannot be used", "filled again")
     (kept,) = (folder / "damaged").iterdir()
     assert kept.read_bytes() == garbage, "nothing of the user's is deleted"
 
@@ -133,11 +133,11 @@ def test_a_journal_folder_that_is_gone_costs_the_open_trial_its_start_and_is_sai
     one_line(ends_well(folder, worlds), f"trial {OPEN} has a checkpoint but no journal any more; it starts over")
 
 
-@pytest.mark.parametrize("name", [sealed.FOLDER, "checkpoints"])
+@pytest.mark.parametrize("name", [files.TRIALS, "checkpoints"])
 def test_any_other_folder_that_is_gone_is_made_good(folder, worlds, name):
     shutil.rmtree(folder / name)
     said = ends_well(folder, worlds)
-    if name == sealed.FOLDER:
+    if name == files.TRIALS:
         assert len(said) == 4 and all("is gone; its rows are sealed again from ablate.duckdb" in one for one in said)
     else:
         one_line(said, f"the checkpoint of trial {OPEN} is damaged or gone; the trial starts over")
@@ -192,6 +192,6 @@ def test_nothing_is_ordered_by_a_clock_that_jumps(tmp_path, worlds, monkeypatch)
     monkeypatch.undo()
     (found,) = repair(tmp_path, dry_run=True).findings
     assert (found.kind, found.severity) == ("clock", "harmless") and "ended before it began" in found.what
-    seconds = trial_duration.trial_seconds(tmp_path, trial())
+    seconds = trial_numbers.trial_seconds(tmp_path, trial())
     assert seconds is None or seconds > 0
     assert query(tmp_path, "SELECT count(*) FROM final").rows == ((6,),)

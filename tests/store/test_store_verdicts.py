@@ -1,4 +1,4 @@
-"""Verdicts are kept beside the numbers: once, by space, in SQL, and rebuilt from the journal."""
+"""Verdicts are kept beside the numbers: once, by plan, in SQL, with the trials that they were computed from."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import replace
 
 import duckdb
 import pytest
-from store_fixtures import DOCUMENTS, fill, opened, plan
+from store_fixtures import DOCUMENTS, course, fill, opened, plan
 
 from ablate.plan.plan import Alias, Comparison, Factors
 from ablate.plan.setting import Setting
 from ablate.session.judging import document
 from ablate.space.documents import Judge, Judged
-from ablate.store import checksummed_lines, ledger, projection, serialise, verdicts
-from ablate.store.durable import DAMAGED
+from ablate.store import files, projection, serialise
 from ablate.store.query import query
-from ablate.store.repair import from_database, repair
+from ablate.store.repair import repair
+from ablate.store.sealed import name_of
+from ablate.store.snapshot import Snapshot
+from ablate.store.trial_status import unjudged
 from ablate.verdict.judge import judge
 
 RULES = Judge(
@@ -35,7 +37,7 @@ def judged(folder, asked=None):
     with opened(folder) as results:
         results.refresh()
         summary = judge(asked, RULES, results.finals([trial.id for trial in asked.trials]))
-        results.record_verdicts(document(summary, asked))
+        results.record_judgement("small", document(summary, asked), [])
         results.refresh()
     return summary
 
@@ -89,7 +91,7 @@ def test_a_verdict_by_rank_has_its_own_name(folder):
     }
     summary = judge(asked, RULES, ends)
     with opened(folder) as results:
-        results.record_verdicts(document(summary, asked))
+        results.record_judgement("small", document(summary, asked), [])
         results.refresh()
     edit = f"FROM verdicts WHERE change = '{asked.comparisons[0].change}' AND kind = '{asked.comparisons[0].kind}'"
     for row in rows(folder, edit):
@@ -109,11 +111,11 @@ def test_noise_is_no_verdict(folder):
 
 def test_an_interval_without_end_stays_one(folder):
     with opened(folder) as results:
-        results.record_verdicts(
-            {"space": "small", "seeds": [0], "confidence": 0.95, "metrics": [], "effects": [
+        results.record_judgement(
+            "small", {"space": "small", "seeds": [0], "confidence": 0.95, "metrics": [], "effects": [
                 {"kind": "edit", "metric": "eval_loss", "change": "a", "before": "a1", "after": "b2", "n": 1,
                  "estimate": math.nan, "low": -math.inf, "high": math.inf},
-            ]}
+            ]}, []
         )  # fmt: skip
         results.refresh()
     ((estimate, low, high, verdict),) = query(folder, "SELECT estimate, low, high, verdict FROM judged").rows
@@ -123,15 +125,51 @@ def test_an_interval_without_end_stays_one(folder):
 @pytest.mark.full
 def test_the_same_twice_is_once_and_the_latest_counts(folder):
     judged(folder)
-    ((_, kept),) = verdicts.read(folder)["small"].values()
-    before = (folder / verdicts.FILE).read_bytes()
+    (kept,) = Snapshot(folder).judgements
     judged(folder)
-    assert (folder / verdicts.FILE).read_bytes() == before
+    assert Snapshot(folder).judgements == (kept,)
     with opened(folder) as results:
-        results.record_verdicts({**kept, "effects": []})
+        results.record_judgement("small", {**kept.content["verdicts"], "effects": []}, [])
         results.refresh()
-    assert len(checksummed_lines.read(folder / verdicts.FILE).records) == 2
+    first, last = Snapshot(folder).judgements
+    assert first == kept and last.number == kept.number + 1
     assert query(folder, "SELECT count(*) FROM judged").rows == ((0,),)
+
+
+@pytest.mark.full
+def test_they_have_the_digests_of_the_trials_that_they_were_computed_from(folder):
+    """The same verdicts on other rows are another judgement; a trial that has ended anew leaves the space unjudged."""
+    judged(folder)
+    digests = {trial: end.digest[: files.DIGITS] for trial, end in Snapshot(folder).endings.items()}
+    (kept,) = Snapshot(folder).judgements
+    assert kept.content["trials"] == digests and len(digests) == 6
+    assert unjudged(Snapshot(folder)) == set()
+    again = plan().trials[0]
+    with opened(folder) as results:
+        results.begin_anew([again])
+        results.begin(again)
+        results.append(again.id, course(again.id)[7:])
+        results.refresh()
+    assert unjudged(Snapshot(folder)) == {"small"}
+    with opened(folder) as results:
+        results.record_judgement("small", kept.content["verdicts"], [])
+    assert [one.content["trials"] == digests for one in Snapshot(folder).judgements] == [True, False]
+
+
+def test_a_space_is_unjudged_once_all_its_trials_have_ended(tmp_path):
+    """One that is trained again is awaited, though its earlier end is still there."""
+    fill(tmp_path)
+    assert unjudged(Snapshot(tmp_path)) == {"small"}
+    with opened(tmp_path) as results:
+        results.begin_anew(plan().trials[:1])
+        assert unjudged(Snapshot(tmp_path)) == set()
+
+
+def test_a_trial_that_verdicts_were_computed_from_is_missed_though_the_witness_is_gone(folder):
+    judged(folder)
+    (folder / name_of("a10000")).unlink()
+    (folder / files.WITNESS).unlink()
+    assert Snapshot(folder).lost == {"trials/a10000.parquet": "is gone"}
 
 
 @pytest.mark.full
@@ -140,7 +178,7 @@ def test_they_are_seen_while_a_run_is_writing(folder):
     with opened(folder) as results:
         results.refresh()
         summary = judge(plan(), RULES, results.finals([trial.id for trial in plan().trials]))
-        results.record_verdicts(document(summary, plan()))
+        results.record_judgement("small", document(summary, plan()), [])
         with duckdb.connect(folder / "ablate.duckdb", read_only=True) as connection:
             assert connection.execute("SELECT count(*) FROM judged").fetchone() == (0,)
         assert query(folder, "SELECT count(*) FROM judged").rows == ((8,),)
@@ -171,17 +209,23 @@ def test_verdicts_of_a_question_that_was_changed_say_so(folder):
 
 
 @pytest.mark.full
-def test_doctor_knows_the_file_and_takes_damage_out(folder):
+@pytest.mark.parametrize("content", [None, b"", b"{}"], ids=["gone", "emptied", "changed"])
+def test_a_lost_judgement_is_said_by_readers_and_comes_back_from_the_database(folder, content):
     judged(folder)
     assert repair(folder, dry_run=True).findings == ()
-    path = folder / verdicts.FILE
+    (kept,) = Snapshot(folder).judgements
+    path, said = folder / kept.name, []
     whole = path.read_bytes()
-    path.write_bytes(whole.replace(b"eval_loss", b"eval_lost", 1) + whole)
-    found = repair(folder, dry_run=True)
-    assert {(finding.kind, finding.where.name) for finding in found.findings} >= {("damaged line", verdicts.FILE)}
-    repair(folder, dry_run=False, say=lambda text: None)
-    assert path.read_bytes() == whole and (folder / DAMAGED / verdicts.FILE).exists()
-    assert [finding.kind for finding in repair(folder, dry_run=True).findings] == ["kept"]
+    path.unlink() if content is None else path.write_bytes(content)
+    assert query(folder, "SELECT count(*) FROM judged", say=said.append).rows == ((0,),)
+    fault = Snapshot(folder).lost[kept.name]
+    assert said == [f"lost: {kept.name} {fault}; `ablate doctor --results {folder}` recovers what it can"]
+    done = repair(folder, dry_run=False)
+    assert [(found.kind, found.remedy.rpartition("; ")[2]) for found in done.findings] == [
+        ("verdicts", "recovered from ablate.duckdb")
+    ]
+    assert (done.exit_code, done.left, path.read_bytes()) == (0, (), whole)
+    assert query(folder, "SELECT count(*) FROM judged").rows == ((8,),)
 
 
 @pytest.mark.full
@@ -190,7 +234,7 @@ def test_doctor_sees_other_numbers_in_the_database(folder):
     with duckdb.connect(folder / projection.DATABASE) as connection:
         connection.execute("UPDATE judged SET estimate = estimate + 1 WHERE position = 1")
     (finding,) = repair(folder, dry_run=True).findings
-    assert finding.kind == "database" and "differs from the journal in judged" in finding.what
+    assert finding.kind == "database" and "differs from the files in judged" in finding.what
 
 
 def rich_plan():
@@ -234,9 +278,11 @@ def test_a_plan_comes_back_from_the_database_as_it_was(tmp_path, asked):
     with opened(tmp_path) as results:
         results.record_plan(asked, DOCUMENTS)
         results.refresh()
-    kept = ledger.kept_plans(checksummed_lines.read(tmp_path / ledger.PLANS)).plans["small"]
-    ((word, digest, document),) = from_database.records(tmp_path, [], ["small"])
-    assert (word, digest) == ("plan", kept[0]) and checksummed_lines.compact(document) == ledger.text_of(kept[1])
+    kept = Snapshot(tmp_path).plan("small")
+    whole = (tmp_path / kept.file).read_bytes()
+    (tmp_path / kept.file).unlink()
+    assert repair(tmp_path, dry_run=False).exit_code == 0
+    assert (tmp_path / kept.file).read_bytes() == whole and Snapshot(tmp_path).plan("small") == kept
 
 
 def test_a_plan_without_the_new_is_written_as_before():

@@ -24,8 +24,9 @@ from store_fixtures import (
 )
 
 from ablate.session import dataframes
-from ablate.store import checksummed_lines, ledger, loading, projection
-from ablate.store.pending_rows import OF_PLANS
+from ablate.store import projection
+from ablate.store.pending_rows import OF_SPACES
+from ablate.store.snapshot import Snapshot
 from ablate.train.events import Outcome, Row
 
 
@@ -180,9 +181,7 @@ def test_costs_and_standings_count_everyone(folder):
     ]
     spent = {
         name: sum(
-            ending.ended - ending.began
-            for id, ending in ledger.endings(checksummed_lines.read(folder / ledger.OUTCOMES)).items()
-            if VARIANTS[id[:2]] == name
+            ending.ended - ending.began for id, ending in Snapshot(folder).endings.items() if VARIANTS[id[:2]] == name
         )
         for name in tokens
     }
@@ -284,10 +283,10 @@ def test_the_order_of_rows_and_the_number_of_threads_change_no_bit(folder, threa
     before = contents(folder)
     with duckdb.connect() as connection:
         connection.execute(f"ATTACH '{folder / 'ablate.duckdb'}' AS stored (READ_ONLY); SET threads = {threads}")
-        for name in (*OF_PLANS, "trials", "metrics", "timings", "versions"):
+        for name in (*OF_SPACES, "trials", "metrics", "timings", "versions"):
             connection.execute(f"CREATE TABLE {name} AS FROM stored.{name} ORDER BY hash({name}::VARCHAR)")
         connection.execute("CREATE TABLE incoming AS SELECT *, 'row' AS kind FROM metrics")
-        connection.execute(f"CREATE TABLE summaries AS {loading.SUMMARIES}")
+        connection.execute(f"CREATE TABLE summaries AS {projection.SUMMARIES}")
         connection.execute(projection.VIEWS)
         for name in ("summaries", "final", "leaderboard", "curves", "pairs", "edit_pairs", "costs"):
             rows = connection.execute(f"FROM {name} ORDER BY ALL").fetchall()

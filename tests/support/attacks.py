@@ -14,12 +14,18 @@ from pathlib import Path
 
 import pytest
 from hypothesis import strategies as st
-from store_fixtures import DOCUMENTS, VERSIONS, contents, course, diverged, hear, opened, plan
+from store_fixtures import DOCUMENTS, RULES, VERSIONS, contents, course, diverged, hear, opened, plan
 
-from ablate.store import checkpoints, open_trial, sealed
+from ablate.plan.plan import Plan
+from ablate.session.judging import document, judged
+from ablate.store import files, requests, step_times
 from ablate.store.repair import repair
 from ablate.store.repair.report import Finding, Repaired
+from ablate.store.requests import Request
+from ablate.store.results import Results
+from ablate.store.step_times import Conditions, Paces
 from ablate.train.events import Began
+from ablate.verdict.judge import judge
 
 OPEN = "c30000"
 """The trial that is interrupted, ten rows after its checkpoint; c30001 has not begun."""
@@ -28,19 +34,29 @@ SEALED = {"a10000", "a10001", "b20000", "b20001"}
 """Those that have ended."""
 
 FILES = {
-    "segment": f"{open_trial.FOLDER}/{OPEN}.jsonl",
-    "outcomes": "outcomes.jsonl",
-    "plans": "plans.jsonl",
-    "sealed": f"{sealed.FOLDER}/b20001.parquet",
-    "checkpoint": f"{checkpoints.FOLDER}/{OPEN}.20.pt",
+    "segment": f"journal/{OPEN}.jsonl",
+    "checkpoint": f"checkpoints/{OPEN}.20.pt",
+    "sealed": "trials/b20001.parquet",
+    "plans": "plans/*.json",
+    "runs": "runs/*.json",
+    "verdicts": "verdicts/*.json",
+    "paces": "paces/*.json",
+    "sources": "sources/*",
+    "witness": "witness.jsonl",
     "database": "ablate.duckdb",
 }
+"""A file of every kind, or a pattern that it fits."""
+
+
+def file_of(folder: Path, kind: str) -> Path:
+    """The first file of a kind."""
+    return min(folder.glob(FILES[kind]))
 
 
 def half_way(folder: Path) -> None:
-    """Four trials ended, one interrupted behind its checkpoint, one not begun; the database knows them."""
+    """Four trials ended and judged, one interrupted behind its checkpoint, one not begun; the database knows them."""
     with opened(folder) as results:
-        results.record_plan(plan(), DOCUMENTS)
+        asked(results)
         for one in plan().trials:
             if one.id == OPEN:
                 results.begin(one)
@@ -49,12 +65,15 @@ def half_way(folder: Path) -> None:
                 results.begin(one)
                 hear(results, one.id, course(one.id))
         results.refresh()
+        so_far = judge(plan(), RULES, results.finals([one.id for one in plan().trials]))
+        results.record_judgement("small", document(so_far, plan()), [])
+        results.refresh()
 
 
 def run(folder: Path, say: Callable[[str], None]) -> None:
     """The whole plan, as far as it is not known: what a person gets by giving the same command again."""
     with opened(folder, say=say) as results:
-        results.record_plan(plan(), DOCUMENTS)
+        asked(results)
         known = results.outcomes()
         for one in plan().trials:
             if one.id not in known:
@@ -62,7 +81,19 @@ def run(folder: Path, say: Callable[[str], None]) -> None:
                 after = start.resume.step if start.resume else 0
                 events = diverged(one.id) if one.id == "c30001" else course(one.id, after=after)
                 hear(results, one.id, [Began(after, VERSIONS), *events])
-        results.refresh()
+        judged(plan(), RULES, results)
+
+
+def asked(results: Results, of: Plan | None = None) -> None:
+    """What a run keeps before its first trial, once each: its plan, a source, its request, and what was timed."""
+    results.record_plan(of or plan(), DOCUMENTS)
+    files.keep_source(results.folder, DOCUMENTS.source.encode())
+    requests.record(results.folder, Request(space="small", path="/spaces/small.yaml", at=1.0))
+    if not step_times.kept(results.folder):
+        conditions = Conditions(batch=4, dtype="float32", threads=1)
+        step_times.record(
+            results.folder, Paces(reference="m", seconds={"m": 0.1}, conditions=conditions, machine={}, at=1.0)
+        )
 
 
 def tables(folder: Path) -> dict[str, list[tuple[object, ...]]]:

@@ -13,7 +13,7 @@ from store_fixtures import DOCUMENTS, RECIPE, STEPS, VARIANTS, VERSIONS, number,
 
 from ablate.plan.plan import Plan
 from ablate.space.metrics import Definition
-from ablate.store import checksummed_lines, ledger
+from ablate.store.snapshot import Snapshot
 from ablate.train.events import Event, Outcome, Row, Timing
 
 METRICS = ("eval_loss", "log_peak_kurtosis", "token_correlation", "eval_bits_per_byte")
@@ -144,7 +144,7 @@ def about(value):
 
 def endings(told):
     """How trials ended, from the index."""
-    return ledger.endings(checksummed_lines.read(told.folder / ledger.OUTCOMES))
+    return Snapshot(told.folder).endings
 
 
 def parts(told, space, metric):

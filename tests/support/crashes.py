@@ -19,7 +19,8 @@ from typing import Literal
 
 from tiny_spaces import rows_of
 
-from ablate.store import checksummed_lines, claim, ledger, open_trial
+from ablate.store import claim, open_trial
+from ablate.store.snapshot import Snapshot, open_trials
 
 ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
 MARK = "ABLATE_TEST_MARK"
@@ -118,9 +119,9 @@ def strike(run: Started, victim: Victim) -> int:
 
 def written(results: Path) -> dict[str, int]:
     """The last step each trial has rows of; a trial that has ended has all of them."""
-    ended = dict.fromkeys(ledger.known_outcomes(results), sys.maxsize)
+    ended = dict.fromkeys(Snapshot(results).outcomes(), sys.maxsize)
     found = {}
-    for trial_id in ledger.open_trials(results):
+    for trial_id in open_trials(results):
         content = open_trial.read(open_trial.path_of(results, trial_id))
         found[trial_id] = max((row[0] for row in content.rows), default=-1) if content else -1
     return found | ended
@@ -188,8 +189,9 @@ def tables_of(results: Path) -> dict[str, list[tuple[str, ...]]]:
 
 def damage(results: Path) -> list[str]:
     """What is not whole in a results folder."""
-    found = []
-    for name in (ledger.PLANS, ledger.OUTCOMES):
-        reading = checksummed_lines.read(results / name)
-        found += [f"{name}: torn {reading.torn}, damaged {reading.damaged}"] if reading.torn or reading.damaged else []
-    return found + [f"open: {trial_id}" for trial_id in ledger.open_trials(results)]
+    now = Snapshot(results)
+    found = [f"{name} {fault}" for name, fault in now.lost.items()]
+    found += [f"{name} is not listed" for name in now.unlisted]
+    if now.witness.torn or now.witness.damaged:
+        found.append(f"witness: torn {now.witness.torn}, damaged {now.witness.damaged}")
+    return found + [f"open: {trial_id}" for trial_id in open_trials(results)]

@@ -41,6 +41,6 @@ def space(
 
 
 def fields(space: Space) -> dict[str, Any]:
-    """What a space comes to, without where it stands and how it was asked for."""
-    apart = ("path", "settings", "located", "keys", "grammar")
+    """The meaning of a space: its fields without the place and text that it was read from and how it was asked for."""
+    apart = ("path", "settings", "located", "keys", "grammar", "text", "kept")
     return {name: getattr(space, name) for name in Space.__dataclass_fields__ if name not in apart}

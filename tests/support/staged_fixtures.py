@@ -15,8 +15,8 @@ import ablate
 
 KILLED = """
 import os, signal, sys
-from ablate.session.adaptive_run import AdaptiveRun
-go_on, calls, moment, when = AdaptiveRun._go_on, [], int(sys.argv[1]), sys.argv[2]
+from ablate.session.staged_run import StagedRun
+go_on, calls, moment, when = StagedRun._go_on, [], int(sys.argv[1]), sys.argv[2]
 def killed(self):
     calls.append(1)
     if len(calls) == moment and when == "before":
@@ -24,7 +24,7 @@ def killed(self):
     go_on(self)
     if len(calls) == moment:
         os.kill(os.getpid(), signal.SIGKILL)
-AdaptiveRun._go_on = killed
+StagedRun._go_on = killed
 sys.argv = ["ablate", *sys.argv[3:]]
 from ablate.cli import main
 main()

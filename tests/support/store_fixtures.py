@@ -14,7 +14,7 @@ from recipes import recipe
 from ablate.plan.identity import conditions_of
 from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
 from ablate.plan.trial import Trial
-from ablate.space.documents import Data, Evaluation, Measure
+from ablate.space.documents import Data, Evaluation, Judge, Judged, Measure
 from ablate.space.metrics import Definition
 from ablate.store import checkpoints
 from ablate.store.results import Results
@@ -32,6 +32,9 @@ DOCUMENTS = Documents(
     resolved={"space": "small", "seeds": [0, 1]},
     definitions=(Definition(metric="kurtosis", definition="mean s⁴ / (mean s²)²", source="Eq. 1"),),
     corpus={"files": 3, "tokens": 1000},
+)
+RULES = Judge(
+    metrics={"eval_loss": Judged(margin="1%", scale="linear", better="lower")}, against="pre_ln", confidence=0.95
 )
 
 
@@ -185,17 +188,22 @@ def fill(folder: Path, the_plan: Plan | None = None, diverge: str = "c30001") ->
 
 
 def contents(folder: Path, but: tuple[str, ...] = ("timings",)) -> dict[str, list[tuple[object, ...]]]:
-    """Every table and view of the DuckDB file but what clocks said, sorted; NaN as text, so that it equals itself."""
+    """Every table and view of the DuckDB file but what clocks said, sorted; NaN as text, so that it equals itself.
+
+    Names and digests of files are left out too: there are times in the files.
+    """
+    clocks = ("first_seen", "judged_at")
     with duckdb.connect(folder / "ablate.duckdb", read_only=True) as connection:
-        names = [name for (name,) in connection.execute("SHOW TABLES").fetchall() if name not in but]
+        names = [name for (name,) in connection.execute("SHOW TABLES").fetchall()]
         return {
             name: [
                 tuple(map(repr, row))
                 for row in connection.execute(
-                    f"SELECT COLUMNS(lambda c: c <> 'first_seen') FROM {name} ORDER BY ALL"
+                    f"SELECT COLUMNS(lambda c: c NOT IN {clocks}) FROM {name} ORDER BY ALL"
                 ).fetchall()
             ]
             for name in names
+            if name not in (*but, "files", "projection")
         }
 
 

@@ -2,6 +2,7 @@
 
 export.py          the exports of a space and of a search, and what is left out
 forecast_plots.py  the export of forecasts: curves over the layers, and token kernels
+folder.py          an export written into a folder
 files.py           the files of a plot: SVG, PDF and PNG at the width of a column and of a page, and its numbers as CSV
 drawing.py         a plot at its true size: text of one size, names that fit, the key of its shades
 colours.py         colours that stay distinct in greyscale
@@ -10,6 +11,6 @@ captions.py        a sentence for each figure, and the sentence on methods
 """
 
 from ablate.report.figures.export import Export, of_search, of_space
-from ablate.report.figures.files import belongs_to_export, files_of
+from ablate.report.figures.folder import Figures, write_export
 
-__all__ = ["Export", "belongs_to_export", "files_of", "of_search", "of_space"]
+__all__ = ["Export", "Figures", "of_search", "of_space", "write_export"]

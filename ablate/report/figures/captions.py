@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from ablate.output.escape import visible
+from ablate.output.markdown import escape, within
 from ablate.output.numbers import factor, percent
 from ablate.output.words import listed, plural, spoken
 from ablate.report.footnotes import any_unpaired, p_below
@@ -130,6 +131,6 @@ def _margin(metric: Metric, summary: Summary) -> str:
 
 def document(title: str, named: Sequence[tuple[str, Plot]], methods_sentence: str) -> str:
     """Return all sentences as one Markdown file."""
-    lines = [f"# {visible(title)}", "", "## Methods", "", methods_sentence, "", "## Captions", ""]
-    lines += [f"- `{name}`: {sentence(plot)}" for name, plot in named]
+    lines = [f"# {escape(title, ' ')}", "", "## Methods", "", escape(methods_sentence), "", "## Captions", ""]
+    lines += [f"- `{name}`: {within(sentence(plot))}" for name, plot in named]
     return "\n".join(lines) + "\n"

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from ablate.output.words import plural
 from ablate.report import wording
 from ablate.report.comparisons import effects_once, once, subject
-from ablate.report.page.record import PageRecord
+from ablate.report.page.record import LOST, PageRecord
 from ablate.verdict import seeds
 from ablate.verdict.summary import Effect, Summary
 
@@ -58,6 +58,11 @@ def unfinished(record: PageRecord) -> str:
     """Return what is missing from a page that is written before the end."""
     left = sum(record.states.get(state, 0) for state in ("planned", "unfinished"))
     what = f"{left:,} of {len(record.plan.trials):,} trials have not ended" if left else "more trials may be added"
+    if lost := sum(record.states.get(state, 0) for state in LOST):
+        return (
+            f"The results of {lost:,} of {len(record.plan.trials):,} trials are lost: `ablate doctor` recovers some, "
+            "and the next run trains the rest again. Until then these numbers are of fewer trials."
+        )
     if left and record.plan.open:
         what += ", and more may be added"
     return f"Preliminary: {what}. These results may change."

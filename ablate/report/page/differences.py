@@ -20,7 +20,7 @@ from ablate.report.plot import Plot
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-    from ablate.store.differences import DifferenceCurve
+    from ablate.store.pages import DifferenceCurve
 
 TALL = 2.7
 """Height of a panel, in inches."""
@@ -104,6 +104,12 @@ def band(course: DifferenceCurve) -> tuple[np.ndarray, np.ndarray]:
     return mean - half, mean + half
 
 
+def _factors(logs: np.ndarray) -> np.ndarray:
+    """Return exp(logs): infinite where that overflows, nan where there is no number."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.exp(logs))
+
+
 def _panel(
     axes: Axes,
     record: PageRecord,
@@ -118,7 +124,7 @@ def _panel(
         colour = panels.colour(place, group, record)
         low, high = band(course)
         steps = np.asarray(course.steps, dtype=float)
-        value = np.vectorize(factor) if log else np.asarray
+        value = _factors if log else np.asarray
         axes.plot(
             steps,
             value(np.asarray(course.mean)),

@@ -14,12 +14,13 @@ from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Metric, Summary
 
 if TYPE_CHECKING:
-    from ablate.store.differences import DifferenceCurve
-    from ablate.store.pages import InitialReading, Kernel, LayerCurve, MetricCurve, TrialEnd
+    from ablate.store.pages import DifferenceCurve, InitialReading, Kernel, LayerCurve, MetricCurve, TrialEnd
 
 ENDS = ("finished", "diverged")
 """States of a trial that count as results."""
-WAITING = ("planned", "unfinished")
+LOST = ("missing", "damaged")
+"""States of trials that have ended and whose file is gone or has changed."""
+WAITING = ("planned", "unfinished", *LOST)
 """States of a trial that may yet become a result."""
 
 

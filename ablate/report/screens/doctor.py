@@ -45,11 +45,10 @@ def _where(finding: Finding) -> str:
 
 
 def _verdict(findings: Repaired) -> Text:
-    lost = [finding for finding in findings.findings if finding.severity == "lost"]
-    repaired = len(findings.to_repair) - len(lost)
-    if findings.holder and findings.to_repair:
+    lost, repaired = findings.lost, len(findings.to_repair)
+    if findings.holder and (repaired or lost):
         return Text(f"nothing was changed: {findings.holder} is writing there; look again afterwards", style="yellow")
-    if not findings.to_repair:
+    if not (repaired or lost):
         seen = f" as far as can be seen while {findings.holder} is writing there" if findings.holder else ""
         return Text(f"all is well{seen}", style="green")
     parts = [f"{words.plural(repaired, 'thing')} {'repaired' if findings.done else 'to repair'}"] if repaired else []

@@ -30,14 +30,18 @@ class Answered:
     """The rows for the terminal: a table if it is no wider than that, else each row as a list of names and values.
 
     `folded` keeps the table and wraps its cells. Floats have six significant digits; nothing is cut off; the number of
-    rows stands below, and which numbers are logarithms.
+    rows stands below, and which numbers are logarithms. `no_rows` is shown in place of a table without rows.
     """
 
     columns: Sequence[str]
     rows: Sequence[Sequence[Any]]
     folded: bool = False
+    no_rows: str = ""
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        if not self.rows and self.no_rows:
+            yield Text(self.no_rows)
+            return
         table = self._table()
         if (
             self.folded
@@ -101,10 +105,12 @@ def _end_line_with_line_feed(text: io.StringIO) -> None:
 
 
 def as_json(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
-    """Return a list of objects; a float that is not finite is the text `NaN`, `Infinity` or `-Infinity`."""
-    return json.dumps(
-        [{c: _plain(v) for c, v in zip(columns, row, strict=True)} for row in rows], indent=2, default=str
-    )
+    """Return a list of objects; a float that is not finite is the text `NaN`, `Infinity` or `-Infinity`.
+
+    Of columns with the same name all but the first have their place in the table behind it: `n`, `n:2`.
+    """
+    names = [c if c not in columns[:place] else f"{c}:{place + 1}" for place, c in enumerate(columns)]
+    return json.dumps([dict(zip(names, map(_plain, row), strict=True)) for row in rows], indent=2, default=str)
 
 
 def _is_number(value: Any) -> bool:
@@ -124,4 +130,6 @@ def _plain(value: Any) -> Any:
         return float(value)
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
+    if isinstance(value, dict):  # a structure or a map
+        return {str(name): _plain(item) for name, item in value.items()}
+    return [_plain(item) for item in value] if isinstance(value, list | tuple) else value

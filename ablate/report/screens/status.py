@@ -22,7 +22,8 @@ from ablate.report.screens import interrupted
 from ablate.store.trial_status import TrialStatus
 
 UNDER_WAY = ("running", "dead", "paused")
-ORDER = ("finished", "diverged", "pruned", "bug", "out_of_memory", "timeout", "lost", *UNDER_WAY, "waiting")
+LOST = ("missing", "damaged")
+ORDER = ("finished", "diverged", "pruned", "bug", "out_of_memory", "timeout", "lost", *LOST, *UNDER_WAY, "waiting")
 STYLES = {
     "running": "green",
     "dead": "bold red",
@@ -30,6 +31,8 @@ STYLES = {
     "diverged": "magenta",
     "bug": "red",
     "lost": "red",
+    "missing": "bold red",
+    "damaged": "bold red",
 }
 
 
@@ -107,7 +110,7 @@ def _of_earlier_identity(space: str, trials: Sequence[TrialStatus]) -> Iterator[
 def _advice(trials: Sequence[TrialStatus], results: Path, *, why: str | None) -> Iterator[Text]:
     """Yield how to resume; also if all known trials have ended but the plan may still grow, for the reason `why`."""
     states = {trial.state for trial in trials}
-    if "running" not in states and (why or states & {"lost", "dead", "paused", "waiting"}):
+    if "running" not in states and (why or states & {"lost", *LOST, "dead", "paused", "waiting"}):
         yield Text(
             f"{why or 'no worker is running'}; to resume: ablate resume {trials[0].space} --results {results}",
             style="yellow",

@@ -1,19 +1,13 @@
 """The MLflow mirror: an experiment for the current plan of each space, a run for each of its ended trials.
 
-    values.py      a page (one experiment) and its runs, as they should be shown
-    read.py        pages and points from the DuckDB file
+    pages.py       what should be shown: a page for each space, its runs and their numbers, from the DuckDB file
     answers.py     the results of each variant: means, differences, verdicts
-    naming.py      names, colours and texts that MLflow accepts
-    notes.py       descriptions, in Markdown
+    texts.py       names, colours, texts and descriptions that MLflow accepts
     views.py       saved views of the runs page
-    connection.py  MLflow itself: imported late, quiet, with short timeouts
-    sync.py        one experiment brought up to date
-    file.py        the results folder's own store
-    faults.py      what is wrong with an experiment
-    process.py     the process that sends while others train
-    sent.py        `mlflow.jsonl`: what has been sent where
+    connection.py  MLflow itself, imported late, quiet, with short timeouts; the results folder's own store
+    experiment.py  one experiment brought up to date
 
-Outside this package only `mirror.py`, `ui.py` and `session.mirroring` use it. Decisions and their reasons:
+Only `mirror.py`, `ui.py` and `session.mirroring` use it. Decisions and their reasons:
 
 - *A divergence is a result*: its run is FINISHED in MLflow, and easy to find by its name (`op seed 1 diverged`), its
   tag `status` and the metric `diverged`, whose mean over a group is the share of seeds that diverged. MLflow's red

@@ -13,91 +13,39 @@ is the number itself, and its verdicts are in the tag that runs are grouped by, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from pathlib import Path
 
 import duckdb
 
 from ablate.output.words import spoken
 from ablate.store.checksummed_lines import compact
-from ablate.store.mlflow.naming import TAG_LENGTH, short
+from ablate.store.mlflow.texts import TAG_LENGTH, short
+from ablate.store.snapshot import Snapshot
 
 MEAN, DIFFERENCE, LOW, HIGH, VERDICT = "mean", "difference", "difference_low", "difference_high", "verdict"
 NUMBERS = (MEAN, DIFFERENCE, LOW, HIGH)
 GROUP = "answer"
 """The tag that runs are grouped by: the variant and its verdicts."""
 INTERVAL = "interval"
-"""The tag that names the interval shown."""
 
-ADJUSTED, PLAIN = "adjusted as the verdict is", "not adjusted for the number of comparisons"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VariantAnswer:
-    """The results of one variant: numbers and texts that each of its runs shows."""
-
-    metrics: Mapping[str, float]
-    tags: Mapping[str, str]
-
-    @property
-    def names(self) -> frozenset[str]:
-        """The names of its numbers and verdicts."""
-        return frozenset(filter(is_answer, (*self.metrics, *self.tags)))
-
-    @property
-    def digest(self) -> str:
-        """A hash of its content; empty while there is no result."""
-        if not self.names:
-            return ""
-        return sha256(compact([sorted(self.metrics.items()), sorted(self.tags.items())]).encode()).hexdigest()[:16]
-
-
-def unanswered(variant: str, edits: str) -> VariantAnswer:
-    """Return what a variant shows before it is judged: its name and how it differs from the baseline."""
-    return VariantAnswer(metrics={}, tags={GROUP: short(variant, TAG_LENGTH), DIFFERENCE: short(edits, TAG_LENGTH)})
-
-
-def answer(
-    variant: str, variant_id: str, edits: str, document: Mapping[str, Any], means: Mapping[str, float]
-) -> VariantAnswer:
-    """Return the results of a variant from the recorded verdicts of its space.
-
-    `edits` is how its block differs from the baseline's, `means` are those of `read_means`.
-    """
-    effects = _against_baseline(document["effects"], variant_id)
-    metrics = {f"{MEAN}.{name}": mean for name, mean in means.items()}
-    kinds: set[str] = set()
-    for effect in effects:
-        numbers, kind = _difference(effect, document["confidence"])
-        metrics |= {f"{part}.{effect['metric']}": number for part, number in numbers.items()}
-        kinds |= {kind} if LOW in numbers else set()
-    words = {effect["metric"]: spoken(effect["verdict"]) for effect in effects}
-    sentence = document.get("sentences", {}).get(variant_id, "")
-    tags = {
-        GROUP: ": ".join(filter(None, [variant, ", ".join(f"{name} {word}" for name, word in words.items())])),
-        DIFFERENCE: ": ".join(filter(None, [edits, sentence])),
-        INTERVAL: "; ".join(sorted(kinds)),
-        **{f"{VERDICT}.{name}": word for name, word in words.items()},
-    }
-    return VariantAnswer(
-        metrics={name: number for name, number in metrics.items() if math.isfinite(number)},
-        tags={name: short(text, TAG_LENGTH) for name, text in tags.items() if text},
-    )
-
-
-def judged_metrics(document: Mapping[str, Any] | None) -> tuple[str, ...]:
-    """Return the names of the metrics that a space was judged by, in order."""
-    return tuple(metric["name"] for metric in document["metrics"]) if document else ()
-
-
-def is_answer(name: str) -> bool:
-    """Return whether a metric or tag of a run is a number or a verdict of an answer."""
-    kind, dot, _ = name.partition(".")
-    return bool(dot) and kind in (*NUMBERS, VERDICT)
-
-
+EFFECTS = """
+WITH shown AS (
+    SELECT *, adjusted_low IS NOT NULL AND adjusted_high IS NOT NULL AS adjusted,
+        [estimate, if(adjusted, adjusted_low, low), if(adjusted, adjusted_high, high)] AS numbers,
+        100 * if(adjusted, coalesce(adjusted_confidence, confidence), confidence) AS percent
+    FROM judged WHERE current AND kind = 'baseline'
+)
+SELECT space, after_id, metric, verdict, [if(scale = 'log', exp(number), number) FOR number IN numbers],
+    percent, if(adjusted, 'adjusted as the verdict is', 'not adjusted for the number of comparisons')
+FROM shown
+QUALIFY row_number() OVER (PARTITION BY space, after_id, metric ORDER BY position) = 1
+ORDER BY space, position
+"""
+"""The effects against the baseline: under several terms, the first."""
 MEANS = """
 SELECT m.space, m.variant_id, n.name, avg(n.value ORDER BY m.seed, m.trial_id) AS mean,
     CASE WHEN min(n.value) > 0 THEN
@@ -114,50 +62,78 @@ GROUP BY m.space, m.variant_id, n.name
 """Means over the same seeds as in `leaderboard`."""
 
 
-def read_means(
-    connection: duckdb.DuckDBPyConnection, documents: Mapping[str, Mapping[str, Any]]
-) -> dict[tuple[str, str], dict[str, float]]:
-    """Return, for each judged space and each variant id, the mean of every judged metric on its scale."""
-    if not documents:
-        return {}
-    scales = {
-        (space, metric["name"]): metric["scale"]
-        for space, document in documents.items()
-        for metric in document["metrics"]
-    }
-    means: dict[tuple[str, str], dict[str, float]] = {}
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VariantAnswer:
+    """The results of one variant: numbers and texts that each of its runs shows."""
+
+    metrics: Mapping[str, float]
+    tags: Mapping[str, str]
+
+    @property
+    def names(self) -> frozenset[str]:
+        return frozenset(filter(is_answer, (*self.metrics, *self.tags)))
+
+    @property
+    def digest(self) -> str:
+        """A hash of its content; empty while there is no result."""
+        if not self.names:
+            return ""
+        return sha256(compact([sorted(self.metrics.items()), sorted(self.tags.items())]).encode()).hexdigest()[:16]
+
+
+def is_answer(name: str) -> bool:
+    """Return whether a metric or tag of a run is a number or a verdict of an answer."""
+    kind, dot, _ = name.partition(".")
+    return bool(dot) and kind in (*NUMBERS, VERDICT)
+
+
+class Judged:
+    """The verdicts on the current plan of a space: the scale of each judged metric and, by variant id, what was found.
+
+    `metrics` are numbers by their names in MLflow, `words` verdicts by metric, `intervals` describe those shown.
+    """
+
+    def __init__(self, scales: Mapping[str, str], sentences: Mapping[str, str]):
+        self.scales, self._sentences = scales, sentences
+        self.metrics: defaultdict[str, dict[str, float]] = defaultdict(dict)
+        self.words: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        self.intervals: defaultdict[str, set[str]] = defaultdict(set)
+
+    def answer(self, variant: str, variant_id: str, edits: str) -> VariantAnswer:
+        """Return the results of a variant; `edits` is how its block differs from the baseline's."""
+        words = self.words[variant_id]
+        tags = {
+            GROUP: ": ".join(filter(None, [variant, ", ".join(f"{name} {word}" for name, word in words.items())])),
+            DIFFERENCE: ": ".join(filter(None, [edits, self._sentences.get(variant_id)])),
+            INTERVAL: "; ".join(sorted(self.intervals[variant_id])),
+            **{f"{VERDICT}.{name}": word for name, word in words.items()},
+        }
+        return VariantAnswer(
+            metrics={name: number for name, number in self.metrics[variant_id].items() if math.isfinite(number)},
+            tags={name: short(text, TAG_LENGTH) for name, text in tags.items() if text},
+        )
+
+
+def read_judged(folder: Path, connection: duckdb.DuckDBPyConnection, plans: Collection[str]) -> dict[str, Judged]:
+    """Read the verdicts of each space of which one of these plans was judged."""
+    judged: dict[str, Judged] = {}
+    for plan, kept in Snapshot(folder).verdicts.items():
+        verdicts = kept.content["verdicts"]
+        if plan in plans and verdicts is not None:
+            scales = {metric["name"]: metric["scale"] for metric in verdicts["metrics"]}
+            judged[kept.content["space"]] = Judged(scales, verdicts.get("sentences", {}))
+    if not judged:
+        return judged
     for space, variant, name, mean, geometric in connection.execute(MEANS).fetchall():
-        scale = scales.get((space, name))
-        shown = geometric if scale == "log" else mean
-        if scale is not None and shown is not None:
-            means.setdefault((space, variant), {})[name] = shown
-    return means
-
-
-def _against_baseline(effects: Iterable[Mapping[str, Any]], variant_id: str) -> Sequence[Mapping[str, Any]]:
-    """Return the effects of a variant against the baseline, one for each metric: under several terms, the first."""
-    first: dict[str, Mapping[str, Any]] = {}
-    for effect in effects:
-        if effect["kind"] == "baseline" and effect["after"] == variant_id:
-            first.setdefault(effect["metric"], effect)
-    return tuple(first.values())
-
-
-def _difference(effect: Mapping[str, Any], confidence: float) -> tuple[dict[str, float], str]:
-    """Return a difference and its interval as MLflow metrics, and a description of the interval."""
-    adjusted = effect.get("adjusted_low") is not None and effect.get("adjusted_high") is not None
-    ends = ("adjusted_low", "adjusted_high") if adjusted else ("low", "high")
-    level = effect.get("adjusted_confidence") if adjusted else confidence
-    texts = {DIFFERENCE: effect.get("estimate"), LOW: effect.get(ends[0]), HIGH: effect.get(ends[1])}
-    numbers = {part: _shown(float(value), effect["scale"]) for part, value in texts.items() if value is not None}
-    share = f"{100 * (level if level is not None else confidence):.4g} %, "
-    return {part: number for part, number in numbers.items() if math.isfinite(number)}, share + (
-        ADJUSTED if adjusted else PLAIN
-    )
-
-
-def _shown(value: float, scale: str) -> float:
-    """Return a difference as it is, or a difference of logarithms as a ratio; infinite where that overflows."""
-    if scale != "log":
-        return value
-    return math.exp(value) if value < 700 else math.inf
+        if space in judged and name in judged[space].scales:
+            shown = geometric if judged[space].scales[name] == "log" else mean
+            judged[space].metrics[variant] |= {} if shown is None else {f"{MEAN}.{name}": shown}
+    for space, variant, metric, verdict, numbers, percent, how in connection.execute(EFFECTS).fetchall():
+        if (of_space := judged.get(space)) is None:
+            continue
+        of_space.words[variant][metric] = spoken(verdict)
+        values = zip((DIFFERENCE, LOW, HIGH), numbers, strict=True)
+        there = {f"{part}.{metric}": value for part, value in values if value is not None and math.isfinite(value)}
+        of_space.metrics[variant] |= there
+        of_space.intervals[variant] |= {f"{percent:.4g} %, {how}"} if f"{LOW}.{metric}" in there else set()
+    return judged

@@ -1,6 +1,7 @@
-"""MLflow itself: imported late, without its messages or its telemetry, and with short timeouts.
+"""MLflow itself, imported late, without its messages or its telemetry, and the results folder's own store of runs.
 
-The only place that knows how a destination of runs is written (a URI) and which part of it may be shown.
+The only place that knows how a destination of runs is written (a URI) and which part of it may be shown. A results
+folder's own store is a SQLite file, moved into place when it is complete, with the files of its runs beside it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
+from uuid import uuid4
 
 from ablate.errors import InputError, RefusedError
+from ablate.store.durable import UNFINISHED, put_in_place, write_whole, writing
 
 STORE, ARTIFACTS = "mlflow.db", "mlruns"
+MARK = f"{STORE}.unsynced"
+"""The file that is beside a store while it is written in place."""
+BOOT = Path("/proc/sys/kernel/random/boot_id")
+SIDECARS = ("-journal", "-wal", "-shm")
+"""What SQLite keeps beside a file; leftovers must not be applied to the file that replaces it."""
 POOL = "MLFLOW_SQLALCHEMYSTORE_POOLCLASS"
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -50,7 +58,6 @@ class Destination:
 
     @property
     def embedded(self) -> bool:
-        """True if it is the results folder's own."""
         return self.uri is None
 
     @property
@@ -59,13 +66,7 @@ class Destination:
         return self.uri or sqlite_uri(self.folder / STORE)
 
     @property
-    def key(self) -> str:
-        """Its name in `mlflow.jsonl`: empty for the folder's own, so that the folder may be moved."""
-        return "" if self.uri is None else without_secrets(self.uri)
-
-    @property
     def shown(self) -> str:
-        """Its name as shown to people."""
         return str(self.folder / STORE) if self.uri is None else without_secrets(self.uri)
 
     @property
@@ -97,8 +98,8 @@ def without_secrets(uri: str) -> str:
 
 
 @contextmanager
-def connected(destination: Destination) -> Iterator[tuple[Any, Any]]:
-    """Yield MLflow and a client of a destination; any failure there is a RefusedError of one line without secrets."""
+def connected(destination: Destination) -> Iterator[Any]:
+    """Yield MLflow's client of a destination; any failure there is a RefusedError of one line without secrets."""
     for name, value in QUIET.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic", "urllib3"):
@@ -111,11 +112,16 @@ def connected(destination: Destination) -> Iterator[tuple[Any, Any]]:
     try:
         if destination.embedded:
             _check_database(destination.folder / STORE)
-        yield mlflow, mlflow.MlflowClient(tracking_uri=destination.tracking)
+        yield mlflow.MlflowClient(tracking_uri=destination.tracking)
     except (MlflowException, RequestException, SQLAlchemyError, sqlite3.Error, OSError, ImportError) as error:
+        way_out = "check that the server runs and can be reached from here"
+        if destination.embedded:
+            way_out = f"if it happens again, delete {destination.shown}: it is rebuilt from the results"
+        if isinstance(error, ImportError):
+            way_out = "install the driver for that kind of database"
         raise RefusedError(
             f"MLflow at {destination.shown} was not brought up to date: {_reason(error, destination)}\n"
-            f"  = {_way_out(destination, error)}; the results are safe, and what is missing is sent the next time"
+            f"  = {way_out}; the results are safe, and what is missing is sent the next time"
         ) from error
 
 
@@ -133,14 +139,6 @@ def _check_database(path: Path) -> None:
                     raise
 
 
-def _way_out(destination: Destination, error: Exception) -> str:
-    if isinstance(error, ImportError):
-        return "install the driver for that kind of database"
-    if destination.embedded:
-        return f"if it happens again, delete {destination.shown}: it is rebuilt from the results"
-    return "check that the server runs and can be reached from here"
-
-
 def _reason(error: Exception, destination: Destination) -> str:
     """Return the first line of an error, short, and without user and password wherever they occur."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -156,3 +154,82 @@ def _reason(error: Exception, destination: Destination) -> str:
     if "timed out" in text:
         return "it does not answer (timed out)"
     return text if len(text) <= 300 else text[:299] + "…"
+
+
+@contextmanager
+def new_store(folder: Path) -> Iterator[Any]:
+    """Yield MLflow's client of an empty store, which replaces `mlflow.db` on success.
+
+    MLflow creates its tables in many steps; a process killed between them leaves a file that it cannot open again.
+    """
+    for left in folder.glob(f"{STORE}.*{UNFINISHED}*"):
+        left.unlink()
+    # A unique name: MLflow remembers by name that the tables exist.
+    path = folder / f"{STORE}.{uuid4().hex[:8]}{UNFINISHED}"
+    with unsynced(), connected(Destination(folder, sqlite_uri(path))) as client:
+        client.search_experiments(max_results=1)
+        yield client
+    with writing(folder / STORE):
+        with path.open("rb") as whole:
+            os.fsync(whole.fileno())
+        for suffix in SIDECARS:
+            (folder / (STORE + suffix)).unlink(missing_ok=True)
+        put_in_place(path, folder / STORE)
+        (folder / MARK).unlink(missing_ok=True)
+
+
+@contextmanager
+def unsynced() -> Iterator[None]:
+    """Keep SQLite from waiting for the disk at each of the six transactions per run.
+
+    A killed process loses nothing: the system has what it wrote. Only if the machine itself stops may the file be
+    damaged, so it is either not in place yet, or `in_place` keeps a mark beside it.
+    """
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def relax(connection: sqlite3.Connection, record: object) -> None:
+        connection.execute("PRAGMA synchronous = OFF")
+
+    event.listen(Engine, "connect", relax)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", relax)
+
+
+@contextmanager
+def in_place(destination: Destination) -> Iterator[None]:
+    """Write to the existing store; the results folder's own is synced once, at the end.
+
+    Until then a mark beside it identifies the boot of the machine, to detect that the machine stopped in between.
+    """
+    if not destination.embedded:
+        yield
+        return
+    mark = destination.folder / MARK
+    with writing(mark):
+        write_whole(mark, _machine_start().encode())
+    with unsynced():
+        yield
+    store = destination.folder / STORE
+    if store.exists():  # unless somebody has deleted it meanwhile
+        with writing(store), store.open("rb") as whole:
+            os.fsync(whole.fileno())
+    mark.unlink(missing_ok=True)
+
+
+def may_be_damaged(folder: Path) -> bool:
+    """Return whether the machine stopped while the store was written and not synced."""
+    try:
+        return (folder / MARK).read_text(encoding="utf-8") != _machine_start()
+    except FileNotFoundError:
+        return False
+
+
+def _machine_start() -> str:
+    """Return a text that differs after each boot of the machine or, where that is unknown, for each process."""
+    try:
+        return BOOT.read_text(encoding="ascii").strip()
+    except OSError:
+        return f"unknown to process {os.getpid()}"

@@ -10,11 +10,9 @@ import json
 import zlib
 from base64 import b64encode
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 from ablate.store.mlflow.answers import GROUP, NUMBERS, VERDICT
-from ablate.store.mlflow.read import CURVES, DIVERGED, EXTREMES, extreme_name, final_name
-from ablate.store.mlflow.values import KIND, Page
+from ablate.store.mlflow.pages import CURVES, DIVERGED, EXTREMES, KIND, Page, extreme_name, final_name
 
 TAG = "mlflow.sharedViewState."
 PAGE_KIND = {"mlflow.experimentKind": "custom_model_development"}
@@ -24,7 +22,6 @@ NAMES = {VARIANTS: "Variants: means over seeds", TRIALS: "Trials, one by one"}
 NAME, CLOCK = "attributes.`Run Name`", ("runDateAndNestInfo", "duration")
 """The columns that are always there, by the page's names."""
 PIXELS = 8
-"""Approximate width of a character."""
 GROUPS = 100
 """Number of groups that are closed at first; a page shows a hundred runs before `Load more`."""
 LINES = (*CURVES, *map(extreme_name, EXTREMES))
@@ -38,7 +35,8 @@ BARS = tuple(
 BOUNDED = tuple(map(extreme_name, ("token_correlation_rms", "token_cosine", "attention_entropy")))
 """Curves on a linear axis; the others are on a logarithmic one, where an exploding trial does not flatten the rest."""
 SECTIONS = (("losses", "Losses"), ("stream", "Outliers and propagation"), ("finals", "At the end"))
-FORM_OF_LINE: Mapping[str, Any] = {
+FORM_OF_SECTION = {"display": True, "isReordered": False, "deleted": False, "isGenerated": True}
+FORM_OF_LINE: Mapping[str, object] = {
     "type": "LINE",
     "lineSmoothness": 0,
     "xAxisKey": "step",
@@ -63,10 +61,15 @@ def view_tags(page: Page) -> dict[str, str]:
     shown = [*answers, f"metrics.`{DIVERGED}`"] if answers else numbers
     names = list(dict.fromkeys(run.answer.tags[GROUP] for run in page.runs))
     longest = max(_width(name, 15) for name in names)  # `Group: `, its colour and its number of runs
+    # One row per variant, named by its verdicts, which opens to show its seeds.
+    groups = {
+        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
+        "groupsExpanded": {f"tag.{GROUP}.{name}": False for name in names[:GROUPS]},
+    }
     return {
         **PAGE_KIND,
-        TAG + VARIANTS: _view(VARIANTS, [*shown, *cost, *words], _groups(names), max(340, longest)),
-        TAG + TRIALS: _view(TRIALS, [*numbers, *seed, *words, *edits], {}),
+        TAG + VARIANTS: _view(VARIANTS, [*shown, *cost, *words], max(340, longest), groups),
+        TAG + TRIALS: _view(TRIALS, [*numbers, *seed, *words, *edits], 340, {}),
     }
 
 
@@ -88,7 +91,7 @@ def _width(text: str, beside: int) -> int:
     return min(760, max(130, PIXELS * (len(text.split("`")[1] if "`" in text else text) + beside)))
 
 
-def _view(key: str, columns: list[str], groups: Mapping[str, Any], name_width: int = 340) -> str:
+def _view(key: str, columns: list[str], name_width: int, groups: Mapping[str, object]) -> str:
     state = {
         "searchFilter": f"tags.`{KIND}` = 'trial'",
         "orderByKey": "tags.`order`",
@@ -98,7 +101,7 @@ def _view(key: str, columns: list[str], groups: Mapping[str, Any], name_width: i
         "columnWidths": {NAME: name_width, **{column: _width(column, 3) for column in columns}},
         **groups,
         "runsHiddenMode": "FIRST_20_RUNS",
-        "compareRunSections": [_section(*section) for section in SECTIONS],
+        "compareRunSections": [{"uuid": key, "name": name, **FORM_OF_SECTION} for key, name in SECTIONS],
         "compareRunCharts": list(_charts()),
     }
     packed = b64encode(zlib.compress(json.dumps(state).encode())).decode()
@@ -106,26 +109,14 @@ def _view(key: str, columns: list[str], groups: Mapping[str, Any], name_width: i
     return json.dumps({"name": NAMES[key], "createdAt": -list(NAMES).index(key), "state": f"deflate;{packed}"})
 
 
-def _groups(names: list[str]) -> dict[str, Any]:
-    """Return the grouping: one row per variant, named by its verdicts, which opens to show its seeds."""
-    return {
-        "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
-        "groupsExpanded": {f"tag.{GROUP}.{name}": False for name in names[:GROUPS]},
-    }
-
-
-def _section(key: str, name: str) -> dict[str, Any]:
-    return {"uuid": key, "name": name, "display": True, "isReordered": False, "deleted": False, "isGenerated": True}
-
-
-def _charts() -> Iterable[dict[str, Any]]:
+def _charts() -> Iterable[dict[str, object]]:
     for name in LINES:
-        scale = "linear" if name in BOUNDED else "log"
-        yield {**FORM_OF_LINE, "scaleType": scale, **_card(name, "losses" if name in CURVES else "stream")}
+        form = {**FORM_OF_LINE, "scaleType": "linear" if name in BOUNDED else "log"}
+        yield {**form, **_card(name, "losses" if name in CURVES else "stream")}
     for name in (*BARS, DIVERGED):
         yield {"type": "BAR", **_card(name, "finals")}
 
 
-def _card(name: str, section: str) -> dict[str, Any]:
+def _card(name: str, section: str) -> dict[str, object]:
     common = {"runsCountToCompare": 20, "deleted": False, "isGenerated": True}
     return {"uuid": name, "metricKey": name, "displayName": name, "metricSectionId": section, **common}

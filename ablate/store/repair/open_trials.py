@@ -5,36 +5,26 @@ Every step of sealing can be repeated, so an interrupted one is simply finished.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from ablate.store import checkpoints, checksummed_lines, ledger, open_trial, sealed
-from ablate.store.checksummed_lines import Appender
-from ablate.store.durable import DAMAGED, copy_aside, set_aside, writing
-from ablate.store.ending import Ending
+from ablate.store import checkpoints, checksummed_lines, files, open_trial, sealed
+from ablate.store.durable import DAMAGED, copy_aside, remove, set_aside, writing
+from ablate.store.files import WITNESS, Ending
 from ablate.store.open_trial import CheckpointMark, Segment, TrialStart
 from ablate.store.projection import Say
-from ablate.store.repair import text_lines
-from ablate.store.repair.faults import Fault
-from ablate.store.repair.report import Finding
+from ablate.store.repair.report import Fault, Finding
+from ablate.store.snapshot import Snapshot, open_trials
 
 
-def read(folder: Path) -> Iterator[tuple[str, Segment | None]]:
-    """Yield every open trial with its segment; None for one without a first line."""
-    for trial_id in sorted(ledger.open_trials(folder)):
-        yield trial_id, open_trial.read(open_trial.path_of(folder, trial_id))
-
-
-def finish(folder: Path, trial_id: str, outcomes: Appender) -> Ending:
+def finish(folder: Path, trial_id: str) -> Ending:
     """Seal a segment whose last line is an outcome. Repeating it after a crash gives the same result."""
     path = open_trial.path_of(folder, trial_id)
     content = open_trial.read(path)
     if content is None:
         raise ValueError(f"the segment of trial {trial_id} is gone")
     ending = sealed.write(folder, content)
-    outcomes.write([ledger.ending_record(ending)])
-    outcomes.sync()
     with writing(path):
         path.unlink()
     checkpoints.drop(folder, trial_id)
@@ -61,7 +51,6 @@ def go_on(folder: Path, trial_id: str, say: Say) -> TrialStart | None:
         _start_over(folder, trial_id)
         return None
     checksummed_lines.cut(path, mark.end)
-    checksummed_lines.end_last(path)
     checkpoints.drop(folder, trial_id, keep=mark.saved.step)
     return TrialStart(mark.saved, content.beginning.versions)
 
@@ -69,43 +58,27 @@ def go_on(folder: Path, trial_id: str, say: Say) -> TrialStart | None:
 def last_good(folder: Path, trial_id: str, content: Segment) -> CheckpointMark | None:
     """Return the last checkpoint whose state is whole and above which every line is whole."""
     for mark in reversed(content.marks):
-        above_damage = content.first_damage is None or mark.end <= content.first_damage
-        if above_damage and checkpoints.read(folder, trial_id, mark.saved) is not None:
+        if mark.end <= content.sound and checkpoints.read(folder, trial_id, mark.saved) is not None:
             return mark
     return None
 
 
-def over(
-    folder: Path, segments: Iterable[tuple[str, Segment | None]], endings: Mapping[str, Ending]
-) -> Iterator[tuple[str, Fault]]:
-    """Yield the open trials that are over, by id: their segment only needs to be sealed, or has nothing of use.
-
-    `endings` are those of the ended trials once the index is repaired.
+def faults(snapshot: Snapshot, *, thorough: bool) -> Iterator[Fault]:
+    """Find the open trials that are over, whose segment only needs to be sealed or has nothing of use, and the states
+    of trials that have no segment; if `thorough`, also segments that are damaged, or whose checkpoint is.
     """
-    for trial_id, content in segments:
-        if fault := _over(folder, trial_id, content, endings.get(trial_id)):
-            yield trial_id, fault
-
-
-def unfinished(
-    folder: Path, segments: Mapping[str, Segment | None], specified: Collection[str], over: Collection[str]
-) -> Iterator[Fault]:
-    """Find segments that are damaged, or whose checkpoint is, and say how a run continues each of these trials.
-
-    Trials that are `over` are left out; `specified` are the trials that belong to a plan.
-    """
-    for trial_id, content in segments.items():
-        if content is not None and trial_id not in over:
-            yield from _unfinished(folder, trial_id, content, trial_id in specified)
-
-
-def checkpoints_of_nobody(folder: Path, segments: Collection[str], ended: Collection[str]) -> Iterator[Fault]:
-    """Find the states of trials that have no segment."""
-    for trial_id in sorted(checkpoints.trials(folder) - set(segments)):
+    folder, ended = snapshot.folder, snapshot.endings
+    segments = {trial: open_trial.read(open_trial.path_of(folder, trial)) for trial in sorted(open_trials(folder))}
+    for trial, content in segments.items():
+        if fault := _over(folder, trial, content, ended.get(trial)):
+            yield fault
+        elif thorough and content is not None:
+            yield from _unfinished(folder, trial, content, trial in snapshot.plans.specifications)
+    for trial in sorted(checkpoints.trials(folder) - segments.keys()):
         what = "is of a trial that is not being trained"
-        states = _states(folder, trial_id)
+        states = _states(folder, trial)
         findings = (Finding("checkpoint", "repaired", what, path, "deleted", changes=(path,)) for path in states)
-        yield Fault(tuple(findings), partial(_drop, folder, trial_id, trial_id in ended))
+        yield Fault(tuple(findings), partial(_drop, folder, trial, trial in ended))
 
 
 def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | None) -> Fault | None:
@@ -121,8 +94,8 @@ def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | 
     if content is None:
         finding = Finding("segment", "repaired", "has lost its first line", path, put_away, 1, changes)
         return put(finding, f"the journal of trial {trial_id} has lost its first line; the trial starts over")
-    if content.beginning.trial_id != trial_id:
-        other = content.beginning.trial_id
+    if content.beginning.trial != trial_id:
+        other = content.beginning.trial
         finding = Finding("segment", "repaired", f"is of another trial, {other}", path, put_away, changes=changes)
         return put(finding, f"{path} is of another trial, {other}; it is kept in {DAMAGED}")
     if known and content.beginning.attempt <= known.attempt:
@@ -136,17 +109,16 @@ def _over(folder: Path, trial_id: str, content: Segment | None, known: Ending | 
     if content.outcome is None or content.damaged:
         return None  # it continues when it is started, from where it is whole
     what = f"has ended ({content.outcome.kind}) but is not sealed"
-    made = (sealed.path_of(folder, trial_id), folder / ledger.OUTCOMES)
+    made = (files.path_of(folder, trial_id), folder / WITNESS)
     finding = Finding("outcome", "repaired", what, path, "sealed", changes=(*changes, *made))
     return Fault((finding,), partial(_seal, folder, trial_id))
 
 
 def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) -> Iterator[Fault]:
     path = open_trial.path_of(folder, trial_id)
-    reading = checksummed_lines.read(path)
     mark = last_good(folder, trial_id, content)
     then = f"the trial continues from step {mark.saved.step}" if mark else "the trial starts over"
-    numbers, torn = text_lines.broken(reading)
+    numbers, torn = content.damaged, content.torn
     changes = (path, *_states(folder, trial_id))
     findings = [Finding("damaged line", "repaired", "is damaged", path, then, number, changes) for number in numbers]
     if torn:
@@ -157,57 +129,44 @@ def _unfinished(folder: Path, trial_id: str, content: Segment, specified: bool) 
         what = "is gone or has changed since it was written"
         findings.append(Finding("checkpoint", "repaired", what, state, then, changes=changes))
     if findings:
-        yield Fault(tuple(findings), partial(_cut_back, folder, trial_id))
-    if not numbers:
-        yield from text_lines.joined(folder, path, reading)
+        yield Fault(tuple(findings), partial(_cut_back, folder, trial_id, content, mark))
     if not specified:
         what = "is of a trial that belongs to no plan"
         yield Fault((Finding("specification", "harmless", what, path, "left as it is"),))
-    yield from text_lines.unknown(path, reading)
 
 
-def _seal(folder: Path, trial_id: str) -> str:
-    outcomes = Appender(folder / ledger.OUTCOMES)
-    try:
-        finish(folder, trial_id, outcomes)
-    finally:
-        outcomes.close()
-    return ""
+def _seal(folder: Path, trial_id: str) -> None:
+    finish(folder, trial_id)
 
 
 def _put_away(folder: Path, trial_id: str, told: str) -> str:
     """Move an unusable segment to `damaged/`, or delete it if it is empty."""
     path = open_trial.path_of(folder, trial_id)
-    if path.stat().st_size:
+    if not path.stat().st_size:
+        told = ""
+        remove(path)
+    else:
         set_aside(folder, path)
-        checkpoints.drop(folder, trial_id)
-        return told
-    return _delete(folder, trial_id)
-
-
-def _delete(folder: Path, trial_id: str) -> str:
-    with writing(open_trial.path_of(folder, trial_id)):
-        open_trial.path_of(folder, trial_id).unlink()
     checkpoints.drop(folder, trial_id)
-    return ""
+    return told
 
 
-def _cut_back(folder: Path, trial_id: str) -> str:
+def _delete(folder: Path, trial_id: str) -> None:
+    remove(open_trial.path_of(folder, trial_id))
+    checkpoints.drop(folder, trial_id)
+
+
+def _cut_back(folder: Path, trial_id: str, content: Segment, mark: CheckpointMark | None) -> None:
     """Cut a segment back to where its trial continues; the old segment is kept, and so is a damaged state."""
-    path = open_trial.path_of(folder, trial_id)
-    content = open_trial.read(path)
-    if content is None:
-        return ""
-    mark = last_good(folder, trial_id, content)
-    if content.marks and checkpoints.read(folder, trial_id, content.marks[-1].saved) is None:
+    if content.marks and mark != content.marks[-1]:
         state = _state(folder, trial_id, content.marks[-1].saved.step)
-        if state.exists():
+        if checkpoints.read(folder, trial_id, content.marks[-1].saved) is None and state.exists():
             set_aside(folder, state)
     if mark is None:
-        return _put_away(folder, trial_id, "")
-    copy_aside(folder, path)
-    go_on(folder, trial_id, lambda told: None)  # already reported
-    return ""
+        _put_away(folder, trial_id, "")
+    else:
+        copy_aside(folder, open_trial.path_of(folder, trial_id))
+        go_on(folder, trial_id, lambda told: None)  # already reported
 
 
 def _drop(folder: Path, trial_id: str, ended: bool) -> str:

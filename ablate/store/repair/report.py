@@ -1,17 +1,17 @@
-"""The report of a repair: the findings in a results folder and what was, or would be, done. Plain values."""
+"""The findings in a results folder, each fault with its repair, and the report of what was, or would be, done."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 Severity: TypeAlias = Literal["harmless", "repaired", "lost"]
 Kind: TypeAlias = Literal[
-    "torn", "damaged line", "unknown line", "segment", "outcome", "sealed", "unlisted", "checkpoint", "specification",
-    "leftover", "database", "worker", "killed", "clock", "space", "kept", "mirror", "request", "verdicts", "corpus",
-    "question",
+    "torn", "damaged line", "segment", "outcome", "sealed", "unlisted", "checkpoint", "specification", "leftover",
+    "database", "worker", "killed", "clock", "space", "kept", "mirror", "request", "verdicts", "corpus", "paces",
+    "source", "earlier",
 ]  # fmt: skip
 
 UNDER_WAY: tuple[Kind, ...] = ("torn", "outcome", "unlisted", "checkpoint", "leftover", "database", "mirror", "corpus")
@@ -38,17 +38,32 @@ class Finding:
     line: int | None = None
     changes: tuple[Path, ...] = ()
 
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
-        return {
-            "kind": self.kind,
-            "severity": self.severity,
-            "what": self.what,
-            "where": str(self.where),
-            "line": self.line,
-            "remedy": self.remedy,
-            "changes": list(map(str, self.changes)),
-        }
+    def document(self) -> dict[str, object]:
+        return {**asdict(self), "where": str(self.where), "changes": list(map(str, self.changes))}
+
+
+Cure = Callable[[], str | None]
+"""Repairs a fault in a locked folder, and returns what a run reports of it, if anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """Something that is not as it was written: its findings, and its cure; None where nothing is done."""
+
+    findings: tuple[Finding, ...]
+    cure: Cure | None = None
+
+
+def put_right(faults: Iterable[Fault], say: Callable[[str], None]) -> None:
+    """Cure all of these, in order; `say` gets what a run reports of it."""
+    for fault in tuple(faults):  # all are found before the first is cured
+        if fault.cure and (told := fault.cure()):
+            say(told)
+
+
+def named(trial_ids: Sequence[str]) -> str:
+    """Name a single trial by its id, several by their number and the first."""
+    return f"trial {trial_ids[0]}" if len(trial_ids) == 1 else f"{len(trial_ids)} trials ({trial_ids[0]}, …)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,15 +85,19 @@ class Repaired:
     def exit_code(self) -> int:
         """0 if nothing is wrong or all was repaired without loss; 1 if something is lost, or remains to be repaired."""
         left = self.left if self.done else self.to_repair
-        return 1 if left or any(finding.severity == "lost" for finding in self.findings) else 0
+        return 1 if left or self.lost else 0
 
     @property
     def to_repair(self) -> tuple[Finding, ...]:
-        """The findings that are not harmless."""
-        return tuple(finding for finding in self.findings if finding.severity != "harmless")
+        """The findings that can be repaired without loss."""
+        return tuple(finding for finding in self.findings if finding.severity == "repaired")
 
-    def document(self) -> dict[str, Any]:
-        """Return it as JSON."""
+    @property
+    def lost(self) -> tuple[Finding, ...]:
+        """The findings of what cannot be recovered."""
+        return tuple(finding for finding in self.findings if finding.severity == "lost")
+
+    def document(self) -> dict[str, object]:
         return {
             "folder": str(self.folder),
             "holder": self.holder,

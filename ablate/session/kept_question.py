@@ -1,0 +1,290 @@
+"""The question of a plan, kept with its results: what was asked, from which files, and what planning knew of its texts.
+
+So `report`, `plan`, `resume` and `retry` ask what was run, whatever has become of the files of its author. A file that
+is there and has changed is told. Plans of earlier versions kept no files: their spaces are read where they were.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from ablate.components.registry import declarations
+from ablate.data.report import CorpusReport
+from ablate.errors import AblateError, InputError, RefusedError
+from ablate.extension.loader import is_plugin
+from ablate.grammar.named_files import is_shipped, portable, shipped_files
+from ablate.plan.models import Models, TokenisedText
+from ablate.plan.syntax_hash import syntax_hash
+from ablate.session.planning import KnownTexts, Planned
+from ablate.session.stages import has_time_budget
+from ablate.source.located import Mapping as Located
+from ablate.source.problems import Problems, quote, unknown
+from ablate.source.yaml import is_file, parse_yaml, to_python
+from ablate.space.load import grammar_file, load_space
+from ablate.space.saved_tokenizer import SavedTokenizer, text_of
+from ablate.space.space import KeptTexts, Space
+from ablate.store import files
+from ablate.store.checksummed_lines import compact
+from ablate.store.durable import check_folder, write_whole, writing
+from ablate.store.files import digest_of
+from ablate.store.plans import KeptPlan
+from ablate.store.requests import Request, listing
+from ablate.store.serialise import digest, plan_id
+from ablate.store.snapshot import Snapshot
+
+PAGES = "pages"
+APART = "trials"
+"""The key, among the sections of a resolved space, by which a plan is told from one of the same words with other
+trials: of another plugin, grammar, tokenizer or text, or of other code."""
+ID_DIGITS = 8
+KEYS_TOLD = 4
+
+
+@dataclass(frozen=True, slots=True)
+class KeptSpace:
+    """A space as it was run, its plugins, and what is known of its texts; `changed` says which files no longer are."""
+
+    space: Space
+    plugins: tuple[Path, ...]
+    texts: KnownTexts | None = None
+    changed: str = ""
+
+
+# What a plan keeps
+
+
+def files_of(planned: Planned, name: str) -> dict[str, bytes]:
+    """Return the files that decide a plan, by role and portable name: `space/spaces/tiny.yaml`; its space is at `name`.
+
+    A `grammar` is the user's own, `shipped` one of ablate's; an `include` is of either; plugins are numbered.
+    """
+    space, grammar = planned.space, planned.space.grammar
+    role = "shipped" if is_shipped(grammar.path, "grammar") else "grammar"
+    contents = {f"space/{name}": space.text.encode()}
+    for included, text in grammar.texts.items():
+        contents[f"include/{included}" if included else f"{role}/{portable(grammar.path)}"] = text.encode()
+    for data in planned.texts:
+        if isinstance(data.tokenizer, SavedTokenizer):
+            contents[f"tokenizer/{data.tokenizer.file}"] = text_of(data.tokenizer, space.folder).encode()
+    declared = [*grammar.catalogue, *(each for kind in grammar.catalogue.others.values() for each in kind.values())]
+    plugins = sorted({each.path for each in declared if is_plugin(each)})
+    return {**contents, **{f"plugin/{n}/{path.name}": path.read_bytes() for n, path in enumerate(plugins, start=1)}}
+
+
+def texts_of(models: Models) -> tuple[Mapping[str, object], ...]:
+    """Return what planning knows of the texts of a space, as JSON values, for `_known_texts`."""
+    own = {"repetition": models.repetition}
+    return (own, *({"changes": changes, **asdict(text)} for changes, text in models.texts.items()))
+
+
+def resolved_of(planned: Planned, folder: Path) -> Mapping[str, object]:
+    """Return a resolved space, which identifies its plan, with a mark where an earlier plan of the same words has other
+    trials. A plan that has grown is the same, and so is one that fits other steps into the same time.
+    """
+    now, same = {trial.id for trial in planned.plan.trials}, of_same_words(planned.space, folder)
+    for plan in same:
+        then = {str(trial_id) for trial_id, *_ in plan.document["trials"]}
+        if then <= now or now <= then or (has_time_budget(planned.space) and _decides_alike(planned, plan)):
+            return dict(plan.document["resolved"])
+    resolved: dict[str, object] = to_python(planned.space.located)
+    return {**resolved, APART: digest(sorted(now))} if same else resolved
+
+
+def of_same_words(space: Space, folder: Path) -> list[KeptPlan]:
+    """Return the plans that a folder keeps of a space as it is resolved, the current one first."""
+    plain, plans = json.loads(compact(to_python(space.located))), Snapshot(folder).plans.of_space.get(space.name, ())
+    return [plan for plan in reversed(plans) if unmarked(plan.document["resolved"]) == plain]
+
+
+def unmarked(resolved: Mapping[str, object]) -> dict[str, object]:
+    """Return a resolved space without the mark of `resolved_of`."""
+    return {key: value for key, value in resolved.items() if key != APART}
+
+
+def _decides_alike(planned: Planned, plan: KeptPlan) -> bool:
+    """Return whether a plan is of the same text and files, its space aside, as one that was kept."""
+    kept = {name: mark for name, mark in plan.document.get("sources", {}).items() if not name.startswith("space/")}
+    now = {name: digest_of(content) for name, content in files_of(planned, "").items() if name != "space/"}
+    return plan.document["corpus"].get("fingerprint") == planned.corpus.fingerprint and kept in ({}, now)
+
+
+def page_of(folder: Path, space: str, resolved: Mapping[str, object]) -> Path:
+    """Return the page of a plan: of the plan of a space that was run first it has the space's name, of any other also
+    the beginning of the plan's id, so that no plan overwrites the page of another.
+    """
+    plans, own = Snapshot(folder).plans.of_space.get(space, ()), plan_id(space, asked=digest(resolved))
+    first = min(plans, key=lambda plan: plan.first_seen or 0.0).id if plans else own
+    return folder / PAGES / (f"{space}.html" if first == own else f"{space}.{own[:ID_DIGITS]}.html")
+
+
+# What was asked
+
+
+def requests_of(folder: Path, name: str | None = None, *, notes: tuple[str, ...] = ()) -> dict[str, Request]:
+    """Return the last request of each space, or of `name` alone. InputError if nothing was run, or not that space."""
+    check_folder(folder)
+    now = Snapshot(folder)
+    if not now.requests and not files.has_results(folder):
+        raise InputError(f"nothing was run in {folder}\n  = run a space first, or name another folder with --results")
+    if name is None:
+        return dict(now.requests)
+    if name not in now.requests and name in now.plans.of_space:
+        raise forgotten(folder, name)
+    if name not in now.requests:
+        message, command = f"no run of the space {quote(name)} in {folder}", listing(folder)
+        raise unknown(message, name, now.requests, "there are", command=command, notes=notes)
+    return {name: now.requests[name]}
+
+
+def forgotten(folder: Path, space: str) -> RefusedError:
+    return RefusedError(
+        f"{folder} does not say how {space} was run\n"
+        f"  = `ablate doctor --results {folder}` recovers what can be recovered; or run it again with `ablate run`"
+    )
+
+
+def as_run(folder: Path, request: Request) -> KeptSpace:
+    """Return a space as it was last run, from what the folder keeps of it, else from its file."""
+    plan = Snapshot(folder).plans.current(request.space)
+    names: Mapping[str, str] = {} if plan is None else plan.document.get("sources", {})
+    if plan is None or not names:
+        return _where_it_was(folder, request)
+    roles: dict[str, dict[str, bytes]] = {}
+    for name, mark in names.items():
+        role, _, rest = name.partition("/")
+        roles.setdefault(role, {})[rest] = _read(folder, request.space, name, mark)
+    own = roles.pop("plugin", {})
+    plugins = tuple(
+        next((where for where in _places(request, name) if where.read_bytes() == content), None)
+        or _laid_out(folder, request.space, f"plugin/{name}", names[f"plugin/{name}"])
+        for name, content in own.items()
+    )
+    texts = {role: {rest: content.decode() for rest, content in of.items()} for role, of in roles.items()}
+    grammar, named = next(iter((texts.get("grammar") or texts["shipped"]).items()))
+    kept = KeptTexts(
+        next(iter(texts["space"].values())),
+        shipped_files("grammar").get(Path(grammar).stem, Path(grammar)) if "shipped" in roles else Path(grammar),
+        {"": named, **texts.get("include", {})},
+        texts.get("tokenizer", {}),
+    )
+    profile, settings = plan.document.get("profile"), tuple(plan.document.get("settings", ()))
+    space = load_space(Path(request.path), declarations(plugins), profile=profile, settings=settings, kept=kept)
+    changed = list(_changed(space, request, own))
+    verb = "has" if len(changed) == 1 else "have"
+    said = f"{', '.join(changed)} {verb} changed since {space.name} was run" if changed else ""
+    return KeptSpace(space, plugins, _known_texts(plan), said)
+
+
+def _where_it_was(folder: Path, request: Request) -> KeptSpace:
+    """Return the space of a plan that keeps no files, read where it was; the error says what the folder lacks."""
+    plugins = tuple(map(Path, request.plugins))
+    try:
+        catalogue = declarations(plugins)
+        space = load_space(Path(request.path), catalogue, profile=request.profile, settings=request.settings)
+    except InputError as error:
+        if Path(request.path).exists() and all(path.exists() for path in plugins):
+            raise
+        raise RefusedError(
+            f"{error}\n  = {folder} is of an earlier version, which kept no files with the results of {request.space}: "
+            f"put {', '.join(request.shown)} back"
+        ) from error
+    return KeptSpace(space, plugins)
+
+
+def _read(folder: Path, space: str, name: str, kept: str) -> bytes:
+    """Return a file that was kept of a space; RefusedError if it is lost or has changed."""
+    source = f"{files.SOURCES}/{kept}"
+    content, fault = files.whole(folder, source)
+    if content is None:
+        _, _, file = name.partition("/")
+        raise RefusedError(
+            f"lost: {source} {fault}: it was {file}, one of the files with which {space} was run\n"
+            f"  = `ablate doctor --results {folder}` recovers it if it can; else put {file} back as it was and run it "
+            "again with `ablate run`, which trains nothing that is known"
+        )
+    return content
+
+
+def _laid_out(folder: Path, space: str, name: str, kept: str) -> Path:
+    """Return a file that was kept, under its own name: a plugin, which workers import. RefusedError as `_read`."""
+    content, path = _read(folder, space, name, kept), folder / files.SOURCES / f"{kept}.files" / Path(name).name
+    if not path.exists() or path.read_bytes() != content:
+        with writing(path):
+            path.parent.mkdir(exist_ok=True)
+        write_whole(path, content)
+    return path.resolve()
+
+
+def _places(request: Request, name: str) -> list[Path]:
+    return [Path(path) for path in request.plugins if Path(path).name == Path(name).name and is_file(Path(path))]
+
+
+def _changed(space: Space, request: Request, plugins: Mapping[str, bytes]) -> Iterator[str]:
+    """Yield the files that are where they were and say something else now, the space with the keys that it changes."""
+    path, kept = Path(request.path), space.kept
+    assert kept is not None
+    if is_file(path) and path.read_bytes() != kept.space.encode() and (what := _keys_changed(space, request)):
+        yield f"{request.shown[0]} ({what})"
+    assert isinstance(space.located, Located)
+    grammar = grammar_file(space.located, path, Problems())
+    if grammar is not None and not is_shipped(grammar, "grammar"):
+        for name, text in kept.grammars.items():
+            file = grammar.parent / name if name else grammar
+            if is_file(file) and _content(file.read_bytes(), _as_yaml) != _as_yaml(text):
+                yield portable(file)
+    for name, text in kept.tokenizers.items():
+        if is_file(file := path.parent / Path(name).expanduser()) and file.read_bytes() != text.encode():
+            yield portable(file)
+    for name, content in plugins.items():
+        there = [where.read_bytes() for where in _places(request, name)]
+        if there and all(_content(each, syntax_hash) != _content(content, syntax_hash) for each in there):
+            yield Path(name).name
+
+
+def _keys_changed(space: Space, request: Request) -> str:
+    """Return the keys of a resolved space that its file now has otherwise; "" if there are none."""
+    try:
+        plugins = tuple(Path(plugin) for plugin in request.plugins)
+        now = load_space(Path(request.path), declarations(plugins), profile=space.profile, settings=space.settings)
+    except AblateError:
+        return "it cannot be read as it is now"
+    keys = list(_unequal(to_python(space.located), to_python(now.located)))
+    more = f" and {len(keys) - KEYS_TOLD} more" if len(keys) > KEYS_TOLD else ""
+    return ", ".join(keys[:KEYS_TOLD]) + more
+
+
+def _unequal(before: object, now: object, at: str = "") -> Iterator[str]:
+    """Yield the dotted keys at which two documents differ."""
+    if isinstance(before, dict) and isinstance(now, dict) and (not at or before.keys() & now.keys()):
+        for key in {**before, **now}:
+            yield from _unequal(before.get(key), now.get(key), f"{at}.{key}" if at else str(key))
+    elif before != now:
+        yield at
+
+
+def _content(content: bytes, read: Callable[[str], object]) -> object:
+    """Return what a file says as `read` has it, comments and layout aside; its content if it cannot be read."""
+    try:
+        return read(content.decode())
+    except (InputError, SyntaxError, ValueError):
+        return content
+
+
+def _as_yaml(text: str) -> object:
+    return to_python(parse_yaml(text))
+
+
+def _known_texts(plan: KeptPlan) -> KnownTexts | None:
+    if "texts" not in plan.document:
+        return None
+    own, *others = plan.document["texts"]
+    changed = {
+        tuple((address, value) for address, value in each["changes"]): TokenisedText(
+            vocab_size=each["vocab_size"], fingerprint=each["fingerprint"], repetition=each["repetition"]
+        )
+        for each in others
+    }
+    return KnownTexts(CorpusReport.model_validate_json(compact(plan.document["corpus"])), own["repetition"], changed)

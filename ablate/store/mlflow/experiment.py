@@ -1,0 +1,252 @@
+"""One experiment brought up to date: what is there is compared with what should be, and only the difference is sent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from ablate.store.mlflow import texts, views
+from ablate.store.mlflow.answers import is_answer
+from ablate.store.mlflow.connection import Destination
+from ablate.store.mlflow.pages import DIGEST, KIND, NOTE, TRIAL, MlflowRun, Page, Point, read_points
+from ablate.store.mlflow.texts import TAG_LENGTH, short_lines
+
+RESULTS, REMOVED, ANSWER = "ablate.results", "ablate.removed", "ablate.answer"
+"""Further tags of a run: the results folder it is from, whether the mirror deleted it, a hash of the answer shown."""
+VERDICTS = "verdicts"
+"""The kind, and the name, of the run that holds a report."""
+METRICS_AT_ONCE, PARAMS_AT_ONCE, ENTITIES_AT_ONCE = 1000, 100, 1000
+RUNS_AT_ONCE = 200
+"""Number of runs whose points are in memory at the same time."""
+PAGE_NOTE_LENGTH = 5000
+"""The longest tag of an experiment that also MLflow servers of earlier versions keep."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlflowRunState:
+    """What MLflow has of a run, as far as it matters for the update.
+
+    `id` is MLflow's. `results` is the results folder it is from, `note` its description, for a run with verdicts only.
+    `answers` are the names of the numbers and verdicts of its answer, whose hash is `answer`.
+    """
+
+    id: str
+    kind: str
+    trial: str
+    digest: str
+    results: str
+    answer: str
+    answers: frozenset[str]
+    note: str
+    active: bool
+    running: bool
+    removed: bool
+
+
+def _state(
+    id: str, tags: Mapping[str, str], metrics: Iterable[str], *, active: bool = True, running: bool = False
+) -> MlflowRunState:
+    return MlflowRunState(
+        id=id,
+        kind=tags.get(KIND, ""),
+        trial=tags.get(TRIAL, ""),
+        digest=tags.get(DIGEST, ""),
+        results=tags.get(RESULTS, ""),
+        answer=tags.get(ANSWER, ""),
+        answers=frozenset(filter(is_answer, (*metrics, *tags))),
+        note=tags.get(NOTE, "") if tags.get(KIND) == VERDICTS else "",
+        active=active,
+        running=running,
+        removed=REMOVED in tags,
+    )
+
+
+def runs_there(client: Any, experiment: str) -> Iterator[MlflowRunState]:
+    """Yield every run of an experiment, deleted ones included."""
+    from mlflow.entities import ViewType
+
+    token = None
+    while True:
+        batch = client.search_runs([experiment], run_view_type=ViewType.ALL, max_results=1000, page_token=token)
+        for run in batch:
+            active, running = run.info.lifecycle_stage == "active", run.info.status == "RUNNING"
+            yield _state(run.info.run_id, run.data.tags, run.data.metrics, active=active, running=running)
+        if not (token := batch.token):
+            return
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorDifference:
+    """What an experiment lacks and has too much of: runs to send, and existing runs to restore or to remove.
+
+    `answer` has the runs that are right except for the answer they show, `by_hand` those that a person has deleted;
+    `verdicts` is the run that holds the report, if there is one.
+    """
+
+    send: tuple[MlflowRun, ...]
+    restore: tuple[MlflowRunState, ...]
+    answer: tuple[tuple[MlflowRunState, MlflowRun], ...]
+    remove: tuple[MlflowRunState, ...]
+    by_hand: tuple[MlflowRunState, ...]
+    verdicts: MlflowRunState | None
+
+
+def compare(page: Page, there: Iterable[MlflowRunState], mine: str) -> MirrorDifference:
+    """Return what must be done so that each trial of the page has one run, which shows what it should.
+
+    `mine` is the identity of the results folder; runs of others are left alone.
+    """
+    wanted, there, best = page.by_trial, list(there), dict[str, MlflowRunState]()
+    for run in there:
+        if run.kind == "trial" and (run.active or run.results == mine) and _shows(run, wanted.get(run.trial), mine):
+            # One that is seen comes before one that a person has deleted, and that before one that the mirror has.
+            known = best.get(run.trial, run)
+            best[run.trial] = min(known, run, key=lambda run: (run.removed, not run.active))
+    own = [run for run in there if run.active and run.results == mine]
+    seen = [(run, wanted[trial]) for trial, run in best.items() if run.active or run.removed]
+    return MirrorDifference(
+        send=tuple(run for trial, run in wanted.items() if trial not in best),
+        restore=tuple(run for run in best.values() if run.removed),
+        answer=tuple((run, new) for run, new in seen if run.results == mine and run.answer != new.answer.digest),
+        remove=tuple(run for run in own if run.kind == "trial" and best.get(run.trial) != run),
+        by_hand=tuple(run for run in best.values() if not (run.active or run.removed)),
+        verdicts=next((run for run in own if run.kind == VERDICTS), None),
+    )
+
+
+def _shows(run: MlflowRunState, wanted: MlflowRun | None, mine: str) -> bool:
+    """Return whether a run shows its trial and nothing of an outdated answer, since MLflow cannot delete a number.
+
+    Answers in runs sent from another results folder belong to that folder.
+    """
+    if wanted is None or run.digest != wanted.tags[DIGEST] or run.running:
+        return False
+    return run.results != mine or run.answers <= wanted.answer.names
+
+
+@dataclass(slots=True)
+class MlflowExperiment:
+    """What MLflow has of one space: the experiment, and its runs by their ids, kept up to date as they are sent.
+
+    Queried once: while the results folder, whose identity is `mine`, is locked, nobody else sends its runs.
+    """
+
+    client: Any
+    folder: Path
+    mine: str
+    id: str
+    created: int
+    tags: dict[str, str]
+    runs: dict[str, MlflowRunState]
+
+    def send(self, page: Page, *, whole: bool = True) -> MirrorDifference:
+        """Remove, restore, send and complete runs; repeating it has no effect, also after a crash half-way.
+
+        A page that is not `whole` has some of the space's trials, and runs of others stay as they are.
+        """
+        trials = page.by_trial
+        todo = compare(page, (run for run in self.runs.values() if whole or run.trial in trials), self.mine)
+        for run in todo.remove:
+            self.client.set_tag(run.id, REMOVED, "yes")
+            self.client.delete_run(run.id)
+            self.runs[run.id] = replace(run, active=False, removed=True)
+        for run in todo.restore:
+            if not run.active:
+                self.client.restore_run(run.id)
+            self.client.delete_tag(run.id, REMOVED)
+            self.runs[run.id] = replace(run, active=True, removed=False)
+        for first in range(0, len(todo.send), RUNS_AT_ONCE):
+            batch = todo.send[first : first + RUNS_AT_ONCE]
+            points = read_points(self.folder, [new.trial for new in batch])
+            for new in batch:
+                self._send(new, points.get(new.trial, []))
+        for run, shown in todo.answer:
+            now = max(round(1000 * time.time()), shown.ended + 1)
+            self._log(run.id, {}, _answer_tags(shown), _answer_points(shown), now)
+            self.runs[run.id] = replace(self.runs[run.id], answer=shown.answer.digest, answers=shown.answer.names)
+        return todo
+
+    def _send(self, run: MlflowRun, points: list[Point]) -> None:
+        """Send a run, which is RUNNING until all of it is there, so that a half-sent one is recognised."""
+        tags = {**run.tags, **_answer_tags(run), RESULTS: self.mine}
+        id = self.client.create_run(self.id, start_time=run.began, run_name=run.name, tags=tags).info.run_id
+        self._log(id, run.params, {}, [*points, *_answer_points(run)], run.ended)
+        status = "FINISHED" if run.status in ("finished", "diverged") else "FAILED"
+        self.client.set_terminated(id, status=status, end_time=run.ended)
+        self.runs[id] = _state(id, tags, run.answer.metrics)
+
+    def _log(
+        self, id: str, params: Mapping[str, str], tags: Mapping[str, str], points: Iterable[Point], at: int
+    ) -> None:
+        """Add to a run in batches; of several numbers at one step MLflow shows the latest."""
+        from mlflow.entities import Metric, Param, RunTag
+
+        left, marks = [Param(*each) for each in params.items()], [RunTag(*each) for each in tags.items()]
+        numbers = [Metric(point.name, point.value, at, point.step) for point in points]
+        while left or numbers or marks:
+            now, left = left[:PARAMS_AT_ONCE], left[PARAMS_AT_ONCE:]
+            room = min(METRICS_AT_ONCE, ENTITIES_AT_ONCE - len(now) - len(marks))
+            self.client.log_batch(id, params=now, tags=marks, metrics=numbers[:room])
+            numbers, marks = numbers[room:], []
+
+    def describe(self, page: Page, verdicts: MlflowRunState | None, report: Mapping[str, str] | None) -> str:
+        """Complete the page; return the id of the run with the report: that of `verdicts` without a new one."""
+        shown = verdicts.note if verdicts else ""
+        if report is not None:
+            verdicts, shown = self._report(page, verdicts, report)
+        id = verdicts.id if verdicts else ""
+        links = "Open: " + " · ".join(f"[{name}]({address})" for name, address in views.links(self.id, id))
+        rest = "The rest is in the files of the run `verdicts`."
+        tags: Mapping[str, str] = {
+            NOTE: short_lines(texts.page_note(page, links, shown), PAGE_NOTE_LENGTH, rest),
+            "design": page.design,
+            "trials": f"{len(page.runs)} of {page.requested}",
+            **views.view_tags(page),
+        }
+        for name, value in tags.items():
+            if self.tags.get(name) != value:
+                self.client.set_experiment_tag(self.id, name, value)
+                self.tags[name] = value
+        return id
+
+    def _report(
+        self, page: Page, there: MlflowRunState | None, report: Mapping[str, str]
+    ) -> tuple[MlflowRunState, str]:
+        """Replace the earlier report; return its run, and the text to show on the page."""
+        text = next((text for name, text in report.items() if name.endswith(".md")), "")
+        note = short_lines(text, TAG_LENGTH, "The rest is in the files of this run.")
+        ended = max(run.ended for run in page.runs)
+        if there is None:
+            tags = {KIND: VERDICTS, RESULTS: self.mine, "order": "000", "status": VERDICTS}
+            created = self.client.create_run(self.id, start_time=ended, run_name=VERDICTS, tags=tags)
+            there = _state(created.info.run_id, tags, ())
+        self.client.set_tag(there.id, NOTE, note)
+        for name, content in report.items():
+            self.client.log_text(there.id, content, name)
+        self.client.set_terminated(there.id, status="FINISHED", end_time=ended)
+        self.runs[there.id] = replace(there, note=note, running=False)
+        return self.runs[there.id], text
+
+
+def experiment_of(client: Any, destination: Destination, space: str, mine: str) -> MlflowExperiment:
+    """Return a space's experiment, created if needed; one deleted by hand is restored: its name is taken."""
+    there = client.get_experiment_by_name(space)
+    if there is None:
+        there = client.get_experiment(client.create_experiment(space, artifact_location=destination.artifacts))
+    elif there.lifecycle_stage == "deleted":
+        client.restore_experiment(there.experiment_id)
+    runs = {run.id: run for run in runs_there(client, there.experiment_id)}
+    created, tags = there.creation_time, dict(there.tags)
+    return MlflowExperiment(client, destination.folder, mine, there.experiment_id, created, tags, runs)
+
+
+def _answer_tags(run: MlflowRun) -> dict[str, str]:
+    """Return the texts of a run's answer, with the tag that identifies it; no tag while there is no answer."""
+    return {**run.answer.tags, ANSWER: run.answer.digest} if run.answer.digest else dict(run.answer.tags)
+
+
+def _answer_points(run: MlflowRun) -> list[Point]:
+    return [Point(name, 0, value) for name, value in run.answer.metrics.items()]
