@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import re
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import resources
@@ -132,6 +134,16 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
     connection.commit()
 
 
+@functools.cache
+def _empty() -> bytes:
+    """Return the bytes of a file with our tables and views and no row; cached, since making it takes a while."""
+    with tempfile.TemporaryDirectory(prefix="ablate-") as aside:
+        path = Path(aside) / DATABASE
+        with duckdb.connect(path) as connection:
+            _create(connection)
+        return path.read_bytes()
+
+
 def put_damaged_aside(folder: Path, say: Say) -> bool:
     """Read every block of the DuckDB file and put the file aside if one is damaged; return whether it was.
 
@@ -254,6 +266,8 @@ def writable_copy(path: Path | None, copy: Path, folder: Path) -> duckdb.DuckDBP
     """Connect to a copy of a file, or to an empty one, to fill it: it reaches the sealed files of `folder` alone."""
     if path is not None:
         shutil.copyfile(path, copy)
+    else:
+        copy.write_bytes(_empty())
     try:
         connection = duckdb.connect(copy.absolute())
     except duckdb.Error as error:

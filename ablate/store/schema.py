@@ -67,10 +67,14 @@ class TableSchema:
         return tuple(column.name for column in self.columns)
 
     @property
-    def ddl(self) -> str:
+    def bare(self) -> str:
+        """The statement that makes the table without its comments."""
         declared = ", ".join(column.declaration for column in self.columns)
-        lines = [f"CREATE OR REPLACE TABLE {self.name} ({declared});"]
-        lines.append(f"COMMENT ON TABLE {self.name} IS {quoted(self.comment)};")
+        return f"CREATE OR REPLACE TABLE {self.name} ({declared});"
+
+    @property
+    def ddl(self) -> str:
+        lines = [self.bare, f"COMMENT ON TABLE {self.name} IS {quoted(self.comment)};"]
         lines += [f"COMMENT ON COLUMN {self.name}.{c.name} IS {quoted(c.comment)};" for c in self.columns]
         return "\n".join(lines)
 

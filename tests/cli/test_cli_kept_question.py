@@ -204,6 +204,8 @@ def test_what_is_run_after_a_change_has_a_page_of_its_own(project: Path, file: s
     assert {name: now[name] for name in was} == was
     ((page,),) = [[name for name in now.keys() - was.keys() if name.endswith(".html")]]
     assert re.fullmatch(r"tiny\.[0-9a-f]{8}\.html", page)
+    if file != "spaces/tiny.yaml":
+        return
     done(*RUN, "--no-mlflow"), done("report", "tiny")
     assert pages().keys() == now.keys(), "a plan that is run again has the page that it had"
     edit(file, after, before)

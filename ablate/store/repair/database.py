@@ -12,10 +12,10 @@ import pyarrow
 
 from ablate.store import files, projection
 from ablate.store.durable import DAMAGED, set_aside
-from ablate.store.pending_rows import changes
+from ablate.store.pending_rows import Stored, changes
 from ablate.store.projection import DATABASE, KEYS, LOCKED
 from ablate.store.repair.report import Fault, Finding, named
-from ablate.store.schema import quoted
+from ablate.store.schema import TABLES, quoted
 from ablate.store.snapshot import DAMAGED as DAMAGED_TRIAL
 from ablate.store.snapshot import Snapshot
 
@@ -72,7 +72,8 @@ def _compared(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Iter
         what = named(trials) if trials else f"space {behind.spaces[0] or '(sources)'}"
         remedy = ANEW if stored.mark == snapshot.mark else "brought up to date"  # it says that it has all of them
         yield _finding(f"is behind the files by {what}", path, remedy)
-    projection.fill(connection, snapshot)
+    connection.execute("".join(table.bare for table in TABLES.values()))
+    projection.load(connection, changes(snapshot, Stored()))
     damaged = connection.execute("SELECT trial_id FROM main.trials WHERE status = $1", [DAMAGED_TRIAL]).fetchall()
     trials = [*behind.trials, *lost, *(trial for (trial,) in damaged)]
     passed_over = {"space": behind.spaces, "trial_id": trials, "versions_id": ()}
