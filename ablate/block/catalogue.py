@@ -255,9 +255,12 @@ STABILISING_SLOT = "entropy"
 """Components of this slot stabilise training: edits that add one come first on a path."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Catalogue:
-    """All components, by name, and the things of every other kind (`of_kind`); `patterns` are those over layers."""
+    """All components, by name, and the things of every other kind (`of_kind`); `patterns` are those over layers.
+
+    There is one of each set of plugins in a process: another is not equal.
+    """
 
     components: Mapping[str, ComponentSpec] = field(default_factory=dict)
     others: Mapping[str, Mapping[str, Declaration]] = field(default_factory=dict)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 import shlex
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ from ablate.grammar.named_blocks import NamedBlock, Preset, read_blocks, read_pr
 from ablate.grammar.rules import read_rules
 from ablate.source.excerpt import shown_name
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, shorten, suggest, together
+from ablate.source.problems import Problem, Problems, nearest, quote, shorten, suggest, together
 from ablate.source.yaml import read_yaml
 
 KEYS = (
@@ -169,7 +170,18 @@ def read_grammar(
     if entries is None:
         return None
     own = GrammarText("", entries, "", located.span.source.text)
-    texts = (own, *read_included(entries.get("include"), path, problems, kept))
+    grammar, mistakes = _read((own, *read_included(entries.get("include"), path, problems, kept)), path, catalogue)
+    for mistake in mistakes:
+        problems.append(mistake)
+    return grammar
+
+
+@functools.lru_cache(maxsize=8)
+def _read(
+    texts: tuple[GrammarText, ...], path: Path, catalogue: Catalogue
+) -> tuple[Grammar | None, tuple[Problem, ...]]:
+    """Read the files of a grammar, and what is wrong in them; cached: one process reads the same grammar many times."""
+    problems, entries = Problems(), texts[0].entries
     name = entries["grammar"]
     if not isinstance(name, Scalar) or not isinstance(name.value, str):
         problems.add("grammar must be a name", name.span)
@@ -185,15 +197,14 @@ def read_grammar(
         space = None
     parsed = _with_added(_parsed_defaults(defaults, reader), catalogue)
     if not starts or not isinstance(name, Scalar):
-        return None
-    first = next(iter(starts.values()))
-    return Grammar(
+        return None, tuple(problems)
+    grammar = Grammar(
         str(name.value),
         path,
         catalogue,
         defaults,
         parsed,
-        first,
+        next(iter(starts.values())),
         blocks,
         presets,
         constraints,
@@ -201,6 +212,7 @@ def read_grammar(
         starts,
         {text.name: text.text for text in texts},
     )
+    return grammar, tuple(problems)
 
 
 def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from collections.abc import Mapping as Map
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ablate.source.located import Items, Located, Mapping, Scalar
@@ -27,11 +27,11 @@ KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
 class GrammarText:
     """The entries of one file of a grammar, by key; `paper` is the paper that its blocks are from, or "".
 
-    `name` is the path at which a grammar includes it, and `text` what was read there.
+    `name` is the path at which a grammar includes it, and `text` what was read there, from which the entries follow.
     """
 
     paper: str
-    entries: Map[str, Located]
+    entries: Map[str, Located] = field(compare=False)
     name: str = ""
     text: str = ""
 
