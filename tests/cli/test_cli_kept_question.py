@@ -28,7 +28,7 @@ def author(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_project(folder)
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        done(*RUN)
+        done(*RUN, "--no-mlflow")
         done("report", "tiny")
     return folder
 
@@ -97,17 +97,20 @@ def test_a_copied_folder_is_reported_without_the_files_of_its_author(author: Pat
     assert "finished" in done("sql", "SELECT DISTINCT status FROM trials", "--results", "copied")
 
 
-def test_mlflow_says_nothing_of_where_it_ran(author: Path) -> None:
+@pytest.mark.full
+def test_mlflow_says_nothing_of_where_it_ran(author: Path, project: Path) -> None:
     import sqlite3
 
-    with sqlite3.connect(author / "results" / "mlflow.db") as store:
+    done(*RUN)
+    with sqlite3.connect(project / "results" / "mlflow.db") as store:
         told = [
             text
             for table in ("tags", "params", "experiment_tags")
             for (text,) in store.execute(f"SELECT value FROM {table}")
         ]
     assert any("half_norm" in text for text in told)
-    assert [text for text in told if str(author) in text or str(ROOT) in text] == []
+    places = [str(place) for place in (author, project, ROOT)]
+    assert [text for text in told if any(place in text for place in places)] == []
 
 
 @pytest.fixture
@@ -159,6 +162,7 @@ def test_texts_and_tokens_that_are_gone_are_named(stopped: Path) -> None:
     assert "no file matches 'texts/**/*.txt'" in said and "Traceback" not in said
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("file", "before", "after", "told"),
     [
