@@ -203,8 +203,7 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
     if not path.exists():
         return Stored()
     try:
-        with duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED)) as connection:
-            return _stored_in(connection)
+        return stored_at(path)
     except duckdb.Error as error:
         # Another process has it open for writing, or it is damaged: then it is rebuilt, and `refresh` reports that.
         if say and LOCKED in (first := str(error).splitlines()[0]):
@@ -212,13 +211,15 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
         return Stored()
 
 
-def _stored_in(connection: duckdb.DuckDBPyConnection) -> Stored:
-    if not is_ours(connection):
-        return Stored()
-    ((mark,),) = connection.execute("SELECT listing FROM projection").fetchall()
-    names = connection.execute("SELECT space, list(name) FROM files GROUP BY space").fetchall()
-    trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
-    bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
+def stored_at(path: Path) -> Stored:
+    """Read what a DuckDB file that is there contains; nothing if it has another schema. Raises what DuckDB raises."""
+    with duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED)) as connection:
+        if not is_ours(connection):
+            return Stored()
+        ((mark,),) = connection.execute("SELECT listing FROM projection").fetchall()
+        names = connection.execute("SELECT space, list(name) FROM files GROUP BY space").fetchall()
+        trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
+        bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
     states: dict[str, State] = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
     return Stored(
         mark or "",

@@ -64,7 +64,7 @@ def _compared(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) -> Iter
     if not projection.is_ours(connection, "stored.main"):
         yield _finding("has no tables, or those of another version", path, ANEW)
         return
-    stored = projection.read_stored(path)
+    stored = projection.stored_at(path)
     behind = changes(snapshot, stored)
     lost = {files.trial_of(name) for name in {**snapshot.lost, **behind.lost}}
     trials = [trial for trial in behind.trials if trial not in lost]
