@@ -13,6 +13,7 @@ import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -238,12 +239,9 @@ def ending_of(document: object, path: Path) -> Ending:
 
 def bear_witness(folder: Path, written: Iterable[Written], replaced: Iterable[str] = ()) -> None:
     """Add lines to the witness, durably; needs the folder's lock."""
-    appender = Appender(folder / WITNESS)
-    try:
+    with closing(Appender(folder / WITNESS)) as appender:
         # What is torn of these lines is of files that are there, and never the word that one was replaced.
         appender.write([*(["replaced", {"name": name}] for name in replaced), *map(_line, written)])
-    finally:
-        appender.close()
 
 
 def rewrite_witness(folder: Path, written: Iterable[Written]) -> None:

@@ -98,11 +98,10 @@ LINE = TypeAdapter(Sent)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """What was done, `where` without secrets: runs sent or restored, runs removed, spaces whose page changed."""
+    """What was done, `where` without secrets: runs sent or restored, spaces whose page changed."""
 
     where: str
     sent: int = 0
-    removed: int = 0
     spaces: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
@@ -186,7 +185,7 @@ class _Update:
         self.reports, self.before = dict(reports or {}), read_sent(folder, self._name)
         self.lines: list[Sent] = []
         self._known = known
-        self._sent = self._removed = 0
+        self._sent = 0
 
     def needs_new_store(self) -> bool:
         """Return whether the results folder's own store is missing, was left half-written, or was moved."""
@@ -210,7 +209,6 @@ class _Update:
         todo = experiment.send(page)
         verdicts = experiment.describe(page, todo.verdicts, report)
         self._sent += len(todo.send) + len(todo.restore)
-        self._removed += len(todo.remove)
         self.lines.append(
             Sent(
                 destination=self._name,
@@ -230,7 +228,7 @@ class _Update:
             with closing(Appender(self.destination.folder / FILE)) as appender:
                 appender.write([asdict(line) for line in self.lines])
         spaces = tuple(line.space for line in self.lines)
-        return Mirrored(where=self.destination.shown, sent=self._sent, removed=self._removed, spaces=spaces)
+        return Mirrored(where=self.destination.shown, sent=self._sent, spaces=spaces)
 
 
 def read_sent(folder: Path, destination: str) -> dict[str, Sent]:

@@ -220,13 +220,9 @@ def stored_at(path: Path) -> Stored:
         names = connection.execute("SELECT space, list(name) FROM files GROUP BY space").fetchall()
         trials = connection.execute("SELECT trial_id, status, attempt, digest FROM trials").fetchall()
         bare = connection.execute("SELECT trial_id FROM trials WHERE specification IS NULL").fetchall()
-    states: dict[str, State] = {trial_id: (status, attempt, rows) for trial_id, status, attempt, rows in trials}
-    return Stored(
-        mark or "",
-        {space: frozenset(of) for space, of in names},
-        states,
-        frozenset(trial_id for (trial_id,) in bare),
-    )
+    of_space = {space: frozenset(of) for space, of in names}
+    states: dict[str, State] = {trial: (status, attempt, digest) for trial, status, attempt, digest in trials}
+    return Stored(mark or "", of_space, states, frozenset(trial for (trial,) in bare))
 
 
 @contextmanager

@@ -6,7 +6,6 @@ those that have ended, so that nothing is missed.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +17,7 @@ from ablate.store import earlier, files, judgements, open_trial, plans, requests
 from ablate.store.documents import JudgementFile, Question, Specification
 from ablate.store.files import GONE, TRIALS, Document, Ending, Kind, Witness, Written, name_of, trial_of
 from ablate.store.open_trial import Segment
-from ablate.store.plans import KeptPlan, KeptPlans
+from ablate.store.plans import KeptPlans
 from ablate.store.requests import Request
 from ablate.store.serialise import digest
 from ablate.train.events import Outcome
@@ -31,11 +30,7 @@ MISSING, DAMAGED = "missing", "damaged"
 
 
 def open_trials(folder: Path) -> set[str]:
-    try:
-        with os.scandir(folder / open_trial.FOLDER) as entries:
-            return {entry.name.removesuffix(".jsonl") for entry in entries if entry.name.endswith(".jsonl")}
-    except FileNotFoundError:
-        return set()
+    return {Path(name).stem for name in files.sizes(folder, open_trial.FOLDER) if name.endswith(".jsonl")}
 
 
 class Snapshot:
@@ -180,9 +175,6 @@ class Snapshot:
     @property
     def paces(self) -> Sequence[Document[Any]]:
         return self._documents("paces")[0]
-
-    def plan(self, space: str) -> KeptPlan | None:
-        return self.plans.current(space)
 
     def check_results(self) -> None:
         if not files.has_results(self.folder):

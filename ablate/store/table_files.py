@@ -126,12 +126,6 @@ def _text_of(path: Path) -> Source:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
-def _refuse(message: str, span: Span, *notes: str) -> InputError:
-    problems = Problems()
-    problems.add(message, span, notes=notes)
-    return InputError(problems.text(), problems.mistakes())
-
-
 def _read_csv(path: Path) -> Table:
     source = _text_of(path)
     heading = source.text.lstrip().partition("\n")[0]
@@ -175,7 +169,9 @@ def _records(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     except csv.Error as error:
         start = source.offset(line, 1)
         span = source.span(start, start + len(source.line(line)))
-        raise _refuse(f"not CSV: {error}", span, "write a quote within quotes twice") from None
+        problems = Problems()
+        problems.add(f"not CSV: {error}", span, notes=("write a quote within quotes twice",))
+        problems.raise_if_any()
 
 
 def _cells_at(source: Source, line: int, delimiter: str) -> Iterator[Span]:

@@ -144,7 +144,7 @@ def test_a_plan_of_an_earlier_version_says_that_it_made_none(world):
     """Its document has no forecasts: the rows of its variants have the reason."""
     _, _, results = world
     now = Snapshot(results)
-    document = now.plan("tiny").document
+    document = now.plans.current("tiny").document
     assert "forecast" in document["variants"][0]
     for variant in document["variants"]:
         del variant["forecast"]

@@ -158,7 +158,7 @@ def test_a_plan_comes_again_with_the_next_run_without_the_database(folder, world
     flip(file_of(folder, "plans"), 100)
     one_line(ends_well(folder, worlds), "lost: plans/", "changed; it is kept as ", "`ablate run` of its space")
     now = Snapshot(folder)
-    assert len(now.plans.specifications) == 6 and now.plan("small") and now.lost == {}
+    assert len(now.plans.specifications) == 6 and now.plans.current("small") and now.lost == {}
 
 
 def test_a_newer_plan_that_is_damaged_is_got_back_and_not_the_older_one(folder):

@@ -149,7 +149,7 @@ def test_a_run_killed_before_it_deletes_what_a_plan_has_grown_from_leaves_one_pl
     (now,) = files.names(tmp_path, "plans")
     (tmp_path / name).write_bytes(content)
     found = Snapshot(tmp_path)
-    assert (found.plan("small").file, found.replaced, found.unlisted, found.lost) == (now, (name,), (), {})
+    assert (found.plans.current("small").file, found.replaced, found.unlisted, found.lost) == (now, (name,), (), {})
     if by == "doctor":
         assert repair(tmp_path, dry_run=False).exit_code == 0
     else:
@@ -162,7 +162,7 @@ def test_a_plan_is_kept_whole_with_when_it_was_first_seen(tmp_path):
     before = time.time()
     fill(tmp_path)
     ((id, variants, trials, seen),) = ask(tmp_path, "SELECT plan, variants, trials, first_seen FROM plans")
-    kept = Snapshot(tmp_path).plan("small")
+    kept = Snapshot(tmp_path).plans.current("small")
     told = serialise.plan_document(plan(), DOCUMENTS)
     assert kept.digest == serialise.digest(told) and kept.document["source"] == DOCUMENTS.source
     assert (id, variants, trials, seen) == (kept.id, 3, 6, kept.first_seen) and before <= seen <= time.time()
@@ -174,7 +174,7 @@ def test_what_a_trial_was_specified_as_is_read_as_it_was_written(tmp_path):
     told = {one.id: checksummed_lines.compact(serialise.trial_document(one)) for one in plan().trials}
     found = Snapshot(tmp_path)
     assert {id: checksummed_lines.compact(one) for id, one in found.plans.specifications.items()} == told
-    (tmp_path / found.plan("small").file).unlink()
+    (tmp_path / found.plans.current("small").file).unlink()
     assert {id: checksummed_lines.compact(Snapshot(tmp_path).specification(id)) for id in told} == told
     assert Snapshot(tmp_path).specification("nowhere") == {}
 
@@ -224,7 +224,7 @@ def test_a_lost_plan_that_the_database_has_otherwise_than_it_was_kept_is_said_to
     assert done.lost[0].remedy == "the next `ablate run` of its space brings it back"
     assert repair(folder, dry_run=True).lost == ()
     run(folder, plan((0, 1)), DOCUMENTS)
-    assert Snapshot(folder).plan("small").id == first
+    assert Snapshot(folder).plans.current("small").id == first
 
 
 @pytest.mark.full

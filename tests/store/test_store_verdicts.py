@@ -278,11 +278,11 @@ def test_a_plan_comes_back_from_the_database_as_it_was(tmp_path, asked):
     with opened(tmp_path) as results:
         results.record_plan(asked, DOCUMENTS)
         results.refresh()
-    kept = Snapshot(tmp_path).plan("small")
+    kept = Snapshot(tmp_path).plans.current("small")
     whole = (tmp_path / kept.file).read_bytes()
     (tmp_path / kept.file).unlink()
     assert repair(tmp_path, dry_run=False).exit_code == 0
-    assert (tmp_path / kept.file).read_bytes() == whole and Snapshot(tmp_path).plan("small") == kept
+    assert (tmp_path / kept.file).read_bytes() == whole and Snapshot(tmp_path).plans.current("small") == kept
 
 
 def test_a_plan_without_the_new_is_written_as_before():
