@@ -30,7 +30,7 @@ MISSING, DAMAGED = "missing", "damaged"
 
 
 def open_trials(folder: Path) -> set[str]:
-    return {Path(name).stem for name in files.sizes(folder, open_trial.FOLDER) if name.endswith(".jsonl")}
+    return {path.stem for path in (folder / open_trial.FOLDER).glob("*.jsonl")}  # a folder of that name, too
 
 
 class Snapshot:
