@@ -260,7 +260,7 @@ def unreadable(path: Path, error: duckdb.Error) -> str:
 
 
 def writable_copy(path: Path | None, copy: Path, folder: Path) -> duckdb.DuckDBPyConnection:
-    """Connect to a copy of a file, or to an empty one, to fill it: it reaches the sealed files of `folder` alone."""
+    """Connect to a copy of a file, or to one without a row, to fill it: it reaches sealed files of `folder` alone."""
     if path is not None:
         shutil.copyfile(path, copy)
     else:

@@ -57,6 +57,12 @@ def test_a_file_that_is_not_included_is_not(tmp_path: Path) -> None:
     assert list(load(tmp_path, include="", one=PAPER).blocks) == ["plain", "told"]
 
 
+def test_a_grammar_is_read_once_and_again_when_a_file_of_it_says_something_else(tmp_path: Path) -> None:
+    before = load(tmp_path, one=PAPER)
+    assert load(tmp_path, one=PAPER) is before
+    assert list(load(tmp_path, one=PAPER.replace("bare", "other")).blocks) == ["plain", "told", "normed", "other"]
+
+
 def test_blocks_and_presets_say_what_they_are_and_where_from(tmp_path: Path) -> None:
     found = load(tmp_path, one=PAPER)
     texts = {name: (block.about, block.source, block.paper) for name, block in found.blocks.items()}
