@@ -52,11 +52,8 @@ class Side:
 
     def values(self, metric: str, *, log: bool) -> dict[Seed, float]:
         """Return the usable values of a metric by seed: finite, and above zero where logarithms are taken."""
-        return {
-            seed: metrics[metric]
-            for seed, metrics in sorted(self.finished.items())
-            if metric in metrics and math.isfinite(metrics[metric]) and (metrics[metric] > 0 or not log)
-        }
+        told = {seed: self.finished[seed].get(metric, math.nan) for seed in sorted(self.finished)}
+        return {seed: value for seed, value in told.items() if math.isfinite(value) and (value > 0 or not log)}
 
     def unusable(self, metric: str, *, log: bool) -> frozenset[Seed]:
         """Return the seeds that finished with an unusable value of the metric."""

@@ -168,6 +168,19 @@ def test_beyond_what_is_exact_flips_are_drawn_with_one_seed(monkeypatch):
     assert sign_flip_p(drawn(EXACT, shift=50.0)) == least_p(EXACT) == 1 / (1 + DRAWS)
 
 
+@pytest.mark.parametrize("n", [33, 45, 300])
+def test_signs_that_are_multiplied_in_blocks_are_those_drawn(monkeypatch, n):
+    """1,003 rows of n signs from one stream of bits, in blocks that end within rows, columns and thousands."""
+    monkeypatch.setattr("ablate.statistics.flips.CACHED", 1024)
+    monkeypatch.setattr("ablate.statistics.flips.DRAWS", 1003)
+    d, stream = drawn(n, shift=0.1), np.random.default_rng(0)
+    bits = [np.unpackbits(np.frombuffer(stream.bytes(-(-k * n // 8)), np.uint8))[: k * n] for k in (1000, 3)]
+    signs = 2.0 * np.concatenate(bits).reshape(1003, n) - 1
+    for shift in (0.0, 0.02):
+        reached = np.abs(signs @ (d - shift)) >= abs((d - shift).sum())
+        assert sign_flip_p(d - shift) == (1 + reached.sum()) / 1004
+
+
 @pytest.mark.parametrize("n", [12, EXACT + 1])
 def test_the_interval_of_sign_flips_ends_where_shifts_are_rejected(n):
     d = drawn(n)
