@@ -20,10 +20,10 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from pydantic import StrictFloat, StrictInt, TypeAdapter, ValidationError
 
-from ablate.errors import RefusedError
+from ablate.errors import InputError, RefusedError
 from ablate.store import checksummed_lines
 from ablate.store.checksummed_lines import Appender, compact
-from ablate.store.durable import UNFINISHED, reading, write_whole, writing
+from ablate.store.durable import UNFINISHED, check_folder, reading, write_whole, writing
 from ablate.train.events import Outcome, OutcomeKind
 
 WITNESS = "witness.jsonl"
@@ -255,6 +255,13 @@ def next_number(known: Iterable[Document[Any]]) -> int:
 def has_results(folder: Path) -> bool:
     """Return whether anything was ever kept in a folder, or in one of an earlier version."""
     return any((folder / name).exists() for name in (*FOLDERS, WITNESS, "ablate.duckdb", "plans.jsonl"))
+
+
+def check_results(folder: Path) -> None:
+    """Raise InputError for a folder in which nothing was kept, and what `check_folder` raises."""
+    check_folder(folder)
+    if not has_results(folder):
+        raise InputError(f"no results in {folder}\n  = run a space first, or name another folder with --results")
 
 
 def _line(written: Written) -> list[object]:

@@ -21,8 +21,8 @@ import duckdb
 from ablate.errors import InputError, RefusedError, warn
 from ablate.source.excerpt import drawn
 from ablate.source.problems import quote
-from ablate.store import projection
-from ablate.store.durable import UNFINISHED, check_folder, put_in_place
+from ablate.store import files, projection
+from ablate.store.durable import UNFINISHED, put_in_place
 from ablate.store.lock import Lock
 from ablate.store.pending_rows import changes
 from ablate.store.projection import DATABASE, Say
@@ -84,7 +84,7 @@ def query_each(
     an InputError with DuckDB's message, and so is a folder without results. `say` is told of trials that are left out.
     """
     _refuse_broken(sql, *(str(value) for value in (parameters or {}).values()))
-    _refuse_nothing(folder)
+    files.check_results(folder)
     if writable:
         return _write(folder, sql, parameters, say, several)
     with _reading(folder, say) as connection:
@@ -100,7 +100,7 @@ Ask = Callable[[str, Mapping[str, object]], QueryResult]
 @contextmanager
 def asking(folder: Path, *, say: Say = warn) -> Iterator[Ask]:
     """Open results for several queries on one consistent state, each answered as by `query`."""
-    _refuse_nothing(folder)
+    files.check_results(folder)
     with _reading(folder, say) as connection:
         yield lambda sql, given: _execute(connection, sql, given, folder / DATABASE, READING, several=False)[0]
 
@@ -122,11 +122,6 @@ def _say_plans(connection: duckdb.DuckDBPyConnection, sql: str, say: Say) -> Non
             f"space {drawn(space)} has {plans} plans, each with its own rows here: `plan` tells them apart, "
             "`WHERE current` keeps those of the current one (ablate sql @plans)"
         )
-
-
-def _refuse_nothing(folder: Path) -> None:
-    check_folder(folder)
-    Snapshot(folder).check_results()
 
 
 @contextmanager

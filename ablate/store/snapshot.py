@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablate.errors import InputError
 from ablate.store import earlier, files, judgements, open_trial, plans, requests
 from ablate.store.documents import JudgementFile, Question, Specification
 from ablate.store.files import GONE, TRIALS, Document, Ending, Kind, Witness, Written, name_of, trial_of
@@ -113,9 +112,9 @@ class Snapshot:
                     faults.setdefault(name_of(trial), GONE)
         # What a driver replaced since the witness was read is no loss, nor is a plan whose later file it does not list.
         dropped = files.read_witness(self.folder).dropped if GONE in faults.values() else frozenset()
-        grown = {_stem(name) for name in files.names(self.folder, "plans") if name not in listed}
+        grown = {_stem(name) for name in files.names(self.folder, "plans") if name not in {**listed, **faults}}
         replaced = {
-            name for name, fault in faults.items() if fault == GONE and (name in dropped or _stem(name) in grown)
+            name for name, fault in faults.items() if _stem(name) in grown or (fault == GONE and name in dropped)
         }
         return {name: fault for name, fault in sorted(faults.items()) if name not in replaced}
 
@@ -175,12 +174,6 @@ class Snapshot:
     @property
     def paces(self) -> Sequence[Document[Any]]:
         return self._documents("paces")[0]
-
-    def check_results(self) -> None:
-        if not files.has_results(self.folder):
-            raise InputError(
-                f"no results in {self.folder}\n  = run a space first, or name another folder with --results"
-            )
 
     @cached_property
     def listing(self) -> Mapping[str, str]:

@@ -98,9 +98,13 @@ def _lost(snapshot: Snapshot, name: str, fault: str) -> Fault:
     """Return the fault of a kept file that is gone or damaged; its cure puts back what the DuckDB file has of it."""
     folder, path = snapshot.folder, snapshot.folder / name
     kind, then = REMEDIES[name.partition("/")[0]]
+    segment = snapshot.segments.get(files.trial_of(name)) if kind == "sealed" else None
+    ended = segment is not None and segment.outcome is not None  # which is sealed again by `open_trials`
     put_back = _put_back_trial(snapshot, name) if kind == "sealed" else _put_back_file(folder, name)
     if put_back is not None:
         then = f"its rows are sealed again from {DATABASE}" if kind == "sealed" else f"recovered from {DATABASE}"
+    elif ended:
+        then = "sealed again from its journal"
 
     def cure() -> str:
         aside = f"; it is kept as {set_aside(folder, path)}" if path.exists() else ""
@@ -112,7 +116,7 @@ def _lost(snapshot: Snapshot, name: str, fault: str) -> Fault:
         return "" if files.trial_of(name) in snapshot.open else f"lost: {name} {fault}{aside}; {then}"
 
     kept = "" if fault == GONE else f"kept in {DAMAGED}; "
-    severity: Severity = "lost" if put_back is None else "repaired"
+    severity: Severity = "lost" if put_back is None and not ended else "repaired"
     return Fault((Finding(kind, severity, fault, path, kept + then, changes=(path, folder / WITNESS)),), cure)
 
 

@@ -14,7 +14,7 @@ from ablate.data import cache
 from ablate.errors import RefusedError, warn
 from ablate.store import checkpoints, claim, earlier, files, lock, open_trial, projection
 from ablate.store.claim import Holder
-from ablate.store.durable import DAMAGED, check_folder, remove, set_aside, unfinished_in
+from ablate.store.durable import DAMAGED, remove, set_aside, unfinished_in
 from ablate.store.files import Ending
 from ablate.store.lock import Lock
 from ablate.store.projection import DATABASE, Say
@@ -47,8 +47,7 @@ def repair(
     `rebuild_mirror` is called if that still finds something after all other repairs; `say` gets what is not in the
     report. InputError for a folder without results, RefusedError if it cannot be written or a run has begun meanwhile.
     """
-    check_folder(folder)
-    Snapshot(folder).check_results()
+    files.check_results(folder)
     workers = claim.holders(folder)
     holder = lock.holder(folder) or _worker(workers)
     killed = () if holder else tuple(killed_runs(folder))
