@@ -15,7 +15,7 @@ from ablate.cli.completion import VARIABLE, answer_shell, show_script
 from ablate.cli.console import as_json, note, tell
 from ablate.cli.verb import Verb, Verbs
 from ablate.errors import AblateError, AblateWarning, Mistake
-from ablate.output.streams import escape_what_cannot_be_encoded, write_text
+from ablate.output.streams import prepare_streams, write_text
 
 VERBS = (
     starting.init,
@@ -79,7 +79,7 @@ def main() -> None:
 
     With `--json` a mistake is JSON on standard output, also one in the words themselves.
     """
-    escape_what_cannot_be_encoded()
+    prepare_streams()
     warnings.showwarning = _show_warning
     try:
         answer_shell()

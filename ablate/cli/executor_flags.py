@@ -29,12 +29,17 @@ def given_options(
     timeout: Annotated[
         str | None, typer.Option(metavar="TIME", help="Time limit of a trial, without interruptions: 90s, 30m, 2h.")
     ] = None,
+    stop_within: Annotated[
+        str | None,
+        typer.Option(metavar="TIME", help="Time for running trials to save on Ctrl-C or SIGTERM (default: 20s)."),
+    ] = None,
 ) -> GivenOptions:
     """Return the executor options that were given on the command line; InputError for a text that is not valid."""
     from ablate import api  # loads pydantic, which `ablate --help` does not need
 
     options = GivenOptions(workers=workers, address=address, cpus=cpus, gpus=gpus, ranks=ranks)
     options["limit"] = None if timeout is None else api.read_seconds(timeout)
+    options["stop_within"] = None if stop_within is None else api.read_seconds(stop_within)
     options["pack"] = None if pack is None else api.read_pack(pack)
     if executor is not None:
         options["executor"] = executor

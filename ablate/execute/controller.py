@@ -13,6 +13,7 @@ from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.policy import (
     DEATHS_ALLOWED,
     LACKED,
+    NO_STEP,
     REFUSED,
     SHARE,
     UNCUT,
@@ -128,7 +129,7 @@ class Controller:
     def run(self, executor: Executor) -> EndCounts:
         """Carry out all work; RefusedError if the environment does not allow it."""
         executor.run(self._next_task, self._handle, self._should_stop)
-        self._ended.waiting = len(self._again) + self._source.waiting
+        self._ended.waiting += len(self._again) + self._source.waiting
         self._ended.open = self._source.open
         return self._ended
 
@@ -230,6 +231,9 @@ class Controller:
             why = outcome.detail.get("error", "its worker was asked to stop")
             self._say(f"{work.label}: {why}; {outcome.detail.get(AGAIN, 'it resumes from its checkpoint')}")
             self._again.append(work)
+            return
+        if outcome.detail.get("error") == NO_STEP and not outcome.step:
+            self._ended.waiting += 1
             return
         self._ended.kinds[outcome.kind] += 1
         if outcome.kind != "interrupted":

@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
 
 from ablate.errors import InputError
 from ablate.execute.cores import MOST_PACKED, Pack
+from ablate.execute.policy import STOP_WITHIN
 from ablate.source.problems import quote, unknown
 
 ExecutorName: TypeAlias = Literal["local", "inline", "ray"]
@@ -26,6 +27,7 @@ class GivenOptions(TypedDict, total=False):
     pack: Pack
     ranks: int | None
     limit: float | None
+    stop_within: float | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,8 @@ class ExecutorOptions:
     `cpus` and `gpus` are logical and may be fractions; None: the space's threads, and one GPU if there are any, for
     each of the trial's processes. `pack` is how many trials may share a GPU, `auto` as many as fit into its memory;
     None: on this machine as `auto`, on Ray as `gpus` says. `ranks` is the number of processes of each trial (None:
-    one). `limit` is how many seconds a trial may take from when a worker starts it.
+    one). `limit` is how many seconds a trial may take from when a worker starts it. `stop_within` is how many seconds
+    running trials have to save their state when the run is asked to stop (None: `policy.STOP_WITHIN`).
     """
 
     executor: ExecutorName = "local"
@@ -47,6 +50,7 @@ class ExecutorOptions:
     pack: Pack = None
     ranks: int | None = None
     limit: float | None = None
+    stop_within: float | None = None
 
     def __post_init__(self) -> None:
         if self.executor not in EXECUTORS:
@@ -86,6 +90,11 @@ class ExecutorOptions:
             )
 
     @property
+    def patience(self) -> float:
+        """The seconds that trials have to stop in."""
+        return STOP_WITHIN if self.stop_within is None else self.stop_within
+
+    @property
     def processes(self) -> int:
         """The number of processes of each trial."""
         return self.ranks or 1
@@ -109,10 +118,11 @@ class ExecutorOptions:
     def changed(self, **given: Unpack[GivenOptions]) -> ExecutorOptions:
         """Return these options with the given ones replaced.
 
-        Another executor keeps only `limit` and `ranks`: cluster and resources were meant for the first.
+        Another executor keeps only limits of time and `ranks`: cluster and resources were meant for the first.
         """
         if given.get("executor", self.executor) != self.executor:
-            return replace(ExecutorOptions(limit=self.limit, ranks=self.ranks), **given)
+            kept = ExecutorOptions(limit=self.limit, stop_within=self.stop_within, ranks=self.ranks)
+            return replace(kept, **given)
         return replace(self, **given)
 
     @staticmethod

@@ -46,6 +46,7 @@ def build_executor(
         ranks=options.processes,
         pack=options.pack,
         forecast=None if options.pack is None else Forecast(declarations(plugins), known),
+        stop_within=options.patience,
         say=say,
     )
 
@@ -60,10 +61,11 @@ def _local(
     """Build the local executor: worker processes and, with GPUs, their placement on them."""
     there, ranks, pack = device.gpus(), options.processes, options.pack
     workers = options.workers or default_workers(threads, ranks, pack)
+    stop_within = options.patience
     if not there:
         if pack is not None:
             say(f"--pack {pack} has no effect: this machine has no GPU")
-        return Local(workers, say=say)
+        return Local(workers, stop_within=stop_within, say=say)
     if ranks > 1 and len(there) < ranks:
         raise InputError(
             f"--ranks {ranks}: each process needs a GPU of its own, and this machine has {len(there)}\n"
@@ -74,4 +76,4 @@ def _local(
     packer = Packer(there, catalogue, workers=workers, pack=pack, ranks=ranks, known=known)
     if options.workers and packer.slots < options.workers:
         say(f"the GPUs can run {packer.slots} trials at a time, of the {options.workers} requested")
-    return Local(min(workers, packer.slots), packer, say=say)
+    return Local(min(workers, packer.slots), packer, stop_within=stop_within, say=say)

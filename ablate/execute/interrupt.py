@@ -1,38 +1,72 @@
-"""Ctrl-C or SIGTERM: the first makes running trials save their state, the second stops everything at once."""
+"""Ctrl-C or SIGTERM: while trials run, the first has them save their state; otherwise everything stops at once."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
 
+from ablate.execute.policy import STOP_WITHIN
+
+LAST = 3.0
+"""Seconds beyond those after which everything stops at once, whatever is still under way."""
+
 
 class Interrupt:
-    """While entered, SIGINT and SIGTERM set `requested` instead of raising; the second one raises KeyboardInterrupt."""
+    """While entered, SIGINT and SIGTERM raise KeyboardInterrupt; within `trials`, the first sets `requested` instead.
 
-    def __init__(self, say: Callable[[str], None]):
+    `within` seconds later, and `LAST`, KeyboardInterrupt is raised all the same: executors have killed by then what did
+    not stop.
+    """
+
+    def __init__(self, say: Callable[[str], None], within: float = STOP_WITHIN):
         self.requested = False
-        self._say = say
+        self._say, self._within = say, within
+        self._training = self._at_once = False
         self._before: dict[int, Any] = {}
+        self._deadline = threading.Timer(within + LAST, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
+        self._deadline.daemon = True
 
     def __enter__(self) -> Interrupt:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self._before[number] = signal.signal(number, self._on_signal)
+        if threading.current_thread() is threading.main_thread():  # no other may set handlers
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._on_signal)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._deadline.cancel()
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._at_once and isinstance(error, Exception):
+            raise KeyboardInterrupt from error  # libraries raise errors of their own for it
 
     def __call__(self) -> bool:
         """Return whether the run was asked to stop."""
         return self.requested
 
+    @contextmanager
+    def trials(self) -> Iterator[None]:
+        """Let running trials save their state at the first signal."""
+        if self._at_once:
+            raise KeyboardInterrupt  # a library has swallowed it
+        self._training = True
+        try:
+            yield
+        finally:
+            self._training = False
+
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.requested:
+        if self.requested or not self._training:
+            self._at_once = True
             raise KeyboardInterrupt
         self.requested = True
-        self._say("stopping: running trials save their state (interrupt again to stop at once)")
+        self._deadline.start()
+        self._say(
+            f"stopping: running trials save their state, for at most {self._within:g} s "
+            "(interrupt again to stop at once)"
+        )

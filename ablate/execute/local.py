@@ -1,7 +1,8 @@
 """The local executor: worker processes on this machine (see `supervisor`), started once and reused.
 
 A task is handed out only when a worker is free. A worker that dies ends its trial as interrupted, and is replaced; one
-that gets SIGTERM (its machine is being reclaimed) saves the state of its trial.
+that gets SIGTERM (its machine is being reclaimed) saves the state of its trial. When the run is asked to stop, trials
+save their state; those that have no step to save, and those that do not answer in time, lose their workers.
 
 With GPUs, a task also waits until there is room on one of them (see `packing`).
 """
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from ablate.execute.packer import Packer, with_share
-from ablate.execute.policy import GRACE, UNTOUCHED
+from ablate.execute.policy import GRACE, NO_STEP, STOP_WITHIN, UNTOUCHED, did_not_stop
 from ablate.execute.supervisor import Supervisor, WorkerProcess
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
 from ablate.execute.watchdog import timed_out
@@ -23,36 +24,47 @@ from ablate.train.events import Outcome
 LISTEN_FOR = 0.1
 """Seconds to wait for a message before checking whether workers are alive and more work is available."""
 
-STOP_WITHIN = 300.0
-"""Seconds that a trial which was asked to stop has to reach its next step and save; then its worker is killed."""
-
 
 class Local:
     """An executor of `workers` processes; a `packer` assigns each trial a GPU and its share of that.
 
-    `say` receives notices about the workers for the user.
+    `stop_within` is how many seconds trials have to save when the run is asked to stop; `say` receives notices about
+    the workers for the user.
     """
 
     def __init__(
-        self, workers: int, packer: Packer | None = None, *, say: Callable[[str], None] = warnings.warn
+        self,
+        workers: int,
+        packer: Packer | None = None,
+        *,
+        stop_within: float = STOP_WITHIN,
+        say: Callable[[str], None] = warnings.warn,
     ) -> None:
-        self.workers, self._packer, self._say = workers, packer, say
+        self.workers, self._packer, self._stop_within, self._say = workers, packer, stop_within, say
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
         """Carry out all tasks in the workers; see `Executor.run`. RefusedError if no worker can be started."""
         with Supervisor(self._say) as supervisor:
-            _Driver(supervisor, self.workers, handle, self._packer, self._say).drive(next_task, should_stop)
+            driver = _Driver(supervisor, self.workers, handle, self._packer, self._stop_within, self._say)
+            driver.drive(next_task, should_stop)
 
 
 @dataclass
 class _LocalTrial:
-    """A trial that was handed out and has not sent its outcome. `overdue`: its worker was killed at the limit."""
+    """A trial that was handed out and has not sent its outcome. `overdue`: its worker was killed at the limit;
+    `dropped`: it was killed when the run was asked to stop, and why."""
 
     task: Task
     worker: WorkerProcess
     began: float
     step: int
     overdue: bool = False
+    dropped: str = ""
+
+    def drop(self, why: str) -> None:
+        """Kill its worker."""
+        self.dropped = why
+        self.worker.process.kill()
 
 
 class _Driver:
@@ -64,9 +76,11 @@ class _Driver:
         workers: int,
         handle: Emit,
         packer: Packer | None,
+        stop_within: float,
         say: Callable[[str], None],
     ):
         self.supervisor, self.workers, self.handle, self.packer, self.say = supervisor, workers, handle, packer, say
+        self.stop_within = stop_within
         self.running: dict[str, _LocalTrial] = {}
         self.waiting: Task | None = None
         self.more = True
@@ -91,14 +105,17 @@ class _Driver:
             self._end_overdue()
 
     def _stop(self) -> None:
-        """Ask each running trial to stop, and end the waiting task."""
+        """Ask each running trial to stop, drop those that have no step to save, and end the waiting task."""
         self.stopping = time.monotonic()
         for state in self.running.values():
-            state.worker.stop()
+            if state.step > _begun(state.task):
+                state.worker.stop()
+            else:
+                state.drop(NO_STEP)
         if self.waiting is not None:
             task, self.waiting = self.waiting, None
-            step, detail = _begun(task), {"error": "asked to stop before it began"}
-            self.handle(Message(task.trial.id, (Outcome("interrupted", step, detail),), step))
+            step = _begun(task)
+            self.handle(Message(task.trial.id, (Outcome("interrupted", step, {"error": NO_STEP}),), step))
 
     def _hand_out(self, next_task: NextTask) -> None:
         """Give tasks to free workers. A task without a worker or a place waits, and later ones wait behind it. No task
@@ -123,7 +140,7 @@ class _Driver:
     def _lose(self, worker: WorkerProcess) -> None:
         """Handle the end of a worker: its trial, if it had one that has not sent its outcome, is interrupted."""
         state = next((state for state in self.running.values() if state.worker is worker), None)
-        if state is None and not worker.leaving:
+        if state is None and not worker.leaving and self.stopping is None:
             self.say(f"a worker that had no trial was lost ({worker.how})")
         if state is not None:
             self._hear(Message(state.task.trial.id, (_outcome(state, worker),), state.step))
@@ -136,8 +153,9 @@ class _Driver:
             if not state.overdue and limit is not None and now - state.began > limit + GRACE:
                 state.overdue = True
                 state.worker.process.kill()
-            elif self.stopping is not None and now - self.stopping > STOP_WITHIN:
-                state.worker.process.kill()
+            elif self.stopping is not None and not state.dropped and now - self.stopping > self.stop_within:
+                state.drop(did_not_stop(f"the worker in process {state.worker.process.pid}", self.stop_within))
+                self.say(state.dropped)
 
     def _hear(self, message: Message) -> None:
         state = self.running.get(message.trial_id)
@@ -163,5 +181,7 @@ def _outcome(state: _LocalTrial, worker: WorkerProcess) -> Outcome:
     task = state.task
     if state.overdue and task.limit is not None:
         return timed_out(task.folder, task.trial.id, state.step, task.limit)
+    if state.dropped:
+        return Outcome("interrupted", state.step, {"error": state.dropped})
     printed = {"stderr": worker.printed} if worker.printed else {}
     return Outcome("interrupted", state.step, {"error": f"its worker was lost ({worker.how})"} | printed)

@@ -60,6 +60,19 @@ STARTS_ALLOWED = 8
 GRACE = 5.0
 """Seconds that a trial has after its limit to end by itself; then its worker is killed."""
 
+STOP_WITHIN = 20.0
+"""Seconds that trials have to save their state when a run is asked to stop; then their workers are killed. Schedulers
+kill a job some 30 seconds after they have asked it to end."""
+
+
+NO_STEP = "asked to stop before it had done a step"
+"""The reason of an interrupted trial that had nothing to save."""
+
+
+def did_not_stop(worker: str, within: float) -> str:
+    """Return the reason of an interrupted trial whose worker was killed since it did not stop in time."""
+    return f"{worker} did not stop within {within:g} s and was killed; its trial resumes from its last checkpoint"
+
 
 def is_settled(outcome: Outcome, limit: float | None = None) -> bool:
     """Return whether a trial with this outcome is not run again by a run that gives each trial `limit` seconds."""

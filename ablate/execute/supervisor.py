@@ -39,8 +39,8 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.25, 1.0
 PAUSE_WITH_OTHERS = 30.0
 """Seconds between starts when the tolerated number has failed, and other workers are still running."""
 
-EXIT_WITHIN = 5.0
-"""Seconds for a worker to end after its connection has; then it is killed."""
+EXIT_WITHIN = 2.0
+"""Seconds for workers to end after their connections have; then they are killed."""
 
 LAST_LINES = 20
 """The number of last lines on standard error that are reported when a worker is lost."""
@@ -161,8 +161,9 @@ class Supervisor:
                 worker.connection.close()  # it ends by itself
             else:
                 worker.process.kill()
+        until = time.monotonic() + EXIT_WITHIN
         for worker in self._workers:
-            worker.end(within=EXIT_WITHIN)
+            worker.end(within=max(until - time.monotonic(), 0.0))
         self._workers.clear()
 
     def idle(self) -> WorkerProcess | None:

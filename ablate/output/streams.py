@@ -39,8 +39,9 @@ def line_writer(console: Console, style: str = "") -> Callable[[str], None]:
     return lambda text: console.print(Text(text, style))
 
 
-def escape_what_cannot_be_encoded() -> None:
-    """Have a terminal or log that is not UTF-8 show escapes for characters it lacks, instead of raising an error."""
+def prepare_streams() -> None:
+    """Have a terminal or log that is not UTF-8 show escapes for characters it lacks, instead of raising an error, and
+    have a log show each line when it is written."""
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
-            reconfigure(errors=ENCODABLE)
+            reconfigure(errors=ENCODABLE, line_buffering=True)

@@ -151,7 +151,7 @@ def as_run(folder: Path, request: Request) -> KeptSpace:
     plan = Snapshot(folder).plans.current(request.space)
     names: Mapping[str, str] = {} if plan is None else plan.document.get("sources", {})
     if plan is None or not names:
-        return _where_it_was(folder, request)
+        return where_it_was(folder, request)
     roles: dict[str, dict[str, bytes]] = {}
     for name, mark in names.items():
         role, _, rest = name.partition("/")
@@ -178,8 +178,9 @@ def as_run(folder: Path, request: Request) -> KeptSpace:
     return KeptSpace(space, plugins, _known_texts(plan), said)
 
 
-def _where_it_was(folder: Path, request: Request) -> KeptSpace:
-    """Return the space of a plan that keeps no files, read where it was; the error says what the folder lacks."""
+def where_it_was(folder: Path, request: Request) -> KeptSpace:
+    """Return the space of a run without a plan that keeps its files, read where it was; the error says what the folder
+    lacks."""
     plugins = tuple(map(Path, request.plugins))
     try:
         catalogue = declarations(plugins)
@@ -188,8 +189,8 @@ def _where_it_was(folder: Path, request: Request) -> KeptSpace:
         if Path(request.path).exists() and all(path.exists() for path in plugins):
             raise
         raise RefusedError(
-            f"{error}\n  = {folder} is of an earlier version, which kept no files with the results of {request.space}: "
-            f"put {', '.join(request.shown)} back"
+            f"{error}\n  = {folder} keeps no files of {request.space}: it was not planned yet, or by an earlier "
+            f"version; put {', '.join(request.shown)} back"
         ) from error
     return KeptSpace(space, plugins)
 

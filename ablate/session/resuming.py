@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ablate.errors import AblateError, InputError, RefusedError
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.policy import FAILED
-from ablate.session.kept_question import as_run, forgotten, requests_of, unmarked
+from ablate.session.kept_question import as_run, forgotten, requests_of, unmarked, where_it_was
 from ablate.session.planning import PathLike, plan_space
 from ablate.source.located import to_python
 from ablate.source.problems import quote, unknown
@@ -35,7 +35,8 @@ class Resumable:
     """A run that can be resumed: the space as it was, its executor options, plugins and mirror, and the trials left.
 
     For a plan that may still grow, `left` counts the trials requested so far, and is at least one. It is 0 if all
-    trials have ended and were not judged. `changed` says which of its files say something else by now.
+    trials have ended and were not judged, and if the run was stopped before it was planned. `changed` says which of its
+    files say something else by now.
     """
 
     space: Space
@@ -64,10 +65,10 @@ def resumable(results: PathLike, name: str | None = None) -> tuple[tuple[Resumab
     requested, whatever its files say by now. One whose texts or code have changed cannot be, since it would be another
     question: the second value says why not. InputError if nothing was run, or not that space.
     """
-    from ablate.store.trial_status import growing, standings, unjudged  # loads Arrow, to read a folder
+    from ablate.store.trial_status import growing, standings, unjudged, unplanned  # loads Arrow, to read a folder
 
     folder, now = Path(results), Snapshot(Path(results))
-    requests, grows, to_judge = requests_of(folder, name), growing(now), unjudged(now)
+    requests, grows, to_judge, stopped = requests_of(folder, name), growing(now), unjudged(now), unplanned(now)
     trials: dict[str, list[TrialStatus]] = {space: [] for space in requests}
     for status in standings(now):
         trials.setdefault(status.space, []).append(status)
@@ -78,14 +79,14 @@ def resumable(results: PathLike, name: str | None = None) -> tuple[tuple[Resumab
     for space, request in requests.items():
         kept = grows.get(space)
         ended = space in over or (kept is not None and kept.search)
-        if ended and not (kept and kept.open) and space not in to_judge:
+        if ended and not (kept and kept.open) and space not in to_judge and space not in stopped:
             continue
         try:
-            run = _as_requested(folder, request, kept, trials[space])
+            run = _as_requested(folder, request, kept, None if space in stopped else trials[space])
         except AblateError as error:
             refused.append(error)
             continue
-        runs += [run] if run.left or space in to_judge else []
+        runs += [run] if run.left or space in to_judge or space in stopped else []
     return tuple(runs), tuple(refused)
 
 
@@ -121,13 +122,20 @@ def retriable(
     return tuple(runs), tuple(refused)
 
 
-def _as_requested(folder: Path, request: Request, kept: Growing | None, trials: Sequence[TrialStatus]) -> Resumable:
-    """Return the run of a request, given its trials; RefusedError if it would train something else by now.
+def _as_requested(
+    folder: Path, request: Request, kept: Growing | None, trials: Sequence[TrialStatus] | None
+) -> Resumable:
+    """Return the run of a request, given its trials, None before it was planned; RefusedError if it would train
+    something else by now.
 
     The stored plan of a killed run that depends on its own results may have fewer trials than follow from these, or
     more if failed trials are tried again.
     """
-    run, options = as_run(folder, request), ExecutorOptions.of(request.place)
+    options = ExecutorOptions.of(request.place)
+    if trials is None:
+        run = where_it_was(folder, request)
+        return Resumable(run.space, options, run.plugins, request.mirror, 0)
+    run = as_run(folder, request)
     if kept is not None:
         question, written = unmarked(kept.resolved), json.loads(compact(to_python(run.space.located)))
         if changed := [key for key in {**question, **written} if question.get(key) != written.get(key)]:

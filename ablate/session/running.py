@@ -29,9 +29,10 @@ from ablate.session.staged_run import StagedRun, documents
 from ablate.session.stages import has_time_budget
 from ablate.space.batch_ramp import smallest_batch
 from ablate.space.space import Space
+from ablate.store.files import digest_of
 from ablate.store.mirror import check_uri
 from ablate.store.mlflow.connection import without_secrets
-from ablate.store.requests import Request, command, record
+from ablate.store.requests import Request, command, recorded
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
 
@@ -69,18 +70,18 @@ def run(
         rehearse(planned.plan, space, planned.to_run, files)
         return planned
 
-    with Results(folder, say=_note_on(console)) as store:
+    with Interrupt(say, options.patience) as interrupt, Results(folder, say=_note_on(console)) as store:
         known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
         dim = line_writer(console, "dim")
-        planned = ready(
-            plan_space(space, results=folder, limit=limit, outcomes=known, forecasts="kept", fresh=fresh, say=dim)
-        )
         request = _request(space, options, files, mirror, Snapshot(folder).requests.get(space.name))
+        with recorded(folder, request):
+            planned = ready(
+                plan_space(space, results=folder, limit=limit, outcomes=known, forecasts="kept", fresh=fresh, say=dim)
+            )
         if planned.awaits_step_times or (fresh and has_time_budget(space)):
             if planned.awaits_step_times and not (fresh and store.plan(space.name)):
                 # What is requested is known, and can be resumed, if it is stopped while measuring.
                 store.record_plan(planned.plan, documents(planned, store, request, train=True))
-                record(folder, request)
             prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
             step_time.measure_step_times(folder, planned.plans, plugins=files, fresh=fresh, say=say)
             # Only now are all numbers of steps known: this is the only place where a run is planned a second time.
@@ -91,14 +92,13 @@ def run(
         else:
             planned_run = StagedRun(planned, store, request, fresh=fresh, retry=retry, say=say)
         planned_run.begin()
-        record(folder, request)
         with ExitStack() as whole:
             mirroring = None
             if mirror:
                 uri = mirror if isinstance(mirror, str) else None
                 again = command(request, folder) + (f" --mlflow {without_secrets(uri)}" if uri else "")
                 mirroring = whole.enter_context(Mirroring(store, space.name, uri, say=_note_on(console), command=again))
-            ended = _train(planned, planned_run, store, options, files, console, mirroring)
+            ended = _train(planned, planned_run, store, options, files, console, mirroring, interrupt)
             done = planned_run.answer(ended)
             if show_run is not None:
                 show_run(done)
@@ -115,6 +115,7 @@ def _train(
     plugins: tuple[Path, ...],
     console: Console,
     mirroring: Mirroring | None,
+    interrupt: Interrupt,
 ) -> EndCounts:
     space = planned.space
     if not planned.to_run and space.design.search is None:  # a search replays what it knows, and asks for more
@@ -127,7 +128,7 @@ def _train(
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
     say = line_writer(console)
     executor = build_executor(options, space.threads, say, plugins=plugins, known=measured)
-    with Interrupt(say) as interrupt, Progress(planned_run.total, executor.workers, console) as progress:
+    with interrupt.trials(), Progress(planned_run.total, executor.workers, console) as progress:
         watcher = EndsTold(progress, mirroring)
         controller = Controller(
             planned_run.source, store, options, plugins=plugins, watcher=watcher, should_stop=interrupt, say=say
@@ -149,6 +150,7 @@ def _request(
         place=options.document(),
         mirror=without_secrets(mirror) if isinstance(mirror, str) else mirror,
         commit=commit_of(space.path),
+        source=digest_of(space.text.encode()),
     )
     if space.kept is None or before is None:
         return request

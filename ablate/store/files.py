@@ -155,6 +155,13 @@ def keep(folder: Path, kind: Kind, content: Mapping[str, object], number: int, *
     return Document(name, number, json.loads(written))
 
 
+def withdraw(folder: Path, name: str) -> None:
+    """Delete a document that turned out to be of no use; needs the lock."""
+    bear_witness(folder, (), replaced=[name])
+    with writing(folder / name):
+        (folder / name).unlink(missing_ok=True)
+
+
 def keep_source(folder: Path, content: bytes) -> str:
     digest = digest_of(content)
     name = f"{SOURCES}/{digest}"

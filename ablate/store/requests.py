@@ -1,15 +1,18 @@
 """The requested runs, a file each, so that a run can be resumed or repeated.
 
-{"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "place": {…}, "mirror": …, "commit": …, "at": …}
+{"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "place": {…}, "mirror": …, "commit": …,
+"source": …, "at": …}
 """
 
 from __future__ import annotations
 
 import shlex
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from pydantic import TypeAdapter
 
@@ -24,7 +27,7 @@ class Request:
     `place` has the options of the executor: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
     whether to mirror to MLflow, or where (a URI without secrets). `path` and `plugins` are absolute, to find the files
     again, and never shown: `typed` are the same files as a command names them, the space first. `at` is seconds since
-    1970. `commit` is that of the repository that the file is in, if any.
+    1970. `commit` is that of the repository that the file is in, if any. `source` is the digest of the space's text.
     """
 
     space: str
@@ -36,6 +39,7 @@ class Request:
     place: Mapping[str, object] = field(default_factory=dict)
     mirror: bool | str = True
     commit: str | None = None
+    source: str = ""
     at: float = field(default_factory=time.time)
 
     @property
@@ -43,17 +47,37 @@ class Request:
         """The file of the space and those of plugins as a command names them; requests of before have no such names."""
         return self.typed or tuple(portable(Path(path)) for path in (self.path, *self.plugins))
 
+    def is_planned_as(self, plan: Mapping[str, Any]) -> bool:
+        """Return whether the document of a plan is of this text with this profile and these settings. Earlier versions
+        did not keep these."""
+        if not (self.source and "sources" in plan):
+            return True
+        asked = plan.get("profile"), tuple(plan.get("settings", ()))
+        return self.source in plan["sources"].values() and asked == (self.profile, self.settings)
+
 
 READ = TypeAdapter(Request)
 """Reads a document; fields that a newer version adds are ignored."""
 
 
-def record(folder: Path, request: Request) -> None:
-    """Keep a run, unless the last one was requested in the same way; needs the folder's lock."""
+def record(folder: Path, request: Request) -> str | None:
+    """Keep a run, unless the last one was requested in the same way, and return its file; needs the folder's lock."""
     kept, _ = files.documents(folder, "runs")
     if kept and replace(READ.validate_python(kept[-1].content), at=request.at) == request:
-        return
-    files.keep(folder, "runs", asdict(request), files.next_number(kept))
+        return None
+    return files.keep(folder, "runs", asdict(request), files.next_number(kept)).name
+
+
+@contextmanager
+def recorded(folder: Path, request: Request) -> Iterator[None]:
+    """Record a run before it is planned, so that it can be resumed if it is killed; one that cannot be is withdrawn."""
+    name = record(folder, request)
+    try:
+        yield
+    except Exception:
+        if name is not None:
+            files.withdraw(folder, name)
+        raise
 
 
 def last_of(documents: Iterable[files.Document[Mapping[str, object]]]) -> dict[str, Request]:

@@ -57,7 +57,7 @@ class Growing:
 def standings(now: Snapshot) -> tuple[TrialStatus, ...]:
     """Return every trial of every space's current plan, in order. InputError for a folder without results."""
     folder = now.folder
-    if not now.plans.of_space:
+    if not now.plans.of_space and not unplanned(now):
         lost = "".join(f": lost: {name} {fault}" for name, fault in now.lost.items() if name.startswith("plans/"))
         way_out = f"`ablate doctor --results {folder}` recovers it if it can" if lost else "run a space first"
         raise InputError(f"no results in {folder}{lost}\n  = {way_out}, or name another folder with --results")
@@ -80,10 +80,22 @@ def growing(now: Snapshot) -> dict[str, Growing]:
     }
 
 
+def unplanned(now: Snapshot) -> list[str]:
+    """Return the spaces whose last run was stopped before it was planned."""
+    if any(name.startswith("plans/") for name in now.lost):
+        return []
+    return [
+        space
+        for space, request in now.requests.items()
+        if not any(request.is_planned_as(plan.document) for plan in now.plans.of_space.get(space, ()))
+    ]
+
+
 def not_over(now: Snapshot) -> dict[str, str]:
-    """Return the spaces that are not over though all their trials may have ended, and why, by name."""
+    """Return the spaces that are not over though all their known trials may have ended, and why, by name."""
     open_plans = {space: plan.why for space, plan in growing(now).items() if plan.open}
-    return dict.fromkeys(unjudged(now), "all have ended, but were not judged since") | open_plans
+    stopped = dict.fromkeys(unplanned(now), "its last run was stopped before it was planned")
+    return dict.fromkeys(unjudged(now), "all have ended, but were not judged since") | open_plans | stopped
 
 
 def unjudged(now: Snapshot) -> set[str]:

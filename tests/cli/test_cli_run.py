@@ -304,7 +304,7 @@ def test_a_second_ctrl_c_stops_at_once_and_says_how_to_go_on(tmp_path):
         text=True,
         start_new_session=True,
     )
-    (worker,) = wait_for(lambda: [one.pid for one in claim.holders(tmp_path / "results").values()])
+    (worker,) = wait_for(lambda: [one.pid for one in claim.holders(tmp_path / "results").values() if one.step > 50])
     os.kill(worker, signal.SIGSTOP)
     running.send_signal(signal.SIGINT)
     assert running.stdout is not None

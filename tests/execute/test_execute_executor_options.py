@@ -21,7 +21,7 @@ from ablate.execute.inline import Inline
 from ablate.execute.local import Local
 from ablate.execute.packer import Packer
 from ablate.execute.packing import CONTEXT, Gpu
-from ablate.execute.policy import SHARE
+from ablate.execute.policy import NO_STEP, SHARE
 from ablate.execute.task import Task
 from ablate.train.events import Outcome, Row
 
@@ -241,7 +241,7 @@ def test_a_trial_without_a_place_waits_and_is_told_of_when_the_run_is_stopped(sp
     assert len(handed) == 2 and packer.most == {0: 1}
     endings = {m.trial_id: m.events[-1] for m in heard if m.events and isinstance(m.events[-1], Outcome)}
     assert set(endings) == {task.trial.id for task in handed}
-    assert endings[handed[1].trial.id].detail == {"error": "asked to stop before it began"}
+    assert endings[handed[1].trial.id].detail == {"error": NO_STEP}
 
 
 def test_alone_is_the_whole_gpu_and_ranks_have_gpus_in_a_row(space, tmp_path):

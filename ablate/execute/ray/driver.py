@@ -26,7 +26,7 @@ from ray.tune.stopper import NoopStopper
 
 from ablate.errors import RefusedError
 from ablate.execute.packer import with_share
-from ablate.execute.policy import REFUSED, STARTS_ALLOWED, UNTOUCHED
+from ablate.execute.policy import NO_STEP, REFUSED, STARTS_ALLOWED, STOP_WITHIN, UNTOUCHED, did_not_stop
 from ablate.execute.ray.worker import MESSAGE, WARNING
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
 from ablate.execute.watchdog import timed_out
@@ -52,7 +52,8 @@ def escaping() -> Iterator[None]:
 @dataclass
 class _RayTrial:
     """A trial that was handed to Tune and has not ended. `worker` is None until a worker has started for it, `begun` is
-    that worker's answer to receiving the task, and `place` is empty until its first message."""
+    that worker's answer to receiving the task, `place` is empty until its first message, and `dropped` says why its
+    worker was killed when the run was asked to stop."""
 
     task: Task
     gpus: float
@@ -61,11 +62,24 @@ class _RayTrial:
     begun: ray.ObjectRef[None] | None = None
     place: str = ""
     step: int = 0
+    dropped: str = ""
+
+    @property
+    def first(self) -> int:
+        """The step that it resumes from."""
+        return self.task.resume.step if self.task.resume else 0
+
+    def drop(self, why: str) -> None:
+        """Kill its worker."""
+        assert self.worker is not None
+        self.dropped = why
+        ray.kill(self.worker)
 
 
 class Conductor:
     """The running trials, by Tune's names for them. `gpus` gives the GPUs of a task, `sharing` is how many trials share
-    one at most, and `say` receives notices about the workers for the user."""
+    one at most, `stop_within` how many seconds they have to save when the run is asked to stop, and `say` receives
+    notices about the workers for the user."""
 
     def __init__(
         self,
@@ -77,11 +91,13 @@ class Conductor:
         over: Callable[[Task, Message], None] = lambda task, message: None,
         *,
         sharing: int = 1,
+        stop_within: float = STOP_WITHIN,
         say: Callable[[str], None] = warnings.warn,
     ):
         self.running: dict[str, _RayTrial] = {}
-        self.stopping = False
         self.over = False
+        self._stopping: float | None = None
+        self._stop_within = stop_within
         self._next_task, self._handle, self._should_stop, self._slots = next_task, handle, should_stop, slots
         self._gpus, self._over, self._sharing, self._say = gpus, over, sharing, say
         self._warned: set[str] = set()
@@ -98,8 +114,8 @@ class Conductor:
             if task is None:
                 return None
             gpus = self._gpus(task)
-        step = task.resume.step if task.resume else 0
-        self.running[name] = _RayTrial(_held(task, gpus, self._sharing), gpus, time.monotonic(), step=step)
+        trial = self.running[name] = _RayTrial(_held(task, gpus, self._sharing), gpus, time.monotonic())
+        trial.step = trial.first
         return task, gpus
 
     def _one_waits_for_more(self) -> bool:
@@ -107,15 +123,36 @@ class Conductor:
         least = min((trial.gpus for trial in self.running.values()), default=0.0)
         return any(trial.worker is None and trial.gpus > least for trial in self.running.values())
 
+    @property
+    def stopping(self) -> bool:
+        """True if the run was asked to stop."""
+        return self._stopping is not None
+
     def look(self) -> None:
-        """Check whether the run was asked to stop, and pass that on to the workers."""
+        """Check whether the run was asked to stop, pass that on to the workers, and drop those that do not stop."""
         with escaping():
-            if self.stopping or not self._should_stop():
-                return
-        self.stopping = True
-        for running in self.running.values():
-            if running.worker is not None:
-                running.worker.stop_soon.remote()
+            if self._stopping is None and self._should_stop():
+                self._stopping = time.monotonic()
+                for trial in self.running.values():
+                    self._stop(trial)
+            if self._stopping is not None and time.monotonic() - self._stopping > self._stop_within:
+                self._drop_all()
+
+    def _stop(self, trial: _RayTrial) -> None:
+        """Ask a trial to stop that has a step to save, and drop one that has none."""
+        if trial.worker is not None and trial.step > trial.first:
+            trial.worker.stop_soon.remote()
+        elif trial.worker is not None:
+            trial.drop(NO_STEP)
+
+    def _drop_all(self) -> None:
+        """Drop the trials that did not stop in time, and end them: Ray may not hear of the end of a hung worker."""
+        for name, trial in tuple(self.running.items()):
+            if trial.worker is not None:
+                if not trial.dropped:
+                    trial.drop(did_not_stop(f"a worker ({trial.place})", self._stop_within))
+                    self._say(trial.dropped)
+                self._end(name, Outcome("interrupted", trial.step, {"error": trial.dropped}))
 
     def started(self, name: str, worker: ActorHandle[Any]) -> None:
         """Send a trial's task to its worker, which Tune will tell to step right after this."""
@@ -123,11 +160,12 @@ class Conductor:
         running.worker, running.began = worker, time.monotonic()
         running.begun = worker.begin.remote(_anywhere(running.task))
         if self.stopping:
-            worker.stop_soon.remote()
+            running.drop(NO_STEP)
 
     def received(self, name: str, message: Message, place: str) -> None:
         """Handle a message of a trial."""
-        running = self.running[name]
+        if (running := self.running.get(name)) is None:
+            return  # it was dropped, so nothing more may be recorded for it
         running.step, running.place = message.step, place
         self._failed_starts = 0
         with escaping():
@@ -162,7 +200,7 @@ class Conductor:
     def end_waiting(self) -> None:
         """End the trials that never had a worker because the run was stopped first."""
         for name in tuple(self.running):
-            self._end(name, Outcome("interrupted", self.running[name].step, {"error": "asked to stop before it began"}))
+            self._end(name, Outcome("interrupted", self.running[name].step, {"error": NO_STEP}))
 
     def _end(self, name: str, outcome: Outcome) -> None:
         running = self.running.pop(name)
@@ -189,6 +227,8 @@ def _anywhere(task: Task) -> Task:
 
 def _outcome_of(running: _RayTrial, error: Exception) -> Outcome:
     limit, trial_id = running.task.limit, running.task.trial.id
+    if running.dropped:
+        return Outcome("interrupted", running.step, {"error": running.dropped})
     if isinstance(error, RayTaskError) and isinstance(error.cause, RefusedError):
         return Outcome("interrupted", running.step, {"error": str(error.cause), REFUSED: str(error.cause)})
     if isinstance(error, RayTaskError):  # an error around the trial, which reports its own errors itself

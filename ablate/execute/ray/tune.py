@@ -15,6 +15,7 @@ from ablate.errors import InputError
 from ablate.execute.cores import Pack, available_cores, on_a_gpu
 from ablate.execute.gpu import usable
 from ablate.execute.memory import Forecast
+from ablate.execute.policy import STOP_WITHIN
 from ablate.execute.ray import cluster
 from ablate.execute.ray.demand import ROUNDING, Demand
 from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task
@@ -36,8 +37,9 @@ class RayTune:
     says it needs, in steps of the smallest share. `gpu_memory` is the memory of the smallest GPU in bytes; None: the
     nodes are queried.
 
-    `workers` is how many trials run at once, as far as is known: on a joined cluster, once `run` has seen it. `say` is
-    called when the cluster can run fewer than requested. InputError for an impossible demand.
+    `workers` is how many trials run at once, as far as is known: on a joined cluster, once `run` has seen it.
+    `stop_within` is how many seconds trials have to save when the run is asked to stop. `say` is called when the
+    cluster can run fewer than requested. InputError for an impossible demand.
     """
 
     def __init__(
@@ -51,13 +53,14 @@ class RayTune:
         pack: Pack = None,
         forecast: Forecast | None = None,
         gpu_memory: int | None = None,
+        stop_within: float = STOP_WITHIN,
         say: Callable[[str], None] = warnings.warn,
     ):
         if workers is not None and workers < 1:
             raise InputError(f"{workers} workers\n  = give at least one")
         self._demand, self._gpus, self._ranks = Demand(cpus, gpus or 0), gpus, ranks
         self._pack, self._forecast, self._gpu_memory = pack, forecast, gpu_memory
-        self._address, self._asked = address, workers
+        self._address, self._asked, self._stop_within = address, workers, stop_within
         self._borne, self._counted, self._say = -1, float("-inf"), say
         self.workers = workers or (1 if address else max(1, int(available_cores() // cpus)))
 
@@ -134,6 +137,7 @@ class RayTune:
             self._gpus_of,
             self._learn,
             sharing=self._sharing,
+            stop_within=self._stop_within,
             say=self._say,
         )
         ear = Ear(conductor)

@@ -73,6 +73,11 @@ def retry(space: str, results: Path) -> str:
     return shlex.join(("ablate", "retry", space, "--results", str(results)))
 
 
+def resume(space: str, results: Path) -> str:
+    """Return the command that resumes a run."""
+    return shlex.join(("ablate", "resume", space, "--results", str(results)))
+
+
 def nothing_gained(plan: Plan, failed: Sequence[tuple[Trial, Outcome]], results: Path, *, before: bool = False) -> str:
     """Return the message for a run whose trials all failed, or had all failed `before`: how many, why, and what to do.
 

@@ -50,6 +50,10 @@ def screen(
         parts += () if holder else _advice(trials, results, why=(open or {}).get(space))
         parts += _of_earlier_identity(space, trials)
         parts += [Text(failure, style="yellow") for failure in failures(trials, results)]
+    for space, why in (open or {}).items():
+        if not any(standing.space == space for standing in standings):
+            resume = "" if holder else f"; to resume: {interrupted.resume(space, results)}"
+            parts.append(Text(f"{space}: no trials yet: {'it is being planned' if holder else why}{resume}", "yellow"))
     return Group(*parts)
 
 
@@ -112,7 +116,7 @@ def _advice(trials: Sequence[TrialStatus], results: Path, *, why: str | None) ->
     states = {trial.state for trial in trials}
     if "running" not in states and (why or states & {"lost", *LOST, "dead", "paused", "waiting"}):
         yield Text(
-            f"{why or 'no worker is running'}; to resume: ablate resume {trials[0].space} --results {results}",
+            f"{why or 'no worker is running'}; to resume: {interrupted.resume(trials[0].space, results)}",
             style="yellow",
         )
 

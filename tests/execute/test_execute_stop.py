@@ -1,0 +1,206 @@
+"""A run that is asked to stop has ended within its budget and five seconds, whatever hangs, and goes on to the same
+tables: by SIGTERM and Ctrl-C, at every stage, with workers that answer, are held still, or evaluate for minutes.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+import time
+from contextlib import suppress
+
+import pytest
+from crashes import Started, damage, log_of, start, tables_of, wait_gone, wait_until
+from rich.console import Console
+from tiny_spaces import write_world
+from typer.testing import CliRunner
+
+import ablate
+from ablate.cli.app import app
+from ablate.errors import InputError
+from ablate.execute.interrupt import Interrupt
+from ablate.store import claim
+
+WITHIN, GRACE = 3.0, 5.0
+STOP = f"--stop-within={WITHIN:g}s"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    """A folder with a space, and the tables of a run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("stop")
+    space = ablate.load_space(write_world(folder, steps=200, seeds=1))
+    ablate.run(space, results=folder / "calm", executor="inline", console=Console(quiet=True), mirror=False)
+    return folder, tables_of(folder / "calm")
+
+
+def trains(run: Started) -> bool:
+    return any(holder.step > 5 for holder in claim.holders(run.results).values())
+
+
+def holds(run: Started) -> None:
+    """Hold every worker still that has a trial."""
+    for holder in claim.holders(run.results).values():
+        os.kill(holder.pid, signal.SIGSTOP)
+
+
+def stopped(run: Started, number: signal.Signals) -> float:
+    """Ask a run to stop; the seconds until no process of it is left."""
+    began = time.monotonic()
+    run.process.send_signal(number)
+    assert run.process.wait(WITHIN + GRACE) == 130, log_of(run)
+    wait_gone(run.mark)
+    return time.monotonic() - began
+
+
+def goes_on(world, run: Started) -> None:
+    folder, tables = world
+    again = start(folder, run.results, "resume")
+    assert again.process.wait(240) == 0, log_of(again)
+    assert tables_of(run.results) == tables
+    assert damage(run.results) == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("executor", "still"),
+    [("local", False), ("local", True), ("inline", False), pytest.param("ray", True, marks=pytest.mark.crash)],
+)
+def test_a_stop_ends_within_its_budget_and_what_was_trained_is_used(world, executor, still):
+    run = start(world[0], world[0] / f"{executor}-{still}", "run", "tiny.yaml", "--executor", executor, STOP)
+    wait_until(run, lambda: trains(run))
+    if still:
+        holds(run)
+    seconds = stopped(run, signal.SIGTERM)
+    assert seconds < WITHIN + GRACE
+    if executor != "inline":
+        assert ("did not stop within 3 s and was killed" in log_of(run)) == still
+    goes_on(world, run)
+
+
+@pytest.mark.full
+def test_a_trial_without_a_step_is_dropped_at_once(world):
+    """It is held still as soon as it has begun, with minutes to stop in."""
+    run = start(world[0], world[0] / "begun", "run", "tiny.yaml", "--workers", "1", "--stop-within", "10m")
+    wait_until(run, lambda: bool(claim.holders(run.results)))
+    holds(run)
+    (holder,) = claim.holders(run.results).values()
+    assert holder.step == 0
+    assert stopped(run, signal.SIGINT) < GRACE
+    assert "stopped: 0 trials ended, 0 saved in progress, 4 not started" in log_of(run)
+    goes_on(world, run)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("executor", ["local", "ray"])
+def test_at_any_moment(world, executor, number, capsys):
+    """From when the request is on the disk: while it plans, starts workers, trains, judges."""
+    rng, longest = random.Random(f"{executor} {number}"), 0.0
+    for moment in range(12):
+        run = start(
+            world[0], world[0] / f"{executor}-{number}-{moment}", "run", "tiny.yaml", "--executor", executor, STOP
+        )
+        wait_until(run, lambda run=run: any((run.results / "runs").glob("*.json")))
+        if moment % 2:
+            wait_until(run, lambda run=run: trains(run))
+        time.sleep(rng.uniform(0.0, 3.0))
+        if moment % 4 == 3:
+            holds(run)
+        if run.process.poll() is None:
+            longest = max(longest, stopped(run, number))
+        goes_on(world, run)
+    with capsys.disabled():
+        print(f"\n{executor}, {number.name}: 12 stops, the longest took {longest:.1f} s of {WITHIN:g}", flush=True)
+
+
+# The request comes first
+
+
+@pytest.mark.full
+def test_a_run_that_is_killed_before_it_is_planned_can_be_resumed(world):
+    run = start(world[0], world[0] / "early", "run", "tiny.yaml")
+    wait_until(run, lambda: any((run.results / "runs").glob("*.json")))
+    run.process.kill()
+    wait_gone(run.mark)
+    assert not any((run.results / "plans").glob("*.json"))
+    told = CliRunner().invoke(app, ["status", "--results", str(run.results)], env={"COLUMNS": "400"})
+    why = "no trials yet: its last run was stopped before it was planned"
+    assert f"tiny: {why}; to resume: ablate resume tiny --results {run.results}" in told.output
+    goes_on(world, run)
+
+
+@pytest.mark.full
+def test_a_run_that_cannot_be_planned_leaves_nothing_to_resume(tmp_path):
+    space = write_world(tmp_path)
+    space.write_text(space.read_text().replace("texts/**", "nothing/**"))
+    run = start(tmp_path, tmp_path / "results", "run", "tiny.yaml")
+    assert run.process.wait(60) == 2, log_of(run)
+    assert not any((run.results / "runs").glob("*.json"))
+    with pytest.raises(InputError, match="no results in"):
+        ablate.resumable(run.results)
+
+
+# Signals
+
+
+@pytest.fixture
+def interrupt():
+    said: list[str] = []
+    with Interrupt(said.append, within=60.0) as interrupt:
+        interrupt.said = said
+        yield interrupt
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_while_trials_run_the_first_signal_asks_and_the_second_ends(interrupt, number):
+    with interrupt.trials():
+        assert not interrupt()
+        signal.raise_signal(number)
+        assert interrupt() and "for at most 60 s (interrupt again to stop at once)" in interrupt.said[0]
+        with pytest.raises(KeyboardInterrupt):
+            signal.raise_signal(number)
+
+
+def test_outside_of_trials_the_first_signal_ends(interrupt):
+    with pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    assert not interrupt.said
+
+
+def test_a_library_cannot_swallow_it(interrupt):
+    with suppress(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    with pytest.raises(KeyboardInterrupt), interrupt.trials():
+        raise AssertionError("trials begin")
+
+
+def test_a_library_cannot_make_an_error_of_it():
+    """As DuckDB does."""
+    with pytest.raises(KeyboardInterrupt) as raised, Interrupt(print):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        raise RuntimeError("Query interrupted")
+    assert isinstance(raised.value.__cause__, RuntimeError)
+
+
+def test_in_the_end_everything_stops(monkeypatch):
+    monkeypatch.setattr("ablate.execute.interrupt.LAST", 0.1)
+    with pytest.raises(KeyboardInterrupt), Interrupt(lambda said: None, within=0.1) as interrupt, interrupt.trials():
+        signal.raise_signal(signal.SIGTERM)
+        time.sleep(60)
+
+
+def test_in_another_thread_there_are_no_signals():
+    found: list[bool] = []
+
+    def run() -> None:
+        with Interrupt(print) as interrupt, interrupt.trials():
+            found.append(interrupt())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join()
+    assert found == [False]
