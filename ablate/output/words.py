@@ -6,6 +6,20 @@ import re
 import textwrap
 from collections.abc import Sequence
 
+SMOKE = "smoke"
+"""The name of profiles that try whether a space runs."""
+
+
+def of_profile(profile: str | None) -> tuple[str, ...]:
+    """Format the profile that a space was run with, for the head of what shows its results.
+
+    >>> of_profile(None), of_profile("paper")
+    ((), ('profile paper',))
+    """
+    if profile is None:
+        return ()
+    return ("smoke: its verdicts mean nothing" if profile == SMOKE else f"profile {profile}",)
+
 
 def spoken(name: str) -> str:
     """Format a metric's name for a sentence.

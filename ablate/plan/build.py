@@ -119,6 +119,7 @@ def build_plan(
         factors=factors,
         tried=tuple(tried),
         ladders=ladders,
+        profile=space.profile,
     )
 
 

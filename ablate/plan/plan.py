@@ -197,6 +197,7 @@ class Plan:
     after each of which more may be added (none: the seeds are fixed). `factors` are a factorial's, by the name of their
     terms, and `ladders` a ladder's. `tried` are the values that tuning trials try, by trial id; one trial may try
     several equivalent settings. `forecasts` are those of the variants, by their ids; none until they are made.
+    `profile` is that of the space, if one was chosen.
     """
 
     space: str
@@ -215,6 +216,7 @@ class Plan:
     tried: tuple[tuple[str, tuple[tuple[str, Plain], ...]], ...] = ()
     ladders: tuple[tuple[str, PlannedLadder], ...] = ()
     forecasts: tuple[tuple[str, Forecast], ...] = ()
+    profile: str | None = None
 
     def __repr__(self) -> str:
         size = f"{len(self.variants)} variants, {len(self.seeds)} seeds, {len(self.trials)} trials"

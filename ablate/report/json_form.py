@@ -66,6 +66,7 @@ def plan_to_json(
             "space": plan.space,
             "question": plan.question,
             "design": plan.design,
+            "profile": plan.profile,
             "baseline": plan.baseline,
             "seeds": plan.seeds,
             "variants": [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ablate.output.words import of_profile
 from ablate.report import footnotes, markdown_renderer
 from ablate.report.document import BulletList, Figure, Group, Part, ReportDocument, Section, TableOf
 from ablate.report.html import renderer
@@ -17,7 +18,10 @@ def page(summary: Summary) -> ReportDocument:
     """Return the answer, the grid of verdicts, every comparison, caveats, and what the numbers mean."""
     return ReportDocument(
         title=summary.question.strip() or summary.space,
-        about=(summary.space, summary.design, f"the baseline is {summary.baseline}"),
+        about=(
+            *(summary.space, summary.design, f"the baseline is {summary.baseline}"),
+            *of_profile(summary.profile),
+        ),
         parts=tuple(_parts(summary)),
     )
 

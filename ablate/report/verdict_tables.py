@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
+from ablate.output.words import of_profile
 from ablate.report import expected, footnotes, markdown_renderer, size_comparisons, wording
 from ablate.report.document import BulletList, Grid, Prose, ReportDocument, Section, TableOf
 from ablate.report.effect_columns import cells, headings
@@ -18,12 +19,13 @@ COST_HEADING = ("parameters", "FLOPs per example")
 
 def to_markdown(summary: Summary, definitions: Mapping[str, str]) -> str:
     """Return the question, every comparison with n, interval and verdict, the means, and what the metrics mean."""
+    head = f"Design: {summary.design}", f"Baseline: {summary.baseline}", *of_profile(summary.profile)
     return markdown_renderer.render(
         ReportDocument(
             title=summary.space,
             about=(summary.question,),
             parts=(
-                Prose(f"Design: {summary.design}. Baseline: {summary.baseline}."),
+                Prose(f"{'. '.join(head)}."),
                 *map(TableOf, tables_of(summary)),
                 Section("What the metrics mean", (BulletList(tuple(_meanings(summary, definitions))),)),
             ),

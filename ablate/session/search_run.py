@@ -134,6 +134,7 @@ class SearchRun:
         return SearchRecord(
             space=space.name,
             question=space.question,
+            profile=space.profile,
             grammar=grammar.name if first else f"{grammar.name} from {design.start}",
             derivations=grammar.count,
             reference=design.from_,

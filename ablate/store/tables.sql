@@ -28,6 +28,7 @@ CREATE TABLE plans (
     variants BIGINT NOT NULL,  -- Number of distinct blocks: see plan_variants
     trials BIGINT NOT NULL,  -- Number of trials: see plan_trials
     notes VARCHAR[],  -- What the plan merged, left out or assumed
+    profile VARCHAR,  -- The profile of the space that was chosen; NULL where none was
     source VARCHAR,  -- Text of the space's file
     resolved JSON,  -- The complete space: its file with every default of the grammar filled in
     corpus JSON,  -- The corpus report: files, tokens, splits, fingerprint

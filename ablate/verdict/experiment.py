@@ -39,8 +39,9 @@ class Experiment:
     """Variants, the comparisons between them, and their runs.
 
     `baseline` is a variant's id. `trials` maps variant (id) and seed to the id of the run, under which its final
-    metrics are stored. `seeds`, `looks`, `factors` and `ladders` are as in `plan.Plan`. `elsewhere`: the runs come
-    from a table, so it is not known what varies from seed to seed, what variants cost, or how often they were judged.
+    metrics are stored. `seeds`, `looks`, `factors`, `ladders` and `profile` are as in `plan.Plan`. `elsewhere`: the
+    runs come from a table, so it is not known what varies from seed to seed, what variants cost, or how often they were
+    judged.
     """
 
     space: str
@@ -56,6 +57,7 @@ class Experiment:
     factors: tuple[tuple[str, Factors], ...] = ()
     elsewhere: bool = False
     ladders: tuple[tuple[str, PlannedLadder], ...] = ()
+    profile: str | None = None
 
     def variant(self, id: str) -> Treatment:
         """Return the variant of that id; KeyError if there is none."""
@@ -93,6 +95,7 @@ def experiment_of(plan: Plan) -> Experiment:
         looks=plan.looks,
         factors=plan.factors,
         ladders=plan.ladders,
+        profile=plan.profile,
     )
 
 

@@ -92,6 +92,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         elsewhere=experiment.elsewhere,
         expectations=expectations(rules, experiment, effects),
         ladders=tuple(_ladders(experiment, look, rules)),
+        profile=experiment.profile,
     )
 
 

@@ -335,7 +335,7 @@ class Summary:
     where there are several metrics. `tests` is the number of distinct comparisons in each `family`: those on one
     metric, or on the whole page. `judgements` has one for each family. `elsewhere`: the runs come from a table, see
     `Experiment`. `expectations` are the claims that the space makes, beside what was seen. `ladders` are
-    the treatments of a ladder, on each loss.
+    the treatments of a ladder, on each loss. `profile` is that of the space, if one was chosen.
     """
 
     space: str
@@ -358,6 +358,7 @@ class Summary:
     elsewhere: bool = False
     expectations: tuple[Expectation, ...] = ()
     ladders: tuple[SizeComparison, ...] = ()
+    profile: str | None = None
 
     def __repr__(self) -> str:
         return f"<Summary of {self.space}: {self.design}, {len(self.arms)} variants, {verdicts_of(self)}>"

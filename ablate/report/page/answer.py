@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from ablate.output.words import plural
+from ablate.output.words import of_profile, plural
 from ablate.report import wording
 from ablate.report.comparisons import effects_once, once, subject
 from ablate.report.page.record import LOST, PageRecord
@@ -20,7 +20,8 @@ def headline(record: PageRecord) -> list[str]:
     """Return a short description of the space and its trials."""
     plan, states = record.plan, record.states
     planned = sum(states.values())
-    parts = [plan.space, plan.design, plural(len(plan.variants), "variant"), plural(len(plan.seeds), "seed")]
+    counted = plural(len(plan.variants), "variant"), plural(len(plan.seeds), "seed")
+    parts = [plan.space, *of_profile(plan.profile), plan.design, *counted]
     if record.summary.looked is not None:
         parts[-1] += f", analysed at {record.summary.looked}"
     ended = ", ".join(f"{n:,} {state.replace('_', ' ')}" for state, n in sorted(states.items()) if n)

@@ -65,7 +65,8 @@ def plan_screen(
     if rules is not None:
         parts.append(BulletList(tuple(floor_lines(plan, rules, floors, means or {}, account or {})), "power"))
     title = plan.question.strip() or plan.space if titled else ""
-    return ReportDocument(title=title, about=(f"{plan.space} · {plan.design}",), parts=tuple(parts))
+    about = " · ".join((plan.space, plan.design, *words.of_profile(plan.profile)))
+    return ReportDocument(title=title, about=(about,), parts=tuple(parts))
 
 
 def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from ablate.output.words import listed
+from ablate.output.words import listed, of_profile
 from ablate.report import footnotes, size_comparisons, wording
 from ablate.report.answers import answers, conclusion
 from ablate.report.document import (
@@ -38,7 +38,7 @@ def result_screen(
     """
     return ReportDocument(
         title=summary.question.strip() or summary.space,
-        about=(f"{summary.space} · {summary.design}",),
+        about=(" · ".join((summary.space, summary.design, *of_profile(summary.profile))),),
         parts=tuple(_parts(summary, definitions or {}, unequal)),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from decimal import Decimal
 
-from ablate.output.words import plural, spoken
+from ablate.output.words import of_profile, plural, spoken
 from ablate.report.searched.analysis import SearchAnalysis
 from ablate.report.searched.confirmation import Left, left, verdicts
 from ablate.report.searched.record import Objective, SearchRecord
@@ -33,7 +33,7 @@ def headline(record: SearchRecord) -> tuple[str, str]:
     how = [f"{record.sampler} from seed {record.seed}", f"trained at {seeds}", f"{record.parallel} at a time"]
     if record.pruner != "none":
         how.insert(1, record.pruner)
-    return f"{record.space} · {over}", " · ".join(how)
+    return " · ".join((record.space, *of_profile(record.profile), over)), " · ".join(how)
 
 
 def count(number: int) -> str:

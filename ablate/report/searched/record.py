@@ -114,6 +114,7 @@ class SearchRecord:
     definitions: Mapping[str, str] = field(default_factory=dict)
     known_failed: int = 0
     varied: tuple[str, ...] = ()
+    profile: str | None = None
 
     def __repr__(self) -> str:
         over = f"so far, {self.spent} spent" if self.partial else f"{self.spent} spent"

@@ -110,6 +110,7 @@ class Page:
     space: str
     question: str
     design: str
+    profile: str
     baseline: str
     requested: int
     variants: tuple[MlflowVariant, ...]
@@ -125,13 +126,14 @@ class Page:
     def digest(self) -> str:
         """A hash of everything that the experiment's page shows, except for the report."""
         variants = [[v.name, v.edits, v.parameters, v.flops] for v in self.variants]
-        head = [FORM, self.question, self.design, self.baseline, self.requested, variants]
+        head = [FORM, self.question, self.design, self.profile, self.baseline, self.requested, variants]
         content = [head, [[run.tags[DIGEST], run.answer.digest] for run in self.runs]]
         return sha256(compact(content).encode()).hexdigest()[:16]
 
 
 SPACES = """
-SELECT space, plan, coalesce(question, '') AS question, coalesce(design, '') AS design, baseline,
+SELECT space, plan, coalesce(question, '') AS question, coalesce(design, '') AS design,
+    coalesce(profile, '') AS profile, baseline,
     (SELECT count(*) FROM memberships m WHERE m.space = s.space) AS requested
 FROM spaces s ORDER BY space
 """
@@ -211,6 +213,7 @@ def _page(space: Row, variants: list[Row], edits: list[Row], trials: list[Row], 
         space=space["space"],
         question=space["question"],
         design=space["design"],
+        profile=space["profile"],
         baseline=against,
         requested=space["requested"],
         variants=tuple(by_id.values()),

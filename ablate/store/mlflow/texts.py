@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import yaml
 
 from ablate.output.markdown import code, code_cell, escape, fenced, paragraph
+from ablate.output.words import of_profile
 
 if TYPE_CHECKING:
     from ablate.store.mlflow.pages import MlflowVariant, Page
@@ -112,6 +113,7 @@ def page_note(page: Page, links: str, report: str) -> str:
     ended = f"{len(page.runs)} of {page.requested} trials have ended: {_counts(endings.most_common())}."
     parts = [
         paragraph(page.question.strip()),
+        *(f"**{escape(line)}**" for line in of_profile(page.profile or None)),
         f"Design: {escape(page.design)}{against}. {ended}",
         links,
         report,
