@@ -3,6 +3,7 @@ recorded in the store all express it in this one value."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Literal, TypeAlias, TypedDict, Unpack, get_args
@@ -64,6 +65,8 @@ class ExecutorOptions:
             )
         if self.executor == "inline" and (self.workers or 1) > 1:
             raise InputError("--workers has no effect with --executor inline: it is one process\n  = leave it out")
+        if not 0 < self.patience < math.inf:
+            raise InputError(f"--stop-within: {self.patience:g} seconds\n  = give a time such as 20s, or 5m")
         self._check_sharing()
         if self.executor == "ray":
             from ablate.execute.ray.demand import Demand  # its package loads torch

@@ -7,7 +7,7 @@ from ablate.execute.worker import messages
 
 
 class Inline:
-    """One worker: this process. A trial that hangs within a step cannot be stopped here, unlike in other executors."""
+    """One worker: this process. A trial that hangs in a kernel cannot be stopped here, unlike in other executors."""
 
     workers = 1
 

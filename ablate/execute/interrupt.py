@@ -18,8 +18,8 @@ LAST = 3.0
 class Interrupt:
     """While entered, SIGINT and SIGTERM raise KeyboardInterrupt; within `trials`, the first sets `requested` instead.
 
-    `within` seconds later, and `LAST`, KeyboardInterrupt is raised all the same: executors have killed by then what did
-    not stop.
+    `within` seconds later, and `LAST`, KeyboardInterrupt is raised all the same: workers that did not stop were killed
+    before.
     """
 
     def __init__(self, say: Callable[[str], None], within: float = STOP_WITHIN):

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from ablate.execute.packer import Packer, with_share
 from ablate.execute.policy import GRACE, NO_STEP, STOP_WITHIN, UNTOUCHED, did_not_stop
 from ablate.execute.supervisor import Supervisor, WorkerProcess
-from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
+from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, began_at, outcome_of
 from ablate.execute.watchdog import timed_out
 from ablate.train.events import Outcome
 
@@ -51,13 +51,14 @@ class Local:
 
 @dataclass
 class _LocalTrial:
-    """A trial that was handed out and has not sent its outcome. `overdue`: its worker was killed at the limit;
-    `dropped`: it was killed when the run was asked to stop, and why."""
+    """A trial that was handed out and has not sent its outcome. `first` is the step that it began at. `overdue`: its
+    worker was killed at the limit; `dropped`: it was killed when the run was asked to stop, and why."""
 
     task: Task
     worker: WorkerProcess
     began: float
     step: int
+    first: int
     overdue: bool = False
     dropped: str = ""
 
@@ -108,7 +109,7 @@ class _Driver:
         """Ask each running trial to stop, drop those that have no step to save, and end the waiting task."""
         self.stopping = time.monotonic()
         for state in self.running.values():
-            if state.step > _begun(state.task):
+            if state.step > state.first:
                 state.worker.stop()
             else:
                 state.drop(NO_STEP)
@@ -131,7 +132,8 @@ class _Driver:
                 return
             self.waiting = None
             given = worker.give(task)
-            self.running[task.trial.id] = _LocalTrial(task, worker, time.monotonic(), _begun(task))
+            first = _begun(task)
+            self.running[task.trial.id] = _LocalTrial(task, worker, time.monotonic(), first, first)
             if not given:
                 worker.leaving = True
                 detail = {"error": f"its worker was gone (process {worker.process.pid})", UNTOUCHED: True}
@@ -162,6 +164,7 @@ class _Driver:
         if state is None:
             return  # its trial has already ended, so nothing more may be recorded for it
         state.step = message.step
+        state.first = began_at(message, state.first)
         if outcome_of(message) is not None:
             del self.running[message.trial_id]
             state.worker.task = None

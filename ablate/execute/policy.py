@@ -71,7 +71,7 @@ NO_STEP = "asked to stop before it had done a step"
 
 def did_not_stop(worker: str, within: float) -> str:
     """Return the reason of an interrupted trial whose worker was killed since it did not stop in time."""
-    return f"{worker} did not stop within {within:g} s and was killed; its trial resumes from its last checkpoint"
+    return f"{worker} did not stop within {within:g} s and was killed; its trial has its last checkpoint, if any"
 
 
 def is_settled(outcome: Outcome, limit: float | None = None) -> bool:

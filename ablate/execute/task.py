@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from ablate.plan.trial import Trial
-from ablate.train.events import Event, Outcome, Saved
+from ablate.train.events import Began, Event, Outcome, Saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +62,11 @@ class Message:
 def outcome_of(message: Message) -> Outcome | None:
     """Return the outcome of the trial if it is in the message."""
     return next((event for event in message.events if isinstance(event, Outcome)), None)
+
+
+def began_at(message: Message, before: int) -> int:
+    """Return the step that a trial began at if it is in the message, which is 0 where it starts over; else `before`."""
+    return next((event.step for event in message.events if isinstance(event, Began)), before)
 
 
 Emit = Callable[[Message], None]

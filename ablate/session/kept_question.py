@@ -189,8 +189,8 @@ def where_it_was(folder: Path, request: Request) -> KeptSpace:
         if Path(request.path).exists() and all(path.exists() for path in plugins):
             raise
         raise RefusedError(
-            f"{error}\n  = {folder} keeps no files of {request.space}: it was not planned yet, or by an earlier "
-            f"version; put {', '.join(request.shown)} back"
+            f"{error}\n  = {folder} keeps no files of the last run of {request.space}: it was not planned yet, or by "
+            f"an earlier version; put {', '.join(request.shown)} back"
         ) from error
     return KeptSpace(space, plugins)
 

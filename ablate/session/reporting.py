@@ -70,7 +70,9 @@ def last_request(name: str, *, results: PathLike) -> Request:
 def report_run(name: str, *, results: PathLike) -> Reported:
     """Write the page of a space by its name, of its last run as the folder keeps it: none of its files is needed."""
     folder, request = Path(results), last_request(name, results=results)
-    run = as_run(folder, request)
+    run, plan = as_run(folder, request), Snapshot(folder).plans.current(name)
+    if plan is not None and not request.is_planned_as(plan.document):  # a later run, of which there is no plan
+        request = replace(request, profile=run.space.profile, settings=run.space.settings, commit=None)
     written = report(run.space, results=folder, request=request, texts=run.texts)
     return replace(written, changed=f"{run.changed}: this page is of the run" if run.changed else "")
 

@@ -20,6 +20,7 @@ from ablate.source.located import to_python
 from ablate.source.problems import quote, unknown
 from ablate.space.space import Space
 from ablate.store.checksummed_lines import compact
+from ablate.store.files import digest_of
 from ablate.store.requests import Request
 from ablate.store.snapshot import Snapshot
 from ablate.train.events import WITH_RESULT
@@ -134,6 +135,11 @@ def _as_requested(
     options = ExecutorOptions.of(request.place)
     if trials is None:
         run = where_it_was(folder, request)
+        if request.source and digest_of(run.space.text.encode()) != request.source:
+            raise RefusedError(
+                f"{request.shown[0]} has changed since its run was stopped, before it was planned\n"
+                "  = ask what it asks now with `ablate run`"
+            )
         return Resumable(run.space, options, run.plugins, request.mirror, 0)
     run = as_run(folder, request)
     if kept is not None:

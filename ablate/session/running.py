@@ -32,7 +32,7 @@ from ablate.space.space import Space
 from ablate.store.files import digest_of
 from ablate.store.mirror import check_uri
 from ablate.store.mlflow.connection import without_secrets
-from ablate.store.requests import Request, command, recorded
+from ablate.store.requests import Request, command, record, withdrawn_if_refused
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
 
@@ -74,7 +74,8 @@ def run(
         known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
         dim = line_writer(console, "dim")
         request = _request(space, options, files, mirror, Snapshot(folder).requests.get(space.name))
-        with recorded(folder, request):
+        recorded = record(folder, request)  # before anything that takes time
+        with withdrawn_if_refused(folder, recorded):
             planned = ready(
                 plan_space(space, results=folder, limit=limit, outcomes=known, forecasts="kept", fresh=fresh, say=dim)
             )
@@ -87,11 +88,12 @@ def run(
             # Only now are all numbers of steps known: this is the only place where a run is planned a second time.
             planned = ready(plan_from(planned.plans, planned.corpus, results=folder, limit=limit, outcomes=known))
         planned_run: SearchRun | StagedRun
-        if space.design.search is not None:
-            planned_run = SearchRun(planned, store, request, fresh=fresh, limit=limit)
-        else:
-            planned_run = StagedRun(planned, store, request, fresh=fresh, retry=retry, say=say)
-        planned_run.begin()
+        with withdrawn_if_refused(folder, recorded):
+            if space.design.search is not None:
+                planned_run = SearchRun(planned, store, request, fresh=fresh, limit=limit)
+            else:
+                planned_run = StagedRun(planned, store, request, fresh=fresh, retry=retry, say=say)
+            planned_run.begin()
         with ExitStack() as whole:
             mirroring = None
             if mirror:

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
+from ablate.errors import AblateError
 from ablate.grammar.named_files import portable
 from ablate.store import files
 
@@ -69,12 +70,11 @@ def record(folder: Path, request: Request) -> str | None:
 
 
 @contextmanager
-def recorded(folder: Path, request: Request) -> Iterator[None]:
-    """Record a run before it is planned, so that it can be resumed if it is killed; one that cannot be is withdrawn."""
-    name = record(folder, request)
+def withdrawn_if_refused(folder: Path, name: str | None) -> Iterator[None]:
+    """Withdraw a recorded run that cannot be planned. One that is stopped while it is planned can be resumed."""
     try:
         yield
-    except Exception:
+    except AblateError:  # no other: libraries make errors of their own of an interrupt
         if name is not None:
             files.withdraw(folder, name)
         raise

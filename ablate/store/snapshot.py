@@ -111,10 +111,13 @@ class Snapshot:
                 if trial not in self.endings and trial not in self.open:
                     faults.setdefault(name_of(trial), GONE)
         # What a driver replaced since the witness was read is no loss, nor is a plan whose later file it does not list.
-        dropped = files.read_witness(self.folder).dropped if GONE in faults.values() else frozenset()
-        grown = {_stem(name) for name in files.names(self.folder, "plans") if name not in {**listed, **faults}}
+        dropped = files.read_witness(self.folder).dropped if faults else frozenset()
+        later = set(files.names(self.folder, "plans")) - {*listed, *faults, *dropped}
+        grown = {_stem(name) for name in later}
         replaced = {
-            name for name, fault in faults.items() if _stem(name) in grown or (fault == GONE and name in dropped)
+            name
+            for name, fault in faults.items()
+            if _stem(name) in grown or (name in dropped and (fault == GONE or name not in listed))
         }
         return {name: fault for name, fault in sorted(faults.items()) if name not in replaced}
 

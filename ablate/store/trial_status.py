@@ -87,14 +87,15 @@ def unplanned(now: Snapshot) -> list[str]:
     return [
         space
         for space, request in now.requests.items()
-        if not any(request.is_planned_as(plan.document) for plan in now.plans.of_space.get(space, ()))
+        for plan in [now.plans.current(space)]
+        if plan is None or not request.is_planned_as(plan.document)
     ]
 
 
 def not_over(now: Snapshot) -> dict[str, str]:
     """Return the spaces that are not over though all their known trials may have ended, and why, by name."""
     open_plans = {space: plan.why for space, plan in growing(now).items() if plan.open}
-    stopped = dict.fromkeys(unplanned(now), "its last run was stopped before it was planned")
+    stopped = dict.fromkeys(unplanned(now), "no plan of its last run is kept")
     return dict.fromkeys(unjudged(now), "all have ended, but were not judged since") | open_plans | stopped
 
 

@@ -51,7 +51,7 @@ def test_a_run_is_stopped_and_resumed_and_then_there_is_nothing_to_do(ablate, mo
         stopping.setattr(Interrupt, "__call__", lambda self: True)
         code, answer, _ = ablate("run", "tiny.yaml", *PLACE)
     (mistake,) = answer["mistakes"]
-    assert code == 130 and mistake["message"] == "stopped: 0 trials ended, 0 saved in progress, 2 not started"
+    assert code == 130 and mistake["message"] == "stopped: 0 trials ended, 0 left in progress, 2 not started"
     code, answer, _ = ablate("resume")
     assert code == 0 and answer["mistakes"] == [] and [each["space"] for each in answer["resumed"]] == ["tiny"]
     assert [each["finished"] for each in answer["resumed"][0]["arms"]] == [1, 1]

@@ -53,5 +53,5 @@ def test_beside_json_it_goes_to_standard_error(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, ["run", "tiny.yaml", "--json", "--executor", "inline", "--no-mlflow"])
     assert done.exit_code == 130 and "4 trials" in done.stderr
     (mistake,) = json.loads(done.stdout)["mistakes"]
-    assert mistake["message"] == "stopped: 0 trials ended, 0 saved in progress, 4 not started"
+    assert mistake["message"] == "stopped: 0 trials ended, 0 left in progress, 4 not started"
     assert len(mistake["way_out"]) == 1, "the command that resumes it"

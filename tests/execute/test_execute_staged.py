@@ -286,7 +286,7 @@ def test_what_waits_is_counted_apart_from_what_may_follow(calm, tmp_path, monkey
     assert ended == [(0, True)]
     assert EndCounts(open=True).interrupted and not EndCounts().interrupted
     assert stopped(EndCounts(Counter(finished=8), 0, open=True), again="x", grows=True).startswith(
-        "stopped: 8 trials ended, 0 saved in progress, 0 not started, more may follow"
+        "stopped: 8 trials ended, 0 left in progress, 0 not started, more may follow"
     )
 
 

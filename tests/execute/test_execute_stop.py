@@ -10,6 +10,8 @@ import signal
 import threading
 import time
 from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from crashes import Started, damage, log_of, start, tables_of, wait_gone, wait_until
@@ -20,8 +22,14 @@ from typer.testing import CliRunner
 import ablate
 from ablate.cli.app import app
 from ablate.errors import InputError
+from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.interrupt import Interrupt
+from ablate.session.reporting import report_run
 from ablate.store import claim
+from ablate.store.files import digest_of
+from ablate.store.requests import Request, record, withdrawn_if_refused
+from ablate.store.results import Results
+from ablate.store.snapshot import Snapshot
 
 WITHIN, GRACE = 3.0, 5.0
 STOP = f"--stop-within={WITHIN:g}s"
@@ -89,7 +97,7 @@ def test_a_trial_without_a_step_is_dropped_at_once(world):
     (holder,) = claim.holders(run.results).values()
     assert holder.step == 0
     assert stopped(run, signal.SIGINT) < GRACE
-    assert "stopped: 0 trials ended, 0 saved in progress, 4 not started" in log_of(run)
+    assert "stopped: 0 trials ended, 0 left in progress, 4 not started" in log_of(run)
     goes_on(world, run)
 
 
@@ -127,7 +135,7 @@ def test_a_run_that_is_killed_before_it_is_planned_can_be_resumed(world):
     wait_gone(run.mark)
     assert not any((run.results / "plans").glob("*.json"))
     told = CliRunner().invoke(app, ["status", "--results", str(run.results)], env={"COLUMNS": "400"})
-    why = "no trials yet: its last run was stopped before it was planned"
+    why = "no trials yet: no plan of its last run is kept"
     assert f"tiny: {why}; to resume: ablate resume tiny --results {run.results}" in told.output
     goes_on(world, run)
 
@@ -141,6 +149,66 @@ def test_a_run_that_cannot_be_planned_leaves_nothing_to_resume(tmp_path):
     assert not any((run.results / "runs").glob("*.json"))
     with pytest.raises(InputError, match="no results in"):
         ablate.resumable(run.results)
+
+
+@pytest.fixture
+def known(tmp_path):
+    """A space, its results, and the request that they keep."""
+    space = ablate.load_space(write_world(tmp_path, steps=4, seeds=1))
+    ablate.run(space, results=tmp_path / "results", executor="inline", console=Console(quiet=True), mirror=False)
+    return tmp_path / "tiny.yaml", tmp_path / "results", Snapshot(tmp_path / "results").requests["tiny"]
+
+
+def asked(path: Path, results: Path, request: Request, *, text: str | None = None, **changes: object) -> None:
+    """A run that was asked for, of a space as it is now or says here, and was killed before it was planned."""
+    source = digest_of((path.read_text() if text is None else text).encode())
+    with Results(results):
+        record(results, replace(request, source=source, at=request.at + 1, **changes))
+
+
+@pytest.mark.full
+def test_what_was_asked_last_is_resumed_though_the_space_has_other_plans(known):
+    path, results, request = known
+    first = path.read_text()
+    path.write_text(first.replace("steps: 4", "steps: 8"))
+    ablate.run(ablate.load_space(path), results=results, executor="inline", console=Console(quiet=True), mirror=False)
+    path.write_text(first)
+    asked(path, results, request)
+    ((run,), refused) = ablate.resumable(results)
+    assert not refused and run.space.recipe.steps == 4
+
+
+def test_a_space_that_was_edited_since_is_not_resumed_as_another(known):
+    path, results, request = known
+    asked(path, results, request, text="as it was")
+    runs, (refused,) = ablate.resumable(results)
+    assert not runs and "has changed since its run was stopped, before it was planned" in str(refused)
+
+
+def test_a_page_says_how_its_own_plan_was_run(known):
+    path, results, request = known
+    asked(path, results, request, profile="smoke")
+    again = report_run("tiny", results=results).record.again
+    assert again and not any("--profile" in line for line in again)
+
+
+def test_an_interrupt_that_a_library_renames_withdraws_no_request(known):
+    _, results, request = known
+    with Results(results):
+        name = record(results, replace(request, source="another", at=request.at + 1))
+        with suppress(RuntimeError), withdrawn_if_refused(results, name):
+            raise RuntimeError("Query interrupted")
+        assert Snapshot(results).requests["tiny"].source == "another"
+        with pytest.raises(InputError), withdrawn_if_refused(results, name):
+            raise InputError("cannot be planned")
+        assert Snapshot(results).requests["tiny"] == request
+    assert Snapshot(results).lost == {}
+
+
+@pytest.mark.parametrize("within", [0.0, -1.0, float("nan"), float("inf")])
+def test_a_budget_is_a_time(within):
+    with pytest.raises(InputError, match="--stop-within"):
+        ExecutorOptions(stop_within=within)
 
 
 # Signals

@@ -242,7 +242,16 @@ def test_a_run_of_another_folder_stays_even_where_it_is_there_twice():
         answer=VariantAnswer(metrics={}, tags={}),
     )  # fmt: skip
     page = Page(
-        space="small", question="", design="", baseline="", requested=1, variants=(), keys={}, runs=(run,), judged=()
+        space="small",
+        question="",
+        design="",
+        profile="",
+        baseline="",
+        requested=1,
+        variants=(),
+        keys={},
+        runs=(run,),
+        judged=(),
     )
 
     def twice(results: str) -> MirrorDifference:

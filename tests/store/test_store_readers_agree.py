@@ -188,8 +188,9 @@ def test_of_what_the_database_has_not_yet_the_doctor_says_what_is_lost(left, tmp
 def test_what_a_crash_left_twice_is_not_lost(left, tmp_path, harm):
     """A trial that is sealed and still in its journal; a plan beside what it grew to. One of the two is harmed."""
     sealed = next(one for one in left if one.step == "append to witness" and one.files("sealed"))
-    grown = next(one for one in left if Snapshot(one.folder).replaced)
-    for one, kind in ((sealed, "sealed"), (grown, "plans")):
+    grown = {one.step: one for one in left if len(one.files("plans")) > 1}
+    assert {"append to witness", "delete plans"} <= grown.keys()
+    for one, kind in ((sealed, "sealed"), *((one, "plans") for one in grown.values())):
         for which in range(len(one.files(kind))):
             brings_back(one, tmp_path / "copy", kind, harm, which)
 

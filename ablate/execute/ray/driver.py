@@ -28,7 +28,7 @@ from ablate.errors import RefusedError
 from ablate.execute.packer import with_share
 from ablate.execute.policy import NO_STEP, REFUSED, STARTS_ALLOWED, STOP_WITHIN, UNTOUCHED, did_not_stop
 from ablate.execute.ray.worker import MESSAGE, WARNING
-from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, outcome_of
+from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, began_at, outcome_of
 from ablate.execute.watchdog import timed_out
 from ablate.train.events import Outcome
 
@@ -52,8 +52,8 @@ def escaping() -> Iterator[None]:
 @dataclass
 class _RayTrial:
     """A trial that was handed to Tune and has not ended. `worker` is None until a worker has started for it, `begun` is
-    that worker's answer to receiving the task, `place` is empty until its first message, and `dropped` says why its
-    worker was killed when the run was asked to stop."""
+    that worker's answer to receiving the task, `place` is empty until its first message, `first` is the step that it
+    began at, and `dropped` says why its worker was killed when the run was asked to stop."""
 
     task: Task
     gpus: float
@@ -62,12 +62,8 @@ class _RayTrial:
     begun: ray.ObjectRef[None] | None = None
     place: str = ""
     step: int = 0
+    first: int = 0
     dropped: str = ""
-
-    @property
-    def first(self) -> int:
-        """The step that it resumes from."""
-        return self.task.resume.step if self.task.resume else 0
 
     def drop(self, why: str) -> None:
         """Kill its worker."""
@@ -115,7 +111,7 @@ class Conductor:
                 return None
             gpus = self._gpus(task)
         trial = self.running[name] = _RayTrial(_held(task, gpus, self._sharing), gpus, time.monotonic())
-        trial.step = trial.first
+        trial.step = trial.first = task.resume.step if task.resume else 0
         return task, gpus
 
     def _one_waits_for_more(self) -> bool:
@@ -167,6 +163,7 @@ class Conductor:
         if (running := self.running.get(name)) is None:
             return  # it was dropped, so nothing more may be recorded for it
         running.step, running.place = message.step, place
+        running.first = began_at(message, running.first)
         self._failed_starts = 0
         with escaping():
             if outcome_of(message) is not None:

@@ -38,7 +38,7 @@ def stopped(ended: RunEnd, *, again: str, searching: bool = False, grows: bool =
     rung may be pruned; and for a plan that `grows` with the results of its trials.
     """
     done = sum(count for kind, count in ended.kinds.items() if kind not in GOES_ON)
-    parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} saved in progress"]
+    parts = [f"{plural(done, 'trial')} ended", f"{ended.kinds.get('interrupted', 0)} left in progress"]
     parts += [f"{paused} waiting at a rung"] if (paused := ended.kinds.get("paused", 0)) else []
     left = "the search resumes from there" if searching else f"{ended.waiting} not started{', more may follow' * grows}"
     return f"stopped: {', '.join(parts)}{'; ' if searching else ', '}{left}. To resume:\n  {again}"

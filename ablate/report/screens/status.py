@@ -53,7 +53,7 @@ def screen(
     for space, why in (open or {}).items():
         if not any(standing.space == space for standing in standings):
             resume = "" if holder else f"; to resume: {interrupted.resume(space, results)}"
-            parts.append(Text(f"{space}: no trials yet: {'it is being planned' if holder else why}{resume}", "yellow"))
+            parts.append(Text(f"{space}: no trials yet: {why}{resume}", "yellow"))
     return Group(*parts)
 
 

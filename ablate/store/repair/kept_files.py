@@ -99,7 +99,8 @@ def _lost(snapshot: Snapshot, name: str, fault: str) -> Fault:
     folder, path = snapshot.folder, snapshot.folder / name
     kind, then = REMEDIES[name.partition("/")[0]]
     segment = snapshot.segments.get(files.trial_of(name)) if kind == "sealed" else None
-    ended = segment is not None and segment.outcome is not None  # which is sealed again by `open_trials`
+    # That of a whole journal is sealed again by `open_trials`.
+    ended = segment is not None and segment.outcome is not None and not segment.damaged
     put_back = _put_back_trial(snapshot, name) if kind == "sealed" else _put_back_file(folder, name)
     if put_back is not None:
         then = f"its rows are sealed again from {DATABASE}" if kind == "sealed" else f"recovered from {DATABASE}"
