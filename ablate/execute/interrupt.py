@@ -66,7 +66,4 @@ class Interrupt:
             raise KeyboardInterrupt
         self.requested = True
         self._deadline.start()
-        self._say(
-            f"stopping: running trials save their state, for at most {self._within:g} s "
-            "(interrupt again to stop at once)"
-        )
+        self._say(f"stopping: trials save their state, {self._within:g} s at most (again to stop at once)")

@@ -227,7 +227,7 @@ def test_while_trials_run_the_first_signal_asks_and_the_second_ends(interrupt, n
     with interrupt.trials():
         assert not interrupt()
         signal.raise_signal(number)
-        assert interrupt() and "for at most 60 s (interrupt again to stop at once)" in interrupt.said[0]
+        assert interrupt() and "60 s at most (again to stop at once)" in interrupt.said[0]
         with pytest.raises(KeyboardInterrupt):
             signal.raise_signal(number)
 
