@@ -13,7 +13,6 @@ from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.policy import (
     DEATHS_ALLOWED,
     LACKED,
-    NO_STEP,
     REFUSED,
     SHARE,
     UNCUT,
@@ -232,8 +231,8 @@ class Controller:
             self._say(f"{work.label}: {why}; {outcome.detail.get(AGAIN, 'it resumes from its checkpoint')}")
             self._again.append(work)
             return
-        if outcome.detail.get("error") == NO_STEP and not outcome.step:
-            self._ended.waiting += 1
+        if outcome.kind == "interrupted" and not outcome.step:
+            self._ended.waiting += 1  # nothing is kept of it
             return
         self._ended.kinds[outcome.kind] += 1
         if outcome.kind != "interrupted":

@@ -12,7 +12,7 @@ from typing import Any
 from ablate.execute.policy import STOP_WITHIN
 
 LAST = 3.0
-"""Seconds beyond those after which everything stops at once, whatever is still under way."""
+"""Seconds after the time that trials have to save; then everything stops at once, whatever is still under way."""
 
 
 class Interrupt:

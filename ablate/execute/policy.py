@@ -71,7 +71,8 @@ NO_STEP = "asked to stop before it had done a step"
 
 def did_not_stop(worker: str, within: float) -> str:
     """Return the reason of an interrupted trial whose worker was killed since it did not stop in time."""
-    return f"{worker} did not stop within {within:g} s and was killed; its trial has its last checkpoint, if any"
+    then = "its trial goes on from its last checkpoint, if any"
+    return f"{worker} did not stop within {within:g} s and was killed; {then}"
 
 
 def is_settled(outcome: Outcome, limit: float | None = None) -> bool:

@@ -11,11 +11,8 @@ from collections import Counter
 
 import pytest
 from chaos import calm, disturbed, drawn
-from crashes import damage, tables_of
-from rich.console import Console
-from tiny_spaces import write_world
+from crashes import damage, tables_of, undisturbed
 
-import ablate
 from ablate.store.snapshot import Snapshot
 
 IN_A_RUN = 10
@@ -25,11 +22,7 @@ EACH = [*((phase, "kill") for phase in ("step", "import", "measuring", "handshak
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    """A folder with a space, and the tables of a run that nobody disturbed."""
-    folder = tmp_path_factory.mktemp("chaos")
-    space = ablate.load_space(write_world(folder, steps=60, seeds=2))
-    ablate.run(space, results=folder / "calm", executor="inline", console=Console(quiet=True), mirror=False)
-    return folder, tables_of(folder / "calm")
+    return undisturbed(tmp_path_factory.mktemp("chaos"), steps=60, seeds=2)
 
 
 def check(world, name, faults, *words):

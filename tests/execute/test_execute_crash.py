@@ -10,7 +10,7 @@ import random
 from itertools import product
 
 import pytest
-from crashes import crash, damage, tables_of
+from crashes import crash, damage, tables_of, undisturbed
 from rich.console import Console
 from tiny_spaces import write_world
 
@@ -24,19 +24,12 @@ STEPS, SHORT, EVERY = 700, 200, 4
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory):
-    return undisturbed(tmp_path_factory.mktemp("crash"), STEPS)
+    return undisturbed(tmp_path_factory.mktemp("crash"), steps=STEPS)
 
 
 @pytest.fixture(scope="module")
 def short(tmp_path_factory):
-    return undisturbed(tmp_path_factory.mktemp("short"), SHORT)
-
-
-def undisturbed(folder, steps):
-    """A folder with a space, and the tables of a run that nobody disturbed."""
-    space = ablate.load_space(write_world(folder, steps=steps, seeds=1))
-    ablate.run(space, results=folder / "calm", executor="inline", console=Console(quiet=True), mirror=False)
-    return folder, tables_of(folder / "calm")
+    return undisturbed(tmp_path_factory.mktemp("short"), steps=SHORT)
 
 
 def check(world, executor, victim, delay):

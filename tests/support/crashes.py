@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from tiny_spaces import rows_of
+from rich.console import Console
+from tiny_spaces import rows_of, write_world
 
+import ablate
 from ablate.store import claim, open_trial
 from ablate.store.snapshot import Snapshot, open_trials
 
@@ -55,6 +57,13 @@ class Started:
             for trial_id, seen in self.reached.items()
             if any(when <= before for when, _ in seen)
         }
+
+
+def undisturbed(folder: Path, *, steps: int, seeds: int = 1) -> tuple[Path, object]:
+    """A folder with a space, and the tables of a run that nobody disturbed."""
+    space = ablate.load_space(write_world(folder, steps=steps, seeds=seeds))
+    ablate.run(space, results=folder / "calm", executor="inline", console=Console(quiet=True), mirror=False)
+    return folder, tables_of(folder / "calm")
 
 
 def start(folder: Path, results: Path, *words: str, environment: Mapping[str, str] | None = None) -> Started:
