@@ -26,6 +26,7 @@ from ablate.plan.plan import Plan
 from ablate.session.judging import judged
 from ablate.store import checkpoints, trial_numbers, trial_status
 from ablate.store.checksummed_lines import Appender, encode
+from ablate.store.durable import UNFINISHED
 from ablate.store.query import asking
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
@@ -50,7 +51,7 @@ class Left:
 
     def files(self, kind: str) -> list[Path]:
         """Its files of a kind."""
-        return sorted(self.folder.glob(ANY[kind]))
+        return sorted(path for path in self.folder.glob(ANY[kind]) if UNFINISHED not in path.name)
 
 
 def left_behind(place: Path) -> list[Left]:

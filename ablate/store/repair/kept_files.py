@@ -30,7 +30,7 @@ REMEDIES: Mapping[str, tuple[Kind, str]] = {
     "plans": ("specification", "the next `ablate run` of its space brings it back"),
     "runs": ("request", "how that run was requested is no longer known: run it again with `ablate run`"),
     "verdicts": ("verdicts", "the next `ablate run` of its space judges it again, without training"),
-    "paces": ("paces", "what was timed there is timed again by a run that needs it"),
+    "paces": ("paces", "`ablate run` times it again where it needs it"),
     "sources": ("source", "the next `ablate run` of its space with the same files brings it back"),
 }
 """The kind of a loss, and what follows from it."""
