@@ -92,9 +92,17 @@ def plan(
 
         kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
     if json:
-        plan, floors, epochs = planned.plan, planned.floors, planned.epochs
-        known, failed = planned.known, planned.failed
-        write_text(plan_to_json(plan, known, kernels=kernels, floors=floors, failed=failed, epochs=epochs))
+        write_text(
+            plan_to_json(
+                planned.plan,
+                planned.known,
+                kernels=kernels,
+                floors=planned.floors,
+                failed=planned.failed,
+                epochs=planned.epochs,
+                mixed=planned.mixed,
+            )
+        )
         return
     screen = console()
     show_plan(screen, planned, None, results=results)
@@ -359,6 +367,7 @@ def show_plan(
         titled=before is None,
         failed=planned.failed,
         retry=interrupted.retry(plan.space, results),
+        mixed=() if before is not None and before.mixed == planned.mixed else planned.mixed,
         told=() if before is None else {*warnings(before.plan), *definitions(before.plan)},
     )
     screen.print(Screen(document))

@@ -258,11 +258,11 @@ def _show_run(screen: Console, done: Run, results: Path, answer: Answer) -> None
             in_json = searched_form.to_json(done.searched)
     elif done.summary is not None and not stopped:
         if answer is None:
-            screen.print(Screen(result_screen(done.summary, done.definitions, unequal=done.unequal)))
+            screen.print(Screen(result_screen(done.summary, done.definitions, unequal=done.unequal, mixed=done.mixed)))
             line = f"its page: {page_of(done.plan.space, results, RESULTS)}"
             screen.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
         else:
-            in_json = to_json(done.summary, done.definitions)
+            in_json = to_json(done.summary, done.definitions, done.mixed)
     if stopped:
         searching, grows = done.searched is not None, done.plan.open
         message = interrupted.stopped(done.ended, again=again(), searching=searching, grows=grows)

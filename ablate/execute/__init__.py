@@ -21,6 +21,7 @@
     ray/                 trials on Ray Tune: on a given cluster, or on one started on this machine
     cores.py             how many workers a machine can run
     device.py            the device that trials compute on
+    kernel_fingerprint.py  what a machine computes: the digest of a few small kernels
     machine.py           what this machine has, and which attention backends work on it
     memory.py            how much memory a trial needs there: predicted, then measured
     packing.py           which trials share a GPU: the ledger of the memory reserved for each
@@ -37,7 +38,7 @@
     search/              proposals over a grammar: random, evolution, Optuna's samplers
     controller.py        hands out the plan, and records what comes back
 
-Only this package knows Ray and Optuna. In the results folder, workers write checkpoints, claims and the traces of
-trials that hang; the driver writes everything else. Never here: a metric defined, a number judged, any other file
-written except through the store.
+Only this package knows Ray and Optuna. In the results folder, workers write checkpoints, claims, what their machine
+computes, and the traces of trials that hang; the driver writes everything else. Never here: a metric defined, a number
+judged, any other file written except through the store.
 """

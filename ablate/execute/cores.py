@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Literal, TypeAlias
 
 Pack: TypeAlias = Literal["auto"] | int | None
@@ -18,17 +19,15 @@ ROOM = 4 * 2**30
 """Bytes of a GPU for each of its trials by default, of which the CUDA context of a process takes an eighth."""
 
 
-def default_workers(threads: int, ranks: int = 1, pack: Pack = None) -> int:
+def default_workers(threads: int, gpus: Sequence[int], ranks: int = 1, pack: Pack = None) -> int:
     """Return the number of workers for trials of `threads` threads in each of `ranks` processes: as many as the cores
-    allow; with GPUs, no more than those allow with up to `pack` trials on each (see `on_a_gpu`)."""
-    from ablate.execute.device import gpus
-
-    by_cores, there = max(1, available_cores() // (threads * ranks)), gpus()
-    if not there:
+    allow; with `gpus`, of so many bytes, no more than those allow with up to `pack` trials on each (see `on_a_gpu`)."""
+    by_cores = max(1, available_cores() // (threads * ranks))
+    if not gpus:
         return by_cores
     if ranks > 1:
-        return max(1, min(by_cores, len(there) // ranks))
-    return min(by_cores, sum(on_a_gpu(gpu.memory, pack) for gpu in there))
+        return max(1, min(by_cores, len(gpus) // ranks))
+    return min(by_cores, sum(on_a_gpu(memory, pack) for memory in gpus))
 
 
 def on_a_gpu(memory: int, pack: Pack) -> int:

@@ -60,7 +60,7 @@ def _local(
 ) -> Executor:
     """Build the local executor: worker processes and, with GPUs, their placement on them."""
     there, ranks, pack = device.gpus(), options.processes, options.pack
-    workers = options.workers or default_workers(threads, ranks, pack)
+    workers = options.workers or default_workers(threads, [gpu.memory for gpu in there], ranks, pack)
     stop_within = options.patience
     if not there:
         if pack is not None:

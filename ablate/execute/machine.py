@@ -13,7 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ablate.execute.device import device, device_versions, gpus
+from ablate.execute.device import device, gpus
+from ablate.execute.kernel_fingerprint import device_and_kernels
 from ablate.kernels.attend import Attend
 from ablate.kernels.choose import PREFERRED, objection, order
 from ablate.kernels.gate import AttentionSite, check, sites
@@ -21,6 +22,8 @@ from ablate.store.versions import installed
 from ablate.train.threads import pin_threads
 
 HEADS, TOKENS, D_HEAD = 2, 128, 64
+DTYPE = "float32"
+"""The dtype of the trials whose kernels are shown; each dtype has its own."""
 TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -53,7 +56,7 @@ def examine() -> Machine:
     """Examine this machine, and try every backend on it."""
     pin_threads(torch.get_num_threads())
     return Machine(
-        versions=installed() | device_versions(),
+        versions=installed() | device_and_kernels(DTYPE),
         gpus=tuple(
             f"{torch.cuda.get_device_name(gpu.number)}, {gpu.memory / 2**30:.0f} GiB, compute capability "
             f"{'.'.join(map(str, torch.cuda.get_device_capability(gpu.number)))}"

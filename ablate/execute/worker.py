@@ -10,14 +10,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from ablate.execute.device import device_versions
+from ablate.execute.device import gpus
 from ablate.execute.ending import ending_of
 from ablate.execute.gpu import peak, take
+from ablate.execute.kernel_fingerprint import device_and_kernels
 from ablate.execute.rank_processes import trained
 from ablate.execute.task import Message, ShouldStop, Task
-from ablate.store import checkpoints
+from ablate.store import checkpoints, machines
 from ablate.store.claim import Claim
-from ablate.store.versions import ATTENTION, installed, of_machine
+from ablate.store.versions import ATTENTION, of_machine, same_bits
 from ablate.train.events import Attending, Began, Checkpoint, Event, Outcome, Saved, Step, Training
 
 SPEAK_EVERY = 0.25
@@ -92,7 +93,11 @@ class _ClaimedTrial:
     """
 
     def __init__(self, task: Task, claim: Claim):
-        self._versions = installed() | device_versions() | {name: str(n) for name, n in _cut(task).items()}
+        dtype = task.trial.recipe.dtype
+        computed, memory = device_and_kernels(dtype), [gpu.memory for gpu in gpus()]
+        self._versions = machines.record(task.folder, dtype, computed, memory) | {
+            name: str(n) for name, n in _cut(task).items()
+        }
         self._claim, self.task, self.limit = claim, _from(task, self._versions), _Limit(task.limit)
         self._refused: dict[str, Any] = {}
         self._at = time.time()
@@ -107,7 +112,7 @@ class _ClaimedTrial:
         if not isinstance(first, Attending):
             return Began(step, task.versions if task.resume else versions, at=self._at)
         versions = versions | ({ATTENTION: first.operators} if first.uses else {})
-        if task.resume and versions != task.versions:  # `compute` has discarded that state, too
+        if task.resume and not same_bits(versions, task.versions):  # `compute` has discarded that state, too
             checkpoints.drop(task.folder, task.trial.id)
             step = 0
         refused = [use.described for use in first.uses if use.refused]
@@ -152,7 +157,7 @@ def _cut(task: Task) -> dict[str, int]:
 
 def _from(task: Task, versions: dict[str, str]) -> Task:
     """Return the task to carry out: with other versions the bits would differ, so the trial starts over."""
-    if task.resume is not None and versions == of_machine(task.versions):
+    if task.resume is not None and of_machine(versions) == of_machine(task.versions):
         return task
     checkpoints.drop(task.folder, task.trial.id)
     return replace(task, resume=None)

@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from ablate.data.epochs import Epochs
 
 
-def to_json(summary: Summary, definitions: Mapping[str, str] | None = None) -> str:
-    """Return a summary with every arm, effect and definition; `before` and `after` tie effects to arms."""
-    return dump(document(summary, definitions))
+def to_json(summary: Summary, definitions: Mapping[str, str] | None = None, mixed: Sequence[str] = ()) -> str:
+    """Return a summary with every arm, effect and definition; `before` and `after` tie effects to arms.
+
+    `mixed` are the versions in which its trials differ, in lines.
+    """
+    return dump(document(summary, definitions, mixed))
 
 
-def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> dict[str, Any]:
+def document(
+    summary: Summary, definitions: Mapping[str, str] | None = None, mixed: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return the content of `to_json`."""
     content = asdict(summary)
     for arm, described in zip(summary.arms, content["arms"], strict=True):
@@ -39,6 +44,7 @@ def document(summary: Summary, definitions: Mapping[str, str] | None = None) -> 
     content["factors"] = [[terms, _factors(factors)] for terms, factors in summary.factors]
     content["decided"] = summary.decided
     content["peculiarities"] = footnotes.peculiarities(summary)
+    content["mixed"] = mixed
     content["definitions"] = footnotes.definitions(summary, definitions or {})
     return content
 
@@ -52,6 +58,7 @@ def plan_to_json(
     floors: Sequence[Floor] = (),
     failed: Mapping[str, str] | None = None,
     epochs: Sequence[Epochs] = (),
+    mixed: Sequence[str] = (),
 ) -> str:
     """Return a plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
 
@@ -108,6 +115,7 @@ def plan_to_json(
             "floors": [_floor(floor) for floor in floors],
             "seconds": seconds,
             "epochs": [{e.noun: e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],
+            "mixed": mixed,
             "notes": plan.notes,
         }
     )

@@ -5,7 +5,7 @@ Nothing is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -46,9 +46,11 @@ from ablate.space.origin import PROFILE
 from ablate.space.space import Space
 from ablate.space.streamed import example_length, needed_bytes
 from ablate.space.variants import Changes
+from ablate.store import machines
 from ablate.store.durable import check_folder
 from ablate.store.kept_forecasts import reusable_forecasts
 from ablate.store.snapshot import Snapshot
+from ablate.store.versions import CPU, installed, mixed
 from ablate.train.events import Outcome
 
 if TYPE_CHECKING:
@@ -80,7 +82,8 @@ class Planned:
     `trial_seconds` is the median time of earlier trials of this recipe and size; None if there are none. `plans` builds
     the plans of the same space as more becomes known. `noise` is the known noise of the judged metrics under the plan's
     conditions, or None. `account` says how often its questions were judged before, and what was found. `stage` is the
-    stage that a run of it is at.
+    stage that a run of it is at. `mixed` are the versions in which its trials differ, in lines. `gpus` are the bytes of
+    each GPU of this machine, as far as a worker has recorded them.
     """
 
     plan: Plan
@@ -92,6 +95,8 @@ class Planned:
     noise: KnownNoise | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
     account: Account = field(default_factory=dict)
+    mixed: tuple[str, ...] = ()
+    gpus: tuple[int, ...] = ()
 
     def __repr__(self) -> str:
         known = len({trial.id for trial in self.plan.trials} & self.known)
@@ -154,7 +159,7 @@ class Planned:
         most = len(self.to_run) if search is None else most_trials(self.space)
         if self.trial_seconds is None or most is None:
             return None
-        at_once = workers or default_workers(self.space.threads)
+        at_once = workers or default_workers(self.space.threads, self.gpus)
         if search is not None:
             at_once = min(at_once, search.parallel * len(self.space.seeds))
         return self.trial_seconds * -(-most // at_once)
@@ -279,7 +284,27 @@ def plan_from(
         noise=noise,
         failed={id: outcomes[id].kind for id in known if outcomes[id].kind in FAILED},
         account=account(plan, finals([trial.id for trial in plan.trials])) if judged else {},
+        mixed=mixed_versions(plan, now, known),
+        gpus=here.gpus if (here := machines.remembered(folder, space.recipe.dtype)) else (),
     )
+
+
+def mixed_versions(plan: Plan, now: Snapshot, known: Container[str] | None = None) -> tuple[str, ...]:
+    """Return the versions in which the trials of a plan that have ended differ, in lines; where it is given which are
+    `known`, also the others, as far as it is known what this machine computes."""
+    here: dict[str, Mapping[str, str]] = {}
+    sets: list[tuple[Mapping[str, str], str]] = []
+    for trial in {trial.id: trial for trial in plan.trials}.values():
+        if known is not None and trial.id not in known:
+            dtype = trial.recipe.dtype
+            if dtype not in here:
+                installed_here = {name: version for name, version in installed().items() if name != CPU}
+                machine = machines.remembered(now.folder, dtype)
+                here[dtype] = installed_here if machine is None else machine.versions
+            sets.append((here[dtype], "to run"))
+        elif trial.id in now.endings:
+            sets.append((now.endings[trial.id].versions, "trial"))
+    return mixed(sets)
 
 
 def _read(space: Space, cache: Path) -> TokenisedText:

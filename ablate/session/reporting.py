@@ -29,7 +29,7 @@ from ablate.report.searched.record import SearchRecord
 from ablate.report.verdict_tables import to_markdown
 from ablate.session.judging import account_of
 from ablate.session.kept_question import as_run, of_same_words, page_of, requests_of, resolved_of
-from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, plan_space
+from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, mixed_versions, plan_space
 from ablate.session.step_time import step_times_of
 from ablate.source.located import to_python
 from ablate.space.space import Space
@@ -116,12 +116,15 @@ def texts_of_search(record: SearchRecord) -> Mapping[str, str]:
 
 
 def texts_of_verdicts(
-    summary: Summary, definitions: Mapping[str, str], gathered: Callable[[], PageRecord] | None
+    summary: Summary,
+    definitions: Mapping[str, str],
+    gathered: Callable[[], PageRecord] | None,
+    mixed: Sequence[str] = (),
 ) -> Mapping[str, str]:
     """Return verdicts as texts by file name and, if there is a record of it, their page, drawn when first read."""
     verdicts = {
         "verdicts.md": to_markdown(summary, definitions),
-        "verdicts.json": json_form.to_json(summary, definitions),
+        "verdicts.json": json_form.to_json(summary, definitions, mixed),
     }
     return verdicts if gathered is None else Texts(verdicts, lambda: _rendered(page(gathered()), "page"))
 
@@ -161,7 +164,8 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
     plan, space = planned.plan, planned.space
     trials = {trial.id: trial.variant for trial in plan.trials}
     ended = finals(folder, trials) if files.has_results(folder) else {}
-    last = Snapshot(folder).requests.get(space.name)
+    now = Snapshot(folder)
+    last = now.requests.get(space.name)
     if not ended:
         way_out = f"ablate run {as_typed(space.path)}"
         if last is not None and request is None:
@@ -199,6 +203,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         corpus=_corpus(planned),
         floors=planned.floors,
         unequal=unequal_of(planned),
+        mixed=mixed_versions(plan, now),
         again=(again, again.replace("ablate run", "ablate report", 1)),
         commit=None if ran is None else ran.commit,
         source=space.text,

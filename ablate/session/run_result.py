@@ -32,7 +32,8 @@ class Run:
     `failed` are all trials of the plan that have no result. `results` is the folder. `summary` judges the design's
     comparisons; for a search, those that confirm what it has found, if the space declares them. `searched` is what a
     search has found, and `page` its page for a browser; `gathered` gathers what the page of any other space shows.
-    `unequal` is what was not equal between variants, if the space declares equal terms.
+    `unequal` is what was not equal between variants, if the space declares equal terms; `mixed` the versions in which
+    its trials differ, in lines.
     """
 
     plan: Plan
@@ -45,6 +46,7 @@ class Run:
     page: Path | None = None
     gathered: Callable[[], PageRecord] | None = None
     unequal: tuple[Unequal, ...] = ()
+    mixed: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -150,4 +152,4 @@ class Run:
         if self.searched is not None:
             return reporting.texts_of_search(self.searched)
         assert self.summary is not None
-        return reporting.texts_of_verdicts(self.summary, self.definitions, self.gathered)
+        return reporting.texts_of_verdicts(self.summary, self.definitions, self.gathered, self.mixed)

@@ -26,7 +26,7 @@ from ablate.plan.proposals import most_trials
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
 from ablate.session import judging
 from ablate.session.kept_question import page_of
-from ablate.session.planning import Planned, meanings_in
+from ablate.session.planning import Planned, meanings_in, mixed_versions
 from ablate.session.run_result import Run
 from ablate.session.staged_run import documents, failures
 from ablate.space.design import Pruner
@@ -37,6 +37,7 @@ from ablate.store.checksummed_lines import compact
 from ablate.store.durable import write_whole, writing
 from ablate.store.requests import Request
 from ablate.store.results import Results
+from ablate.store.snapshot import Snapshot
 from ablate.verdict.summary import Summary
 
 if TYPE_CHECKING:
@@ -112,8 +113,10 @@ class SearchRun:
             summary = judging.judged(fresh, self._planned.space.judge, store, confirmed=True)
         measured = {each.metric: each.definition for each in self._kept.definitions}
         definitions = meanings_in(self._planned.space, measured)
-        versions = {id: str(final["versions"]) for id, final in store.finals([t.id for t in plan.trials]).items()}
-        searched = self._record(summary, definitions, versions)
+        ends = store.finals([trial.id for trial in plan.trials])
+        of_before = any(end["versions"] == end["by_name"] for end in ends.values())  # paired by name, and so are others
+        versions = {id: str(end["by_name" if of_before else "versions"]) for id, end in ends.items()}
+        searched = self._record(summary, definitions, versions, mixed_versions(plan, Snapshot(store.folder)))
         page = page_of(store.folder, plan.space, self._kept.resolved)
         failed, folder = failures(plan, store), store.folder.absolute()
         done = Run(plan, ended, failed, summary, definitions, folder, searched, page)
@@ -124,7 +127,11 @@ class SearchRun:
         return done
 
     def _record(
-        self, confirmed: Summary | None, definitions: Mapping[str, str], versions: Mapping[str, str]
+        self,
+        confirmed: Summary | None,
+        definitions: Mapping[str, str],
+        versions: Mapping[str, str],
+        mixed: tuple[str, ...],
     ) -> SearchRecord:
         space, grammar, source, search = self._planned.space, self._planned.space.grammar, self.source, self._search
         design, judged, spent, refused = space.design.search, space.judge.metrics, search.spent, search.refused
@@ -173,6 +180,7 @@ class SearchRun:
             partial=not source.done,
             again=requests.command(self._request, self._store.folder),
             definitions=definitions,
+            mixed=mixed,
             varied=tuple(factor.described for factor in design.vary.factors),
         )
 

@@ -17,7 +17,7 @@ from ablate.plan.trial import Trial
 from ablate.report.page import PageRecord
 from ablate.session import judging
 from ablate.session.kept_question import files_of, resolved_of, texts_of
-from ablate.session.planning import Planned, filled, meanings_in
+from ablate.session.planning import Planned, filled, meanings_in, mixed_versions
 from ablate.session.reporting import gather, unequal_of
 from ablate.session.run_result import Run
 from ablate.session.stages import adapts, counts, unfold
@@ -29,6 +29,7 @@ from ablate.store.query import query
 from ablate.store.requests import Request
 from ablate.store.results import Results
 from ablate.store.serialise import Documents
+from ablate.store.snapshot import Snapshot
 from ablate.train.definitions import definitions
 from ablate.train.events import Outcome
 
@@ -113,6 +114,7 @@ class StagedRun:
             store.folder.absolute(),
             gathered=partial(self._gathered, planned),
             unequal=unequal_of(planned) if space.fair != EQUAL_STEPS else (),
+            mixed=mixed_versions(plan, Snapshot(store.folder)),
         )
 
     def _gathered(self, planned: Planned) -> PageRecord:

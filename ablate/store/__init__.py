@@ -35,7 +35,8 @@ by its content, or by the trial whose results it is. All else can be deleted and
     earlier.py      folders of earlier versions
     snapshot.py     a folder as it is at one moment, and what is lost of it
     results.py      `Results`: the only writer
-    versions.py     the versions a trial ran with
+    versions.py     the versions a trial ran with, and which of them must be the same
+    machines.py     what each machine computes, remembered for planning
     tables.sql      the tables of the DuckDB file, with their comments
     views.sql       its views
     summaries.sql   how the table of summaries is filled

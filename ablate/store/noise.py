@@ -33,7 +33,7 @@ STATEMENT = """
 
 EDITS = """
     WITH last AS (
-        SELECT t.trial_id, t.variant_id, t.seed, t.versions_id
+        SELECT t.trial_id, t.variant_id, t.seed, t.versions_id, t.by_name_id
         FROM trials t LEFT JOIN timings c ON c.trial_id = t.trial_id AND c.name = 'began'
         WHERE t.conditions = $conditions AND t.status = 'finished' AND t.salt = 0
             AND t.split IS NOT DISTINCT FROM 'verdict'
@@ -43,7 +43,8 @@ EDITS = """
     )
     SELECT x.name, a.variant_id, x.value, y.value
     FROM last b
-    JOIN last a ON a.seed = b.seed AND a.versions_id IS NOT DISTINCT FROM b.versions_id AND a.variant_id <> b.variant_id
+    JOIN last a ON a.seed = b.seed AND alike(a.versions_id, a.by_name_id, b.versions_id, b.by_name_id)
+        AND a.variant_id <> b.variant_id
     JOIN summaries x ON x.trial_id = b.trial_id
     JOIN summaries y ON y.trial_id = a.trial_id AND y.name = x.name
     WHERE b.variant_id = $variant

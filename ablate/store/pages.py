@@ -119,7 +119,7 @@ class InitialReading:
 class TrialEnd:
     """The status of a trial, as in `trials.status`. `address` is the first part that was not finite, where that is
     known; `seconds` are from its start to its end, None until then; `spaces` is how many spaces it belongs to. `at` is
-    when it ended, in seconds since 1970.
+    when it ended, in seconds since 1970, `processor` the name of the machine's.
     """
 
     trial_id: str
@@ -131,6 +131,7 @@ class TrialEnd:
     tokens: int | None
     spaces: int
     at: float | None = None
+    processor: str | None = None
 
 
 Trials = Mapping[str, str]
@@ -334,7 +335,7 @@ spans AS (
 ),
 wanted AS (SELECT trial_id, count(*) AS spaces FROM memberships GROUP BY trial_id)
 SELECT t.trial_id, t.status, t.ended_step, json_extract_string(t.detail, '$.address'), t.versions_id, s.seconds,
-    d.tokens, coalesce(w.spaces, 0), s.at
+    d.tokens, coalesce(w.spaces, 0), s.at, t.processor
 FROM trials t
 LEFT JOIN trained d USING (trial_id)
 LEFT JOIN spans s USING (trial_id)

@@ -20,7 +20,7 @@ from ablate.store.plans import KeptPlan
 from ablate.store.schema import TABLES
 from ablate.store.serialise import digest
 from ablate.store.snapshot import DAMAGED, MISSING, Snapshot
-from ablate.store.versions import ATTENTION, of_machine
+from ablate.store.versions import ATTENTION, CPU, by_name, of_machine
 
 OF_SPACES = (
     *("files", "plans", "plan_variants", "plan_trials", "plan_comparisons", "plan_proposals", "plan_skipped"),
@@ -162,6 +162,8 @@ def _trial_row(trial: str, state: State, snapshot: Snapshot, own: Specification,
         "tokenizer": _tokenizer(specification),
         "specification": specification or None,
         "versions_id": None if versions is None else digest(of_machine(versions)),
+        "by_name_id": None if versions is None else digest(by_name(versions)),
+        "processor": None if versions is None else versions.get(CPU),
         "attention": None if versions is None else versions.get(ATTENTION),
         "attempt": attempt,
         "digest": digest_of_rows,

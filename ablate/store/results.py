@@ -37,7 +37,7 @@ from ablate.store.serialise import Documents
 from ablate.store.snapshot import Snapshot
 from ablate.store.snapshot import open_trials as open_trials_of
 from ablate.store.trial_numbers import TrialRows
-from ablate.store.versions import installed
+from ablate.store.versions import ATTENTION, installed, of_machine, same_bits
 from ablate.train.events import GOES_ON, Began, Event, Outcome, Row, Saved, Timing
 from ablate.verdict.finals import Finals
 
@@ -276,11 +276,11 @@ class Results:
         """Start trial and segment over if the worker's versions are not those of the segment."""
         with self._guard:
             start = self._starts[trial_id]
-            same = began.versions == start.versions
+            same = same_bits(began.versions, start.versions)
             if start.resume and same and began.step == start.resume.step:
                 return
             if start.resume:
-                names = {*began.versions, *start.versions}
+                names = {*of_machine(began.versions), *of_machine(start.versions), ATTENTION}
                 differ = (name for name in names if began.versions.get(name) != start.versions.get(name))
                 self.say(
                     f"trial {trial_id} was started with other versions ({', '.join(sorted(differ))}); it starts over"

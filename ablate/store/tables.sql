@@ -120,7 +120,9 @@ CREATE TABLE trials (
     split VARCHAR,  -- The split of its held-out loss: tuning where a search chose by it, else verdict
     conditions VARCHAR,  -- Hash of everything it is trained and measured under except its block, seed and salt: where it is the same, so is the noise floor. NULL for trials of earlier versions
     specification JSON,  -- The whole trial: architecture with its block, data, recipe, measure
-    versions_id VARCHAR,  -- The versions it ran with: see versions. Trials that differ here are comparable, but not bit for bit
+    versions_id VARCHAR,  -- The versions it ran with, and what its machine computes: see versions. Trials that differ here are not paired
+    by_name_id VARCHAR,  -- The same with the processor's name in place of what it computes: trials of before, which recorded only the name, have it as their versions_id and are paired by it
+    processor VARCHAR,  -- The processor's name
     attention VARCHAR,  -- What computed its attention: the backend and, where it reports one, its operator. It follows from the block and from versions_id, and plays no part in pairing; NULL where nothing was computed
     attempt INTEGER NOT NULL,  -- Which attempt this is, from 1; 0 before the first
     digest VARCHAR,  -- SHA-256 of its sorted metric rows: the same digest means the same numbers, bit for bit

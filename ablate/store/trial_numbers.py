@@ -24,8 +24,8 @@ from ablate.store.query import query
 from ablate.verdict.finals import Final, Finals
 
 ENDS = """
-    SELECT t.trial_id, t.status, t.ended_step, t.versions_id, map_from_entries(list((s.name, s.value) ORDER BY s.name)
-        FILTER (s.name IS NOT NULL))
+    SELECT t.trial_id, t.status, t.ended_step, t.versions_id, t.by_name_id,
+        map_from_entries(list((s.name, s.value) ORDER BY s.name) FILTER (s.name IS NOT NULL))
     FROM trials t LEFT JOIN numbers s USING (trial_id)
     WHERE t.trial_id IN (SELECT unnest($trials)) AND t.digest IS NOT NULL GROUP BY ALL ORDER BY t.trial_id
 """
@@ -44,8 +44,8 @@ def finals(folder: Path, trial_ids: Collection[str]) -> Finals:
     """Return how each of these trials that has ended did so, with its numbers by the names of the view `numbers`."""
     answer = query(folder, ENDS, parameters={"trials": sorted(trial_ids)})
     return {
-        trial: Final(status=status, step=step, metrics=metrics or {}, versions=versions)
-        for trial, status, step, versions, metrics in answer.rows
+        trial: Final(status=status, step=step, metrics=metrics or {}, versions=versions, by_name=by_name)
+        for trial, status, step, versions, by_name, metrics in answer.rows
     }
 
 

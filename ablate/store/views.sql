@@ -6,6 +6,12 @@
 -- A column without a comment here inherits that of the first table or view it reads which has a column of that name.
 -- What belongs to a plan has its id, `plan`; where that may not be the current plan of its space, `current` tells.
 
+-- Trials are paired where their versions are the same; one of before, which recorded the processor's name and not what it
+-- computes, by that name.
+CREATE OR REPLACE MACRO alike(versions, by_name, other_versions, other_by_name) AS
+    versions IS NOT DISTINCT FROM other_versions
+    OR coalesce(versions = other_by_name OR by_name = other_versions, false);
+
 CREATE OR REPLACE VIEW spaces AS SELECT * EXCLUDE (current) FROM plans WHERE current;
 COMMENT ON VIEW spaces IS 'One row for each space: its current plan, the last that was requested. All of its plans are in plans';
 
@@ -303,7 +309,7 @@ SELECT
     f.eval_bits_per_byte - b.eval_bits_per_byte AS eval_bits_per_byte_difference,
     CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN ln(f.peak_kurtosis / b.peak_kurtosis) END AS log_peak_kurtosis_ratio,
     CASE WHEN f.status = 'finished' AND b.status = 'finished' THEN f.token_correlation - b.token_correlation END AS token_correlation_difference,
-    tf.versions_id IS NOT DISTINCT FROM tb.versions_id AS same_versions
+    alike(tf.versions_id, tf.by_name_id, tb.versions_id, tb.by_name_id) AS same_versions
 FROM final f
 JOIN plans s ON s.plan = f.plan
 JOIN final b ON b.plan = f.plan AND b.variant_id = s.baseline AND b.seed = f.seed AND f.variant_id <> s.baseline
@@ -321,7 +327,7 @@ COMMENT ON COLUMN pairs.eval_loss_difference IS 'Variant minus baseline; NULL un
 COMMENT ON COLUMN pairs.eval_bits_per_byte_difference IS 'The same in bits per byte of text';
 COMMENT ON COLUMN pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of the ratio of peak kurtosis, variant over baseline; NULL unless both finished';
 COMMENT ON COLUMN pairs.token_correlation_difference IS 'Variant minus baseline; NULL unless both finished';
-COMMENT ON COLUMN pairs.same_versions IS 'Whether both ran with the same versions on the same kind of machine; pairs that did not should be left out';
+COMMENT ON COLUMN pairs.same_versions IS 'Whether both ran with the same versions on machines that compute the same (where one did not record that, of one name); pairs that did not should be left out';
 
 CREATE OR REPLACE VIEW edit_pairs AS
 SELECT
@@ -334,7 +340,7 @@ SELECT
     CASE WHEN a.status = 'finished' AND b.status = 'finished' THEN ln(a.peak_kurtosis / b.peak_kurtosis) END AS log_peak_kurtosis_ratio,
     b.token_correlation AS before_token_correlation, a.token_correlation AS after_token_correlation,
     CASE WHEN a.status = 'finished' AND b.status = 'finished' THEN a.token_correlation - b.token_correlation END AS token_correlation_difference,
-    tb.versions_id IS NOT DISTINCT FROM ta.versions_id AS same_versions
+    alike(tb.versions_id, tb.by_name_id, ta.versions_id, ta.by_name_id) AS same_versions
 FROM edits e
 JOIN final b ON b.plan = e.plan AND b.variant_id = e.before_id
 JOIN plans s ON s.plan = e.plan
@@ -361,7 +367,7 @@ COMMENT ON COLUMN edit_pairs.log_peak_kurtosis_ratio IS 'Natural logarithm of af
 COMMENT ON COLUMN edit_pairs.before_token_correlation IS 'Token correlation without it; of a diverged trial, up to its divergence';
 COMMENT ON COLUMN edit_pairs.after_token_correlation IS 'Token correlation with it; of a diverged trial, up to its divergence';
 COMMENT ON COLUMN edit_pairs.token_correlation_difference IS 'After minus before; NULL unless both finished';
-COMMENT ON COLUMN edit_pairs.same_versions IS 'Whether both ran with the same versions on the same kind of machine; pairs that did not should be left out';
+COMMENT ON COLUMN edit_pairs.same_versions IS 'Whether both ran with the same versions on machines that compute the same (where one did not record that, of one name); pairs that did not should be left out';
 
 CREATE OR REPLACE VIEW costs AS
 WITH spans AS (
@@ -461,7 +467,7 @@ CREATE OR REPLACE VIEW noise_pairs AS
 WITH blocks AS (
     -- Blocks trained with a salt, and the same ones without; of several trials under one key the last started.
     SELECT
-        t.trial_id, t.conditions, t.versions_id, t.variant_id, t.seed, t.salt,
+        t.trial_id, t.conditions, t.versions_id, t.by_name_id, t.variant_id, t.seed, t.salt,
         t.specification ->> '$.architecture.block' AS block
     FROM trials t
     WHERE t.status = 'finished' AND t.split IS NOT DISTINCT FROM 'verdict'
@@ -478,7 +484,7 @@ SELECT
     p.trial_id AS trial, a.trial_id AS salted_trial, x.value, y.value AS salted_value
 FROM last p
 JOIN last a ON (a.conditions, a.block, a.seed) = (p.conditions, p.block, p.seed)
-    AND a.versions_id IS NOT DISTINCT FROM p.versions_id AND a.salt > 0
+    AND alike(a.versions_id, a.by_name_id, p.versions_id, p.by_name_id) AND a.salt > 0
 JOIN numbers x ON x.trial_id = p.trial_id
 JOIN numbers y ON y.trial_id = a.trial_id AND y.name = x.name
 WHERE p.salt = 0 AND x.name IN (

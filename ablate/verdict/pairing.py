@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ablate.verdict.experiment import Experiment
-from ablate.verdict.finals import Finals
+from ablate.verdict.finals import Finals, RanWith, alike
 from ablate.verdict.seeds import Seed
 
 OTHER_VERSIONS = "run with different versions or on different devices before and after"
@@ -18,13 +18,13 @@ OTHER_VERSIONS = "run with different versions or on different devices before and
 class Side:
     """The trials of one variant by seed: final metrics of the finished, the diverged, and why others have no result.
 
-    `versions` identifies the software and device of each run; trials that differ in it are not paired.
+    `versions` identifies the software and machine of each run; those that are not alike in it are not paired.
     """
 
     finished: Mapping[Seed, Mapping[str, float]]
     diverged: frozenset[Seed]
     missing: Mapping[Seed, str]
-    versions: Mapping[Seed, str | None] = field(default_factory=dict)
+    versions: Mapping[Seed, RanWith] = field(default_factory=dict)
 
     @property
     def ended(self) -> int:
@@ -40,6 +40,10 @@ class Side:
     def seeds(self) -> frozenset[Seed]:
         """Every seed it was to be trained with."""
         return frozenset((*self.finished, *self.diverged, *self.missing))
+
+    def ran_with(self, seed: Seed) -> RanWith:
+        """Return the software and machine of the run of a seed."""
+        return self.versions.get(seed, RanWith())
 
     def at(self, seeds: Collection[Seed]) -> Side:
         """Return the side restricted to these seeds."""
@@ -115,7 +119,7 @@ def _side(trials: Mapping[Seed, str], finals: Finals) -> Side:
     ends = {seed: finals.get(trial) for seed, trial in trials.items()}
     return Side(
         finished={seed: end["metrics"] for seed, end in ends.items() if end and end["status"] == "finished"},
-        versions={seed: end.get("versions") for seed, end in ends.items() if end},
+        versions={seed: RanWith(end.get("versions"), end.get("by_name")) for seed, end in ends.items() if end},
         diverged=frozenset(seed for seed, end in ends.items() if end and end["status"] == "diverged"),
         missing={
             seed: end["status"].replace("_", " ") if end else "not run"
@@ -128,7 +132,7 @@ def _side(trials: Mapping[Seed, str], finals: Finals) -> Side:
 def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
     """Match two sides by seed."""
     x, y = before.values(metric, log=log), after.values(metric, log=log)
-    common = [seed for seed in x if seed in y and before.versions.get(seed) == after.versions.get(seed)]
+    common = [seed for seed in x if seed in y and before.ran_with(seed).like(after.ran_with(seed))]
     ranked = _ranked((before, after), metric, log=log).difference(common)
     sided = [
         seed for seed in ranked if all(seed in its or seed in side.diverged for side, its in ((before, x), (after, y)))
@@ -153,9 +157,7 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
 def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[Seed]:
     """Return the seeds at which each side has a value or was lost for the metric, under the same versions."""
     told = [frozenset(side.values(metric, log=log)) | side.without(metric, log=log) for side in of]
-    return frozenset(
-        seed for seed in frozenset.intersection(*told) if len({side.versions.get(seed) for side in of}) == 1
-    )
+    return frozenset(seed for seed in frozenset.intersection(*told) if alike(side.ran_with(seed) for side in of))
 
 
 def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
@@ -168,7 +170,7 @@ def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
             for (name, side), its in zip(named, values, strict=True)
             if seed not in its
         ]
-        if not lacking and len({side.versions.get(seed) for _, side in named}) > 1:
+        if not lacking and not alike(side.ran_with(seed) for _, side in named):
             lacking = ["run with different versions or on different devices"]
         if lacking:
             left_out[seed] = ", ".join(lacking)
@@ -194,15 +196,16 @@ def cells(
     lost: dict[str, dict[str, list[Seed]]] = {}
     for column, seed in enumerate(seeds):
         versions = Counter(
-            side.versions.get(seed)
+            side.ran_with(seed)
             for (_, side), its, lacks in zip(named, usable, without, strict=True)
             if seed in its or seed in lacks
         )
-        usual = versions.most_common(1)[0][0] if versions else None
+        usual = versions.most_common(1)[0][0] if versions else RanWith()
         for row, ((name, side), its) in enumerate(zip(named, usable, strict=True)):
-            if seed in without[row] and side.versions.get(seed) == usual:
+            same = side.ran_with(seed).like(usual)
+            if seed in without[row] and same:
                 gone[row][column] = 1.0 if seed in side.diverged else math.nan
-            if seed in its and side.versions.get(seed) == usual:
+            if seed in its and same:
                 continue
             table[row][column] = math.nan
             why = "run with different versions or on a different device" if seed in its else side.why_not(seed, metric)

@@ -161,13 +161,17 @@ def test_the_command_line_refuses_nonsense_in_words(tmp_path):
 @pytest.mark.fast
 def test_workers_by_cores_and_gpus(monkeypatch):
     monkeypatch.setattr(cores, "available_cores", lambda: 16)
-    assert [default_workers(*each) for each in ((1,), (3,), (2, 2), (16, 2))] == [16, 5, 4, 1]
-    two = (Gpu(0, 80 * GIB), Gpu(1, 12 * GIB))
-    monkeypatch.setattr(device, "gpus", lambda: two)
-    assert default_workers(1) == 8 + 3, "one for each 4 GiB, eight at most"
-    assert default_workers(1, pack=1) == 2 and default_workers(1, pack=4) == 8
-    assert default_workers(4) == 4, "each needs its cores"
-    assert default_workers(1, ranks=2) == 1
+    assert [default_workers(threads, (), ranks) for threads, ranks in ((1, 1), (3, 1), (2, 2), (16, 2))] == [
+        16,
+        5,
+        4,
+        1,
+    ]
+    two = (80 * GIB, 12 * GIB)
+    assert default_workers(1, two) == 8 + 3, "one for each 4 GiB, eight at most"
+    assert default_workers(1, two, pack=1) == 2 and default_workers(1, two, pack=4) == 8
+    assert default_workers(4, two) == 4, "each needs its cores"
+    assert default_workers(1, two, ranks=2) == 1
 
 
 @pytest.mark.fast

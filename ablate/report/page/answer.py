@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 from ablate.output.words import of_profile, plural
@@ -36,7 +36,7 @@ def provenance(record: PageRecord) -> list[str]:
     sets = [record.versions.get(id, {}) for id in dict.fromkeys(o.versions_id for o in record.endings if o.versions_id)]
     if len(sets) == 1:
         parts += [f"{name} {sets[0][name]}" for name in ("ablate", "torch") if name in sets[0]]
-        parts += _machine(sets[0])
+        parts += _machine(sets[0], {ending.processor for ending in record.endings if ending.processor})
     elif sets:
         parts.append(f"{len(sets)} sets of versions or machines, see Versions")
     if record.commit is not None:
@@ -45,10 +45,10 @@ def provenance(record: PageRecord) -> list[str]:
     return parts
 
 
-def _machine(versions: Mapping[str, str]) -> list[str]:
-    """Return the device, or the name of the processor if that is the device."""
+def _machine(versions: Mapping[str, str], processors: Collection[str]) -> list[str]:
+    """Return the device, or the names of the processors if that is the device."""
     device = versions.get("device", "cpu")
-    return [device] if device != "cpu" else [versions["cpu"]] if "cpu" in versions else []
+    return [device] if device != "cpu" else sorted(processors)
 
 
 def _day(at: float) -> str:

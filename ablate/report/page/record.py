@@ -43,7 +43,8 @@ class PageRecord:
     `unequal` what was not equal. `again` are the commands that repeat it, `source` is the text of the space's file and
     `resolved` the space with nothing left out. `beside` are notes on the page as a whole, `kernels` snapshots by
     position, `differences` those from the baseline over training, `initial` what was measured before the first step, to
-    be compared with the plan's forecasts. `commit` is that of the space's repository.
+    be compared with the plan's forecasts. `commit` is that of the space's repository. `mixed` are the versions in which
+    trials differ, in lines.
     """
 
     plan: Plan
@@ -67,6 +68,7 @@ class PageRecord:
     differences: tuple[DifferenceCurve, ...] = field(default=())
     initial: tuple[InitialReading, ...] = field(default=())
     commit: str | None = None
+    mixed: tuple[str, ...] = ()
 
     @property
     def title(self) -> str:

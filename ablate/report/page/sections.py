@@ -57,6 +57,8 @@ def _parts(record: PageRecord) -> Iterator[Part]:
     if record.partial:
         yield Prose(answer.unfinished(record), "warning")
     yield from conclusion.opening(summary)
+    for line in record.mixed:
+        yield Prose(line, "warning")
     if noise := tuple(answer.noise(summary)):
         yield BulletList(noise)
     for title, parts in (

@@ -40,6 +40,7 @@ def plan_screen(
     failed: Mapping[str, str] | None = None,
     retry: str = "",
     told: Container[str] = (),
+    mixed: Sequence[str] = (),
 ) -> ReportDocument:
     """Return the plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store).
 
@@ -47,7 +48,7 @@ def plan_screen(
     `seconds` is the expected time for the rest, from trials measured before; None if there are none. With the `rules`
     of the judge it says what the plan can detect: from the noise `floors` of the metrics judged, the baseline's
     `means` where margins are shares of them, and the `account` of what was judged before. Of forecasts it leaves out
-    the sentences that were `told` before.
+    the sentences that were `told` before. `mixed` are the versions in which its trials differ, in lines.
     """
     failed = failed or {}
     kinds = [failed[trial.id] for trial in plan.trials if trial.id in failed]
@@ -58,7 +59,7 @@ def plan_screen(
     parts: list[Part] = [
         TableOf(_variants(plan, known, failed), titled=False),
         Prose(_totals(plan, to_run, seconds, kinds)),
-        BulletList((*footnotes.warnings(_beside_aliases(plan)), *again, *ahead["beware"]), "beware"),
+        BulletList((*mixed, *footnotes.warnings(_beside_aliases(plan)), *again, *ahead["beware"]), "beware"),
         BulletList((*footnotes.information(plan.notes), *ahead["remarks"]), "remarks"),
         *map(TableOf, _aliases(plan.factors)),
     ]

@@ -29,26 +29,32 @@ MOST_NOTES = 5
 
 
 def result_screen(
-    summary: Summary, definitions: Mapping[str, str] | None = None, *, unequal: Sequence[Unequal] = ()
+    summary: Summary,
+    definitions: Mapping[str, str] | None = None,
+    *,
+    unequal: Sequence[Unequal] = (),
+    mixed: Sequence[str] = (),
 ) -> ReportDocument:
     """Return the screen as a document: the answer first, the numbers after; below many notes its conclusion again.
 
     `definitions` says how each metric, by name, is computed. `unequal` is what was not equal between variants, if a
-    space declares terms.
+    space declares terms, `mixed` the versions in which trials differ, in lines.
     """
     return ReportDocument(
         title=summary.question.strip() or summary.space,
         about=(" · ".join((summary.space, summary.design, *of_profile(summary.profile))),),
-        parts=tuple(_parts(summary, definitions or {}, unequal)),
+        parts=tuple(_parts(summary, definitions or {}, unequal, mixed)),
     )
 
 
-def _parts(summary: Summary, definitions: Mapping[str, str], unequal: Sequence[Unequal]) -> Iterator[Part]:
+def _parts(
+    summary: Summary, definitions: Mapping[str, str], unequal: Sequence[Unequal], mixed: Sequence[str]
+) -> Iterator[Part]:
     yield answers(summary)
     yield from effect_tables(summary)
     yield from map(TableOf, size_comparisons.tables(summary))
     yield _variants(summary)
-    beware = BulletList((*footnotes.peculiarities(summary), *footnotes.warnings(summary.notes)), "beware")
+    beware = BulletList((*mixed, *footnotes.peculiarities(summary), *footnotes.warnings(summary.notes)), "beware")
     terms = BulletList(tuple(unequal_lines(unequal)), "unequal")
     explained = (*footnotes.in_bits(summary), *footnotes.definitions(summary, definitions))
     remarks = BulletList((*footnotes.information(summary.notes), *explained), "remarks")

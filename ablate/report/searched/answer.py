@@ -140,7 +140,7 @@ def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
 
 def warnings(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
     """Return the caveats: selection, what remained at fresh seeds, blocks not compared, other versions."""
-    lines = []
+    lines = [*record.mixed]
     if len(record.trained) > 1 and any(place > 0 for place in analysis.compared):
         lines.append(
             f"selection: the best of {len(record.trained)} blocks at {plural(len(record.seeds), 'seed')} are partly "

@@ -12,7 +12,7 @@ import duckdb
 
 from ablate.data import cache
 from ablate.errors import RefusedError, warn
-from ablate.store import checkpoints, claim, earlier, files, lock, open_trial, projection
+from ablate.store import checkpoints, claim, earlier, files, lock, machines, open_trial, projection
 from ablate.store.claim import Holder
 from ablate.store.durable import DAMAGED, remove, set_aside, unfinished_in
 from ablate.store.files import Ending
@@ -23,7 +23,7 @@ from ablate.store.repair.report import UNDER_WAY, Fault, Finding, Repaired, name
 from ablate.store.snapshot import Snapshot
 
 LATER = "checked when that is repaired"
-PLACES = (open_trial.FOLDER, checkpoints.FOLDER, *files.FOLDERS)
+PLACES = (open_trial.FOLDER, checkpoints.FOLDER, machines.FOLDER, *files.FOLDERS)
 CORPUS = "corpus"
 """The folder, in a results folder, for token streams (see `ablate.data.cache`)."""
 SPACE_LOW = 256 * 2**20
