@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TextIO
 
 import typer
 
-from ablate.cli import forecasting, judging, maintenance, manual, queries, reporting, starting, training
+from ablate.cli import evidence, forecasting, judging, maintenance, manual, queries, reporting, starting, training
 from ablate.cli.completion import VARIABLE, answer_shell, show_script
 from ablate.cli.console import as_json, note, tell
 from ablate.cli.verb import Verb, Verbs
@@ -32,6 +32,9 @@ VERBS = (
     queries.show,
     queries.diff,
     forecasting.forecast,
+    evidence.bundle,
+    evidence.load,
+    evidence.verify,
     maintenance.doctor,
     queries.machine,
     manual.docs,

@@ -38,7 +38,9 @@ from ablate.store.durable import write_whole, writing
 from ablate.store.kept_forecasts import with_kept_forecasts
 from ablate.store.mirror import Texts
 from ablate.store.pages import MetricCurve, Over, differences
+from ablate.store.record_chain import chain
 from ablate.store.requests import Request
+from ablate.store.serialise import digest, plan_id
 from ablate.store.snapshot import Snapshot
 from ablate.store.trial_numbers import finals
 from ablate.verdict.fairness_audit import Unequal, unequal
@@ -204,11 +206,19 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         floors=planned.floors,
         unequal=unequal_of(planned),
         mixed=mixed_versions(plan, now),
+        head=_head(planned, now),
         again=(again, again.replace("ablate run", "ablate report", 1)),
         commit=None if ran is None else ran.commit,
         source=space.text,
         resolved=resolved(space),
     )
+
+
+def _head(planned: Planned, now: Snapshot) -> str:
+    """Return the head of the records of a plan; "" if the folder does not keep the plan."""
+    own = plan_id(planned.space.name, asked=digest(resolved_of(planned, now.folder)))
+    kept = next((each for each in now.plans.of_space.get(planned.space.name, ()) if each.id == own), None)
+    return "" if kept is None else chain(now, kept)[-1].head
 
 
 def _over_training(summary: Summary, curves: Sequence[MetricCurve]) -> list[tuple[str, Over, bool]]:

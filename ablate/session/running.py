@@ -29,12 +29,13 @@ from ablate.session.staged_run import StagedRun, documents
 from ablate.session.stages import has_time_budget
 from ablate.space.batch_ramp import smallest_batch
 from ablate.space.space import Space
-from ablate.store.files import digest_of
+from ablate.store.files import digest_of, keep_source
 from ablate.store.mirror import check_uri
 from ablate.store.mlflow.connection import without_secrets
 from ablate.store.requests import Request, command, record, withdrawn_if_refused
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
+from ablate.store.versions import packages as installed_packages
 
 
 def run(
@@ -73,7 +74,7 @@ def run(
     with Interrupt(say, options.patience) as interrupt, Results(folder, say=_note_on(console)) as store:
         known = {} if fresh else {id: ended for id, ended in store.outcomes().items() if id not in retry}
         dim = line_writer(console, "dim")
-        request = _request(space, options, files, mirror, Snapshot(folder).requests.get(space.name))
+        request = _request(space, folder, options, files, mirror, Snapshot(folder).requests.get(space.name))
         recorded = record(folder, request)  # before anything that takes time
         with withdrawn_if_refused(folder, recorded):
             planned = ready(
@@ -139,9 +140,15 @@ def _train(
 
 
 def _request(
-    space: Space, options: ExecutorOptions, plugins: tuple[Path, ...], mirror: bool | str, before: Request | None
+    space: Space,
+    folder: Path,
+    options: ExecutorOptions,
+    plugins: tuple[Path, ...],
+    mirror: bool | str,
+    before: Request | None,
 ) -> Request:
-    """Return a run as it is requested now; one that a folder kept is of the files and commit of the run `before`."""
+    """Return a run as it is requested now, and keep the list of packages; one that a folder kept is of the files and
+    commit of the run `before`."""
     request = Request(
         space=space.name,
         path=str(space.path.resolve()),
@@ -153,6 +160,7 @@ def _request(
         mirror=without_secrets(mirror) if isinstance(mirror, str) else mirror,
         commit=commit_of(space.path),
         source=digest_of(space.text.encode()),
+        packages=keep_source(folder, installed_packages().encode()),
     )
     if space.kept is None or before is None:
         return request

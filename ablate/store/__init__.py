@@ -32,6 +32,8 @@ by its content, or by the trial whose results it is. All else can be deleted and
     open_trial.py   a trial while it runs
     sealed.py       a trial that has ended
     checkpoints.py  where it continues from
+    record_chain.py the records of a plan as a chain of hashes
+    bundle.py       a plan with its results as one file
     earlier.py      folders of earlier versions
     snapshot.py     a folder as it is at one moment, and what is lost of it
     results.py      `Results`: the only writer

@@ -1,7 +1,7 @@
 """The requested runs, a file each, so that a run can be resumed or repeated.
 
 {"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "place": {…}, "mirror": …, "commit": …,
-"source": …, "at": …}
+"source": …, "packages": …, "at": …}
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Request:
     `place` has the options of the executor: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
     whether to mirror to MLflow, or where (a URI without secrets). `path` and `plugins` are absolute, to find the files
     again, and never shown: `typed` are the same files as a command names them, the space first. `at` is seconds since
-    1970. `commit` is that of the repository that the file is in, if any. `source` is the digest of the space's text.
+    1970. `commit` is that of the repository that the file is in, if any. `source` is the digest of the space's text,
+    `packages` that of the list of all installed packages, kept among the sources.
     """
 
     space: str
@@ -41,6 +42,7 @@ class Request:
     mirror: bool | str = True
     commit: str | None = None
     source: str = ""
+    packages: str = ""
     at: float = field(default_factory=time.time)
 
     @property

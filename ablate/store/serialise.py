@@ -56,7 +56,6 @@ def trial_document(trial: Trial, parts: dict[int, object] | None = None) -> dict
         "conditions": trial.conditions,
         "identity": SCHEME,
         "split": trial.split,
-        "folder": trial.folder,
         "architecture": made[id(trial.architecture)],
         "data": made[id(trial.data)],
         "recipe": made[id(trial.recipe)],

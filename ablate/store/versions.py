@@ -86,6 +86,14 @@ def installed() -> dict[str, str]:
     }
 
 
+def packages() -> str:
+    """Return every installed package with its version, as pip reads it."""
+    # By the names of their folders: reading the metadata of each takes half a second.
+    folders = (path.stem for place in sys.path for path in Path(place).glob("*.dist-info"))
+    found = {f"{name}=={version}" for name, _, version in (folder.partition("-") for folder in folders)}
+    return "".join(f"{line}\n" for line in sorted(found, key=str.lower))
+
+
 def version_of(package: str) -> str:
     try:
         return version(package)

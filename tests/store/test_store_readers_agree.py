@@ -143,11 +143,11 @@ def brings_back(one: Left, place: Path, kind: str, harm: str, which: int) -> Non
         )
         replaced = name in Snapshot(one.folder).replaced  # by a later file of the same plan: it is of no use
         known = name in listed or harm != "gone"  # of a file that no witness lists only its name says that it was there
-        anew = kind == "sealed" and _ended_again(one.folder, path)  # it is sealed with the rows of that
-        owns = kind in (*files.DOCUMENTS, files.SOURCES, "sealed") and not (replaced or anew)
+        back |= kind == "sealed" and _ended_again(one.folder, path)  # it is sealed with the rows of that
+        owns = kind in (*files.DOCUMENTS, files.SOURCES, "sealed") and not replaced
         assert [found.where for found in lost] == ([path] if owns and known and not back else [])
         assert all("ablate run" in found.remedy for found in lost)
-        assert back or replaced or anew or not held or kind == "database"
+        assert back or replaced or not held or kind == "database"
         for reader in READERS:
             agrees(reader, folder, path if path.exists() and not back and kind == "sealed" else None)
 

@@ -44,7 +44,7 @@ class PageRecord:
     `resolved` the space with nothing left out. `beside` are notes on the page as a whole, `kernels` snapshots by
     position, `differences` those from the baseline over training, `initial` what was measured before the first step, to
     be compared with the plan's forecasts. `commit` is that of the space's repository. `mixed` are the versions in which
-    trials differ, in lines.
+    trials differ, in lines, and `head` the last hash of the chain of records (`store.record_chain`).
     """
 
     plan: Plan
@@ -69,6 +69,7 @@ class PageRecord:
     initial: tuple[InitialReading, ...] = field(default=())
     commit: str | None = None
     mixed: tuple[str, ...] = ()
+    head: str = ""
 
     @property
     def title(self) -> str:

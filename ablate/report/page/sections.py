@@ -231,6 +231,8 @@ def _notes(record: PageRecord) -> Iterator[Part]:
 
 def _repeat(record: PageRecord) -> Iterator[Part]:
     yield Verbatim("\n".join(record.again), "sh")
+    if record.head:
+        yield Prose(f"Head of the records: {record.head}", "note")
     yield BulletList(record.corpus)
     yield Section("Versions", (BulletList(tuple(cost.ran_with(record)) or ("nothing has run yet",)),))
     fingerprints, trials = cost.fingerprints(record), cost.trials(record)
