@@ -28,6 +28,7 @@ VERBS = (
     judging.judge,
     maintenance.status,
     queries.sql,
+    maintenance.mlflow,
     maintenance.ui,
     queries.show,
     queries.diff,

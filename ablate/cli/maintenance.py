@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from ablate.cli.console import note, show
-from ablate.cli.options import RESULTS, Json, ResultsFolder
+from ablate.cli.console import from_here, note, show, typed
+from ablate.cli.options import RESULTS, Json, Mlflow, ResultsFolder
 from ablate.output.streams import write_text
 
 
@@ -51,6 +51,23 @@ def doctor(
     else:
         show(doctor_screen.screen(repaired))
     raise typer.Exit(repaired.exit_code)
+
+
+def mlflow(results: ResultsFolder = RESULTS, mlflow: Mlflow = None, json: Json = False) -> None:
+    """Send what MLflow lacks of the results: each trial once, with the verdicts. Repeating it sends nothing."""
+    import json as form
+
+    from ablate.session.exporting import export
+    from ablate.session.running import mlflow_lines
+
+    sent = export(results, uri=mlflow, say=note)
+    if json:
+        write_text(form.dumps({"where": sent.where, "sent": sent.sent, "pages": dict(sent.pages)}, indent=2))
+        return
+    for line in mlflow_lines(sent):
+        write_text(line)
+    if mlflow is None:
+        write_text(f"  {typed('ui', *(() if results == RESULTS else ('--results', from_here(results))))} shows it")
 
 
 def ui(

@@ -32,11 +32,14 @@ def write_data(text: str) -> None:
         binary.flush()
 
 
-def line_writer(console: Console, style: str = "") -> Callable[[str], None]:
-    """Return a function that prints lines on a console, without markup, also on a console of the caller's."""
+def line_writer(console: Console, style: str = "", *, whole: bool = False) -> Callable[[str], None]:
+    """Return a function that prints lines on a console, without markup, also on a console of the caller's.
+
+    Lines that stay `whole`, with an address to click on, are broken by the terminal alone.
+    """
     from ablate.output.terminal import Text
 
-    return lambda text: console.print(Text(text, style))
+    return lambda text: console.print(Text(text, style), soft_wrap=whole)
 
 
 def prepare_streams() -> None:

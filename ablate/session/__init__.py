@@ -5,6 +5,7 @@
     step_time.py         seconds per step of models that are to get the same wall-clock time
     bundling.py          results that travel: a plan as one file, and such a file read beside others
     verifying.py         results checked: seals, plan and verdicts made anew, trials trained again
+    exporting.py         a results folder sent to MLflow by itself
     kept_question.py     what was asked, as a results folder keeps it: spaces, plugins, texts, the pages of plans
     running.py           planned, rehearsed, trained, judged, shown, mirrored, under one lock
     staged_run.py        a run of a plan, stage by stage

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -30,7 +30,7 @@ from ablate.session.stages import has_time_budget
 from ablate.space.batch_ramp import smallest_batch
 from ablate.space.space import Space
 from ablate.store.files import digest_of, keep_source
-from ablate.store.mirror import check_uri
+from ablate.store.mirror import Mirrored, check_uri
 from ablate.store.mlflow.connection import without_secrets
 from ablate.store.requests import Request, command, record, withdrawn_if_refused
 from ablate.store.results import Results
@@ -201,5 +201,12 @@ def _finish(mirroring: Mirroring, done: Run, console: Console) -> None:
         note(str(error) if isinstance(error, RefusedError) else failed)
         return
     if sent:
-        what = f"{words.plural(sent.sent, 'run')} sent" if sent.sent else "page brought up to date"
-        say(f"MLflow: {what} ({sent.where})")
+        for line in mlflow_lines(sent):
+            line_writer(console, "dim", whole=True)(line)
+
+
+def mlflow_lines(sent: Mirrored) -> Iterator[str]:
+    """Yield what was sent to MLflow, and where it is shown."""
+    runs = f"{words.plural(sent.sent, 'run')} sent" if sent.sent else ""
+    yield f"MLflow: {runs or ('page brought up to date' if sent.spaces else 'nothing to send')} ({sent.where})"
+    yield from (f"  {space}: {page}" for space, page in sent.pages)

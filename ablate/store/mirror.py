@@ -33,6 +33,7 @@ from ablate.store.mlflow.connection import (
 )
 from ablate.store.mlflow.experiment import MlflowExperiment, compare, experiment_of, runs_there
 from ablate.store.mlflow.pages import Page, read_pages
+from ablate.store.mlflow.views import links
 from ablate.store.repair.report import Finding
 from ablate.store.snapshot import Snapshot
 
@@ -98,11 +99,14 @@ LINE = TypeAdapter(Sent)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """What was done, `where` without secrets: runs sent or restored, spaces whose page changed."""
+    """What was done, `where` without secrets: runs sent or restored, spaces whose page changed; and the address of the
+    prepared page of each space on a tracking server.
+    """
 
     where: str
     sent: int = 0
     spaces: tuple[str, ...] = ()
+    pages: tuple[tuple[str, str], ...] = ()
 
     def __bool__(self) -> bool:
         return bool(self.spaces)
@@ -228,7 +232,25 @@ class _Update:
             with closing(Appender(self.destination.folder / FILE)) as appender:
                 appender.write([asdict(line) for line in self.lines])
         spaces = tuple(line.space for line in self.lines)
-        return Mirrored(where=self.destination.shown, sent=self._sent, spaces=spaces)
+        there = {**self.before, **{line.space: line for line in self.lines}}
+        own = {page.space: there[page.space] for page in self.pages if page.space in there}
+        pages = () if self.destination.embedded else tuple((space, address(sent)) for space, sent in own.items())
+        return Mirrored(where=self.destination.shown, sent=self._sent, spaces=spaces, pages=pages)
+
+
+def address(sent: Sent) -> str:
+    """Return the address of the prepared page of a space on a tracking server."""
+    return links(sent.experiment, root=f"{sent.destination}/")[0][1]
+
+
+def sent_elsewhere(folder: Path) -> dict[tuple[str, str], Sent]:
+    """Return what was last sent to each tracking server, by server and space."""
+    sent: dict[tuple[str, str], Sent] = {}
+    for record in checksummed_lines.read(folder / FILE).records:
+        with suppress(ValidationError):
+            line = LINE.validate_python(record)
+            sent |= {(line.destination, line.space): line} if line.destination else {}
+    return sent
 
 
 def read_sent(folder: Path, destination: str) -> dict[str, Sent]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import IO
 
 from ablate.errors import RefusedError
-from ablate.store.mirror import read_sent
+from ablate.store.mirror import address, read_sent, sent_elsewhere
 from ablate.store.mlflow.connection import ARTIFACTS, QUIET, STORE, sqlite_uri
 from ablate.store.mlflow.views import links
 
@@ -45,7 +45,14 @@ def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = pr
     A `port` that is taken (or 0) is replaced by a free one; `say` is told so, and the addresses. `browse` opens the
     first address in a browser. Raises RefusedError where there are no runs yet or the server does not start.
     """
+    elsewhere = [(f"{space} on {where}", address(sent)) for (where, space), sent in sent_elsewhere(folder).items()]
     if not (folder / STORE).exists():
+        if elsewhere:
+            listed = "".join(f"\n  = {name}: {page}" for name, page in elsewhere)
+            raise RefusedError(
+                f"there is nothing to show here: the runs of {folder} went to a tracking server{listed}\n"
+                f"  = `ablate mlflow --results {folder}` sends them here, too"
+            )
         raise RefusedError(
             f"there is nothing to show: {folder} has no {STORE}\n"
             "  = `ablate run` fills it when trials have ended; name the folder with --results"
@@ -58,6 +65,7 @@ def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = pr
             root = f"http://{HOST}:{chosen}/"
             spaces = sorted(read_sent(folder, "").items())
             addresses = [(space, links(sent.experiment, root=root)[0][1]) for space, sent in spaces]
+            addresses += elsewhere
             addresses.append(("all" if spaces else "MLflow", f"{root}#/experiments?workflowType=machine_learning"))
             say("\n".join([*(f"{name}: {address}" for name, address in addresses), "Ctrl-C stops it"]))
             if browse:

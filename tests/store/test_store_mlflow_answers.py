@@ -92,7 +92,7 @@ def test_each_run_of_a_variant_has_the_variants_numbers_and_verdicts(folder):
             "difference_low.peak_kurtosis": 1,
             "difference_high.peak_kurtosis": 4,
         }
-        assert run.tags["answer"] == "half: eval_loss better, peak_kurtosis worse by rank"
+        assert run.tags["answer"] == "half: better, worse by rank"
         assert run.tags["difference"] == "+qk_norm: lowers eval loss by 0.50 [0.25, 0.75] (better)."
         assert (run.tags["verdict.eval_loss"], run.tags["verdict.peak_kurtosis"]) == ("better", "worse by rank")
         assert run.tags["interval"] == "95 %, not adjusted for the number of comparisons"
@@ -176,4 +176,4 @@ def test_the_grouped_view_has_a_column_for_each_number_and_names_groups_by_verdi
     wanted = [f"metrics.`{part}.eval_loss`" for part in ("mean", "difference", "difference_low", "difference_high")]
     assert state["selectedColumns"][:4] == wanted and set(state["selectedColumns"]) <= there
     assert state["groupBy"]["groupByKeys"] == [{"mode": "tag", "groupByData": "answer"}]
-    assert "tag.answer.half: eval_loss better, peak_kurtosis worse by rank" in state["groupsExpanded"]
+    assert "tag.answer.half: better, worse by rank" in state["groupsExpanded"]

@@ -7,7 +7,8 @@
     verdict.eval_loss            a tag: better, worse, equivalent, undecided, …
 
 MLflow's groups average numbers and drop texts. So each run of a variant has the numbers of the variant, whose average
-is the number itself, and its verdicts are in the tag that runs are grouped by, which names the group.
+is the number itself, and its verdicts are in the tag that runs are grouped by, which names the group: `op: better,
+better, undecided`, in the order in which the metrics are judged and stand in the columns.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ class Judged:
         """Return the results of a variant; `edits` is how its block differs from the baseline's."""
         words = self.words[variant_id]
         tags = {
-            GROUP: ": ".join(filter(None, [variant, ", ".join(f"{name} {word}" for name, word in words.items())])),
+            GROUP: ": ".join(filter(None, [variant, ", ".join(words.values())])),  # in the order of the columns
             DIFFERENCE: ": ".join(filter(None, [edits, self._sentences.get(variant_id)])),
             INTERVAL: "; ".join(sorted(self.intervals[variant_id])),
             **{f"{VERDICT}.{name}": word for name, word in words.items()},

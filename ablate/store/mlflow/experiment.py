@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ from ablate.store.mlflow.texts import TAG_LENGTH, short_lines
 
 RESULTS, REMOVED, ANSWER = "ablate.results", "ablate.removed", "ablate.answer"
 """Further tags of a run: the results folder it is from, whether the mirror deleted it, a hash of the answer shown."""
+RUN_NAME = "mlflow.runName"
+"""The tag in which MLflow keeps the name of a run."""
 VERDICTS = "verdicts"
 """The kind, and the name, of the run that holds a report."""
 METRICS_AT_ONCE, PARAMS_AT_ONCE, ENTITIES_AT_ONCE = 1000, 100, 1000
@@ -30,7 +32,8 @@ class MlflowRunState:
     """What MLflow has of a run, as far as it matters for the update.
 
     `id` is MLflow's. `results` is the results folder it is from, `note` its description, for a run with verdicts only.
-    `answers` are the names of the numbers and verdicts of its answer, whose hash is `answer`.
+    `answers` are the names of the numbers and verdicts of its answer, whose hash is `answer`. `tags` and `params` are
+    all that it has.
     """
 
     id: str
@@ -44,10 +47,36 @@ class MlflowRunState:
     active: bool
     running: bool
     removed: bool
+    tags: Mapping[str, str] = field(default_factory=dict)
+    params: Mapping[str, str] = field(default_factory=dict)
+
+    def lacks(self, wanted: MlflowRun) -> bool:
+        """Return whether a run of the same trial lacks anything that can be added or changed where it is."""
+        return bool(self.stale_tags(wanted)) or not wanted.params.keys() <= self.params.keys()
+
+    def stale_tags(self, wanted: MlflowRun) -> dict[str, str]:
+        """Return the tags, its name among them, that it lacks or has otherwise."""
+        return {name: tag for name, tag in _shown_tags(wanted).items() if self.tags.get(name) != tag}
+
+    def contradicts(self, wanted: MlflowRun) -> bool:
+        """Return whether it has another value of a parameter, which MLflow cannot change. A forecast says nothing of
+        the trial: one that changes is no reason to send its run again."""
+        known = {name: value for name, value in wanted.params.items() if not name.startswith("forecast.")}
+        return any(self.params.get(name, value) != value for name, value in known.items())
+
+
+def _shown_tags(run: MlflowRun) -> dict[str, str]:
+    return {**run.tags, RUN_NAME: run.name}
 
 
 def _state(
-    id: str, tags: Mapping[str, str], metrics: Iterable[str], *, active: bool = True, running: bool = False
+    id: str,
+    tags: Mapping[str, str],
+    metrics: Iterable[str],
+    *,
+    params: Mapping[str, str] | None = None,
+    active: bool = True,
+    running: bool = False,
 ) -> MlflowRunState:
     return MlflowRunState(
         id=id,
@@ -61,6 +90,8 @@ def _state(
         active=active,
         running=running,
         removed=REMOVED in tags,
+        tags=tags,
+        params=params or {},
     )
 
 
@@ -73,7 +104,8 @@ def runs_there(client: Any, experiment: str) -> Iterator[MlflowRunState]:
         batch = client.search_runs([experiment], run_view_type=ViewType.ALL, max_results=1000, page_token=token)
         for run in batch:
             active, running = run.info.lifecycle_stage == "active", run.info.status == "RUNNING"
-            yield _state(run.info.run_id, run.data.tags, run.data.metrics, active=active, running=running)
+            data, state = run.data, {"active": active, "running": running}
+            yield _state(run.info.run_id, data.tags, data.metrics, params=data.params, **state)
         if not (token := batch.token):
             return
 
@@ -82,7 +114,8 @@ def runs_there(client: Any, experiment: str) -> Iterator[MlflowRunState]:
 class MirrorDifference:
     """What an experiment lacks and has too much of: runs to send, and existing runs to restore or to remove.
 
-    `answer` has the runs that are right except for the answer they show, `by_hand` those that a person has deleted;
+    `answer` has the runs that are right except for texts and the answer they show, `by_hand` those that a person has
+    deleted;
     `verdicts` is the run that holds the report, if there is one.
     """
 
@@ -110,7 +143,11 @@ def compare(page: Page, there: Iterable[MlflowRunState], mine: str) -> MirrorDif
     return MirrorDifference(
         send=tuple(run for trial, run in wanted.items() if trial not in best),
         restore=tuple(run for run in best.values() if run.removed),
-        answer=tuple((run, new) for run, new in seen if run.results == mine and run.answer != new.answer.digest),
+        answer=tuple(
+            (run, new)
+            for run, new in seen
+            if run.results == mine and (run.answer != new.answer.digest or run.lacks(new))
+        ),
         remove=tuple(run for run in own if run.kind == "trial" and best.get(run.trial) != run),
         by_hand=tuple(run for run in best.values() if not (run.active or run.removed)),
         verdicts=next((run for run in own if run.kind == VERDICTS), None),
@@ -122,7 +159,7 @@ def _shows(run: MlflowRunState, wanted: MlflowRun | None, mine: str) -> bool:
 
     Answers in runs sent from another results folder belong to that folder.
     """
-    if wanted is None or run.digest != wanted.tags[DIGEST] or run.running:
+    if wanted is None or run.digest != wanted.tags[DIGEST] or run.running or run.contradicts(wanted):
         return False
     return run.results != mine or run.answers <= wanted.answer.names
 
@@ -165,8 +202,17 @@ class MlflowExperiment:
                 self._send(new, points.get(new.trial, []))
         for run, shown in todo.answer:
             now = max(round(1000 * time.time()), shown.ended + 1)
-            self._log(run.id, {}, _answer_tags(shown), _answer_points(shown), now)
-            self.runs[run.id] = replace(self.runs[run.id], answer=shown.answer.digest, answers=shown.answer.names)
+            known = self.runs[run.id]
+            params = {name: value for name, value in shown.params.items() if name not in known.params}
+            self._log(run.id, params, {**known.stale_tags(shown), **_answer_tags(shown)}, _answer_points(shown), now)
+            tags = {**known.tags, **_shown_tags(shown), **_answer_tags(shown)}
+            self.runs[run.id] = replace(
+                known,
+                answer=shown.answer.digest,
+                answers=shown.answer.names,
+                tags=tags,
+                params={**known.params, **params},
+            )
         return todo
 
     def _send(self, run: MlflowRun, points: list[Point]) -> None:
@@ -176,7 +222,7 @@ class MlflowExperiment:
         self._log(id, run.params, {}, [*points, *_answer_points(run)], run.ended)
         status = "FINISHED" if run.status in ("finished", "diverged") else "FAILED"
         self.client.set_terminated(id, status=status, end_time=run.ended)
-        self.runs[id] = _state(id, tags, run.answer.metrics)
+        self.runs[id] = _state(id, {**tags, RUN_NAME: run.name}, run.answer.metrics, params=run.params)
 
     def _log(
         self, id: str, params: Mapping[str, str], tags: Mapping[str, str], points: Iterable[Point], at: int

@@ -29,7 +29,7 @@ for a report), and a hash of all that is shown, except for the answer.
 NOTE, COLOUR = "mlflow.note.content", "mlflow.runColor"
 """Tags that MLflow's pages read."""
 
-FORM = 5
+FORM = 6
 """Incremented when runs of the same trials show something different: then every run is sent again."""
 CURVES = ("train_loss", "eval_loss", "eval_bits_per_byte")
 EXTREMES: Mapping[str, str] = {
@@ -127,7 +127,7 @@ class Page:
         """A hash of everything that the experiment's page shows, except for the report."""
         variants = [[v.name, v.edits, v.parameters, v.flops] for v in self.variants]
         head = [FORM, self.question, self.design, self.profile, self.baseline, self.requested, variants]
-        content = [head, [[run.tags[DIGEST], run.answer.digest] for run in self.runs]]
+        content = [head, [[run.name, sorted(run.tags.items()), run.answer.digest] for run in self.runs]]
         return sha256(compact(content).encode()).hexdigest()[:16]
 
 
@@ -260,8 +260,8 @@ def _run(
     }
     params = {key: short(value, PARAM_LENGTH) for key, value in params.items()}
     tags = {key: short(value, TAG_LENGTH) for key, value in tags.items() if value}
-    # A forecast says nothing of the trial: one that changes is no reason to send its run again.
-    tags[DIGEST] = sha256(compact([FORM, name, params, tags, row["digest"]]).encode()).hexdigest()[:16]
+    # What MLflow cannot change afterwards: all else of a run is brought up to date where it is.
+    tags[DIGEST] = sha256(compact([FORM, row["trial_id"], row["attempt"], row["digest"]]).encode()).hexdigest()[:16]
     return MlflowRun(
         trial=row["trial_id"],
         name=name,
