@@ -338,3 +338,27 @@ def test_columns(tmp_path):
     assert len([row for row in stored if row[1]]) == columns
     ours = query(tmp_path, found.sql, parameters=found.given({"table": "final"})).rows
     assert ours[0][:2] == ("final", None) and ours[1][:2] == ("final", "space")
+
+
+def test_a_driver_killed_between_a_grown_plan_and_the_witness_has_lost_none(tmp_path, monkeypatch):
+    """The later file is there and not listed: the next driver deletes the earlier one, and grows the plan further."""
+    grown = [plan(seeds=(*range(n),)) for n in (1, 2, 3)]
+    with opened(tmp_path) as results:
+        results.record_plan(grown[0], DOCUMENTS)
+    with opened(tmp_path) as results, monkeypatch.context() as patch:
+        patch.setattr(files, "bear_witness", killed)
+        with pytest.raises(Killed):
+            results.record_plan(grown[1], DOCUMENTS)
+    assert len(files.names(tmp_path, "plans")) == 2
+    with opened(tmp_path) as results:
+        results.record_plan(grown[2], DOCUMENTS)
+    now = Snapshot(tmp_path)
+    assert (len(files.names(tmp_path, "plans")), now.lost, now.unlisted) == (1, {}, ())
+
+
+class Killed(BaseException):
+    """The end of a process, as far as what it had not yet done is concerned."""
+
+
+def killed(*_: object, **__: object) -> None:
+    raise Killed
