@@ -13,7 +13,8 @@ forecasting.py     forecast: a block or a space before a single step
 training.py        run, resume, retry
 reporting.py       report
 judging.py         judge: runs that were trained elsewhere
-maintenance.py     status, doctor, ui: the results folder
+evidence.py        bundle, load, verify: results that travel
+maintenance.py     status, doctor, mlflow, ui: the results folder
 manual.py          docs: the pages in ablate/docs/
 """
 

@@ -129,7 +129,7 @@ def _explained(name: str, plan: KeptPlan, folder: Path, results: Path) -> dict[s
 
 def _readme(name: str, plan: KeptPlan, head: str, counted: tuple[int, int], members: Mapping[str, bytes]) -> str:
     ended, trials = counted
-    asked = plan.document["question"].strip() or name
+    question = plan.document["question"].strip() or name
     there = {
         "page.html": "the answer, for a browser; `page.md` as text",
         "verdicts.json": "the verdicts in full",
@@ -149,7 +149,7 @@ def _readme(name: str, plan: KeptPlan, head: str, counted: tuple[int, int], memb
     code = f"\nIt brings code of its own, which planning runs: read {', '.join(sorted(own))} first.\n" if own else ""
     return f"""# {name}
 
-{asked}
+{question}
 
 {ended} of {plural(trials, "trial")} ended. Head of the records: `{head}`
 
@@ -198,14 +198,14 @@ def _refuse_conflicts(path: Path, theirs: Snapshot, ours: Snapshot, results: Pat
     here = ours.endings
     other = [trial for trial, end in theirs.endings.items() if trial in here and here[trial].digest != end.digest]
     begun = [trial for trial in theirs.endings if trial in ours.open]
-    said = [
+    conflicts = [
         f"{what} {plural(len(trials), 'trial')} of it ({', '.join(trials[:MOST_NAMED])})"
         for what, trials in (("other numbers of", other), ("without an end", begun))
         if trials
     ]
-    if said:
+    if conflicts:
         raise RefusedError(
-            f"{results} has {' and '.join(said)}\n"
+            f"{results} has {' and '.join(conflicts)}\n"
             f"  = read it into a folder of its own: ablate load {path} --results FOLDER"
         )
 

@@ -83,24 +83,24 @@ def verify(path: Path, *, retrain: int = 0, trust: bool = False) -> Verified:
             files.check_results(path)
             if earlier.is_earlier(path):
                 raise RefusedError(f"{path} is of an earlier version\n  = `ablate doctor --results {path}` converts it")
-            folder, found, trust = path, [], True
+            folder, checks, trust = path, [], True
         else:
-            found = [Check("", "seals", "wrong", fault) for fault in bundle.unpack(path, aside / "bundle")]
+            checks = [Check("", "seals", "wrong", fault) for fault in bundle.unpack(path, aside / "bundle")]
             folder = aside / "bundle" / RESULTS
         now = Snapshot(folder)
-        found += _seals(now)
+        checks += _seals(now)
         if path.is_dir():
-            found += _cache(now)
+            checks += _cache(now)
         heads: dict[str, str] = {}
         for space in now.plans.of_space:
             plan = now.plans.current(space)
             assert plan is not None
             heads[space] = chain(now, plan)[-1].head
-            found += _of_plan(now, plan, aside / space, retrain=retrain, trust=trust)
-            found += _pages(path, now, plan, heads[space])
+            checks += _of_plan(now, plan, aside / space, retrain=retrain, trust=trust)
+            checks += _pages(path, now, plan, heads[space])
         if not now.plans.of_space:
-            found.append(Check("", "plan", "wrong", "there is no plan"))
-        return Verified(path, tuple(found), heads)
+            checks.append(Check("", "plan", "wrong", "there is no plan"))
+        return Verified(path, tuple(checks), heads)
 
 
 # Seals
@@ -362,10 +362,10 @@ def train_again(trial: Trial, folder: Path, ending: Ending, plugins: tuple[Path,
         task = Task(trial=trial, folder=folder, plugins=plugins, parts=parts, ranks=ranks)
         for message in messages(task, lambda: False):
             store.append(trial.id, message.events)
-    found = Snapshot(folder).endings.get(trial.id)
-    if found is None:
+    again = Snapshot(folder).endings.get(trial.id)
+    if again is None:
         raise RefusedError(f"trial {trial.id} could not be trained again\n  = free memory or disk, and try again")
-    return found
+    return again
 
 
 def _difference(now: Snapshot, trial: Trial, folder: Path) -> str:

@@ -103,6 +103,9 @@ WORDS = {
     "ui": (),
     "forecast": ("tiny.yaml",),
     "doctor": (),
+    "bundle": ("tiny",),
+    "load": ("tiny.zip",),
+    "mlflow": (),
 }
 NO_FOLDERS = {"tiny.yaml": "Not a directory", "tiny.yaml/results": "Not a directory", "n" * 300: "File name too long"}
 

@@ -11,4 +11,5 @@ plan.py         the variants of a plan, what is to run, and what it can detect
 query.py        the rows of a query
 result.py       the end of a run: the answer, the numbers, what they mean
 status.py       what runs, what waits, what has ended
+verified.py     what was checked of a bundle or a folder, and what came of it
 """

@@ -1,0 +1,95 @@
+"""Bundles of a search with a plugin of the author's, and of a ladder with rates tuned at each size: the same bytes each
+time they are made, and read on a copied path where nothing else is.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from kept_worlds import write_project
+from rich.console import Console
+from search_runs import design
+from tiny_spaces import ROOT, write_world
+
+import ablate
+from ablate.session.bundling import write_bundle
+
+LADDER = (
+    "design={ladder: {compare: [pre_ln, op], sizes: [{model.width: 8}, {model.width: 16}, {model.width: 24}], "
+    "next: {model.width: 32}}}"
+)
+RATES = "fair={tune: {lr: [1e-3, 3e-3], seeds: 1}}"
+MAIN = "import sys; from ablate.cli.app import main; sys.argv[0] = 'ablate'; main()"
+
+pytestmark = pytest.mark.full
+
+
+def said(where: Path, *words: str, code: int = 0) -> str:
+    run = subprocess.run(
+        [sys.executable, "-c", MAIN, *words], cwd=where, capture_output=True, text=True, check=False
+    )  # fmt: skip
+    assert run.returncode == code, run.stdout + run.stderr
+    return run.stdout
+
+
+def searched(folder: Path) -> Path:
+    write_project(folder)
+    plugin = folder / "pool.py"
+    settings = [design("random", trials=6), "seeds=[0]"]
+    space = ablate.load_space(folder / "spaces" / "tiny.yaml", settings=settings, plugins=[plugin])
+    ablate.run(
+        space,
+        results=folder / "results",
+        executor="inline",
+        plugins=[plugin],
+        console=Console(quiet=True),
+        mirror=False,
+    )
+    return folder / "results"
+
+
+def laddered(folder: Path) -> Path:
+    space = ablate.load_space(write_world(folder), settings=[LADDER, RATES, "seeds=2"])
+    ablate.run(space, results=folder / "results", executor="inline", console=Console(quiet=True), mirror=False)
+    return folder / "results"
+
+
+@pytest.mark.parametrize("made", [searched, laddered])
+def test_it_is_made_twice_the_same_and_read_where_nothing_else_is(made, tmp_path, monkeypatch):
+    home, place = tmp_path / "author", tmp_path / "reader"
+    home.mkdir()
+    place.mkdir()
+    monkeypatch.chdir(home)
+    results = made(home)
+    for name in ("one.zip", "two.zip"):
+        write_bundle("tiny", place / name, results=results)
+    assert (place / "one.zip").read_bytes() == (place / "two.zip").read_bytes()
+    assert str(home).encode() not in (place / "one.zip").read_bytes()
+    rows = ablate.query("SELECT trial_id, name, value FROM numbers ORDER BY ALL", results=results)
+    monkeypatch.chdir(ROOT)
+    shutil.rmtree(home)
+
+    checks = json.loads(said(place, "verify", "one.zip", "--trust", "--json"))["checks"]
+    assert {check["answer"] for check in checks} <= {"right", "told"}
+    assert [check["check"] for check in checks if check["answer"] == "told"] == ["verdicts"] * (made is searched)
+    assert "plan" in {check["check"] for check in checks if check["answer"] == "right"}
+    if made is searched:
+        (told,) = (
+            check
+            for check in json.loads(said(place, "verify", "one.zip", "--json"))["checks"]
+            if check["check"] == "plan"
+        )
+        assert told["answer"] == "told" and "runs the code of pool.py" in told["what"]
+    said(place, "load", "one.zip")
+    said(place, "report", "tiny")
+    assert (place / "results" / "pages" / "tiny.html").exists()
+    steps = "step_seconds", "tokens_per_second", "seconds"  # clocks are kept, too, but not in all readers
+    loaded = ablate.query("SELECT trial_id, name, value FROM numbers ORDER BY ALL", results=place / "results")
+    assert len(rows) == len(loaded) > 0
+    same = ~rows["name"].isin(steps)
+    assert rows[same].equals(loaded[~loaded["name"].isin(steps)])
