@@ -18,6 +18,8 @@ LAST = 3.0
 class Interrupt:
     """While entered, SIGINT and SIGTERM raise KeyboardInterrupt; within `trials`, the first sets `requested` instead.
 
+    It does so once an executor asks for it: while workers are started, there is nothing to save.
+
     `within` seconds later, and `LAST`, KeyboardInterrupt is raised all the same: workers that did not stop were killed
     before.
     """
@@ -25,7 +27,7 @@ class Interrupt:
     def __init__(self, say: Callable[[str], None], within: float = STOP_WITHIN):
         self.requested = False
         self._say, self._within = say, within
-        self._training = self._at_once = False
+        self._trains = self._asked = self._at_once = False
         self._before: dict[int, Any] = {}
         self._deadline = threading.Timer(within + LAST, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
         self._deadline.daemon = True
@@ -47,6 +49,7 @@ class Interrupt:
 
     def __call__(self) -> bool:
         """Return whether the run was asked to stop."""
+        self._asked = True
         return self.requested
 
     @contextmanager
@@ -54,14 +57,14 @@ class Interrupt:
         """Let running trials save their state at the first signal."""
         if self._at_once:
             raise KeyboardInterrupt  # a library has swallowed it
-        self._training = True
+        self._trains, self._asked = True, False
         try:
             yield
         finally:
-            self._training = False
+            self._trains = False
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
-        if self.requested or not self._training:
+        if self.requested or not (self._trains and self._asked):
             self._at_once = True
             raise KeyboardInterrupt
         self.requested = True

@@ -29,6 +29,7 @@ from ablate.errors import InputError
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.interrupt import Interrupt
 from ablate.execute.local import _Driver, _LocalTrial
+from ablate.execute.ray import cluster
 from ablate.execute.task import Message
 from ablate.session.reporting import report_run
 from ablate.store import claim
@@ -284,6 +285,7 @@ def test_a_library_cannot_make_an_error_of_it():
 def test_in_the_end_everything_stops(monkeypatch):
     monkeypatch.setattr("ablate.execute.interrupt.LAST", 0.1)
     with pytest.raises(KeyboardInterrupt), Interrupt(lambda said: None, within=0.1) as interrupt, interrupt.trials():
+        assert not interrupt()
         signal.raise_signal(signal.SIGTERM)
         time.sleep(60)
 
@@ -299,3 +301,21 @@ def test_in_another_thread_there_are_no_signals():
     thread.start()
     thread.join()
     assert found == [False]
+
+
+# While an executor starts, nothing is to be saved
+
+
+def test_before_an_executor_asks_a_stop_is_at_once(interrupt):
+    with interrupt.trials(), pytest.raises(KeyboardInterrupt):
+        signal.raise_signal(signal.SIGTERM)
+    assert not interrupt.said
+
+
+@pytest.mark.full
+def test_a_sigterm_while_ray_starts_is_a_stop(monkeypatch):
+    import ray
+
+    monkeypatch.setattr(ray, "init", lambda *_, **__: sys.exit(signal.SIGTERM))  # as Ray's own handler does meanwhile
+    with pytest.raises(KeyboardInterrupt), cluster.own(1, gpus=False):
+        raise AssertionError

@@ -185,6 +185,8 @@ def _connect(*, address: str, **options: Any) -> None:
             try:
                 ray.init(address, log_to_driver=False, logging_level=logging.CRITICAL, **options)
                 return
+            except SystemExit as stopped:  # a SIGTERM, whose handler is Ray's own until it is connected
+                raise KeyboardInterrupt from stopped
             except (ray.exceptions.RayError, OSError, RuntimeError, ValueError) as error:
                 wants_token = "Unauthenticated" in heard() or "AuthenticationError" in str(error.__cause__)
                 if not wants_token or mode == modes[-1]:
