@@ -17,6 +17,7 @@ from ablate.execute import worker
 from ablate.execute.local import Local
 from ablate.execute.policy import REFUSED
 from ablate.execute.task import Task
+from ablate.store import machines
 from ablate.store.results import Results
 from ablate.train.events import Began, Outcome, Row
 
@@ -125,7 +126,7 @@ def test_a_worker_with_other_versions_starts_over(space, tmp_path, monkeypatch):
             results.append(trial.id, message.events)
         start = results.begin(trial)
         assert start.resume is not None and start.resume.step == 30 and start.versions["device"] == "cpu"
-        monkeypatch.setattr(worker, "installed", lambda: {**start.versions, "torch": "9.9"})
+        monkeypatch.setattr(machines, "installed", lambda: {**start.versions, "torch": "9.9"})
         task = Task(trial=trial, folder=tmp_path, resume=start.resume, versions=start.versions)
         events = [event for message in worker.messages(task, lambda: False) for event in message.events]
         results.append(trial.id, events)
