@@ -83,6 +83,7 @@ def test_a_bundle_is_the_same_bytes_whenever_it_is_made_and_says_nothing_of_wher
     assert done.head in report_run("tiny", results=made / "results").markdown.read_text(encoding="utf-8")
 
 
+@pytest.mark.full
 def test_it_is_verified_loaded_and_reported_where_nothing_else_is(bundled, tmp_path):
     shutil.copy(bundled, tmp_path / "other.zip")
     asked = "import sys; from ablate.cli.app import main; sys.argv[0] = 'ablate'; main()"

@@ -85,6 +85,7 @@ def test_the_dtype_of_the_trial_is_in_it_and_threads_are_left_as_they_were():
 
 
 @several
+@pytest.mark.full
 def test_other_instructions_are_told_in_plan_run_and_page_and_are_not_paired(tmp_path):
     space, results = write_world(tmp_path, seeds=2), tmp_path / "results"
     assert told(RUN, space, results, "[0]", capability="default").strip() == ""
