@@ -233,9 +233,13 @@ LIES: dict[str, Callable[[Path], None]] = {
 @pytest.mark.parametrize("name", LIES)
 def test_a_lie_in_a_folder_is_found(copy, name):
     LIES[name](copy)
-    done = verify(copy)
-    assert done.wrong, name
-    assert CliRunner().invoke(app, ["verify", str(copy)]).exit_code == 1
+    assert verify(copy).wrong, name
+
+
+def test_a_lie_is_the_exit_code(copy):
+    swapped(copy)
+    done = CliRunner().invoke(app, ["verify", str(copy)])
+    assert done.exit_code == 1 and "WRONG" in done.output and "things wrong" in done.output
 
 
 @pytest.mark.full
