@@ -62,7 +62,7 @@ def mlflow(results: ResultsFolder = RESULTS, mlflow: Mlflow = None, json: Json =
 
     sent = export(results, uri=mlflow, say=note)
     if json:
-        write_text(form.dumps({"where": sent.where, "sent": sent.sent, "pages": dict(sent.pages)}, indent=2))
+        write_text(form.dumps({"mlflow": sent.where, "sent": sent.sent, "pages": dict(sent.pages)}, indent=2))
         return
     for line in mlflow_lines(sent):
         write_text(line)

@@ -115,8 +115,7 @@ class MirrorDifference:
     """What an experiment lacks and has too much of: runs to send, and existing runs to restore or to remove.
 
     `answer` has the runs that are right except for texts and the answer they show, `by_hand` those that a person has
-    deleted;
-    `verdicts` is the run that holds the report, if there is one.
+    deleted; `verdicts` is the run that holds the report, if there is one.
     """
 
     send: tuple[MlflowRun, ...]
@@ -135,9 +134,10 @@ def compare(page: Page, there: Iterable[MlflowRunState], mine: str) -> MirrorDif
     wanted, there, best = page.by_trial, list(there), dict[str, MlflowRunState]()
     for run in there:
         if run.kind == "trial" and (run.active or run.results == mine) and _shows(run, wanted.get(run.trial), mine):
-            # One that is seen comes before one that a person has deleted, and that before one that the mirror has.
-            known = best.get(run.trial, run)
-            best[run.trial] = min(known, run, key=lambda run: (run.removed, not run.active))
+            # One that is seen comes before one that a person has deleted, and that before one that the mirror has;
+            # a copy without all that the first one shows comes behind it.
+            known, new = best.get(run.trial, run), wanted[run.trial]
+            best[run.trial] = min(known, run, key=lambda run: (run.removed, not run.active, run.lacks(new)))
     own = [run for run in there if run.active and run.results == mine]
     seen = [(run, wanted[trial]) for trial, run in best.items() if run.active or run.removed]
     return MirrorDifference(
