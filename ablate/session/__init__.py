@@ -4,7 +4,10 @@
     stages.py            the plans of a space, and what is trained stage by stage: tuned settings, added seeds
     step_time.py         seconds per step of models that are to get the same wall-clock time
     bundling.py          results that travel: a plan as one file, and such a file read beside others
-    verifying.py         results checked: seals, plan and verdicts made anew, trials trained again
+    verifying.py         results checked: seals, plan and verdicts made anew
+    search_replay.py     a search carried out again on its own results, and compared
+    retraining.py        trials trained again, and compared bit by bit
+    check.py             one check, its answer, and how two documents differ
     exporting.py         a results folder sent to MLflow by itself
     kept_question.py     what was asked, as a results folder keeps it: spaces, plugins, texts, the pages of plans
     running.py           planned, rehearsed, trained, judged, shown, mirrored, under one lock

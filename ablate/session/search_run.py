@@ -22,6 +22,7 @@ from ablate.execute.search.search_space import VETO, space_ground
 from ablate.execute.search.source import Past, SearchSource
 from ablate.execute.task import cache_of
 from ablate.grammar.grammar import Grammar
+from ablate.plan.plan import Plan
 from ablate.plan.proposals import most_trials
 from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
 from ablate.session import judging
@@ -35,6 +36,7 @@ from ablate.space.space import Space
 from ablate.store import requests
 from ablate.store.checksummed_lines import compact
 from ablate.store.durable import write_whole, writing
+from ablate.store.record_chain import chain
 from ablate.store.requests import Request
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
@@ -116,7 +118,7 @@ class SearchRun:
         ends = store.finals([trial.id for trial in plan.trials])
         of_before = any(end["versions"] == end["by_name"] for end in ends.values())  # paired by name, and so are others
         versions = {id: str(end["by_name" if of_before else "versions"]) for id, end in ends.items()}
-        searched = self._record(summary, definitions, versions, mixed_versions(plan, Snapshot(store.folder)))
+        searched = self._record(summary, definitions, versions, plan)
         page = page_of(store.folder, plan.space, self._kept.resolved)
         failed, folder = failures(plan, store), store.folder.absolute()
         done = Run(plan, ended, failed, summary, definitions, folder, searched, page)
@@ -131,8 +133,10 @@ class SearchRun:
         confirmed: Summary | None,
         definitions: Mapping[str, str],
         versions: Mapping[str, str],
-        mixed: tuple[str, ...],
+        plan: Plan,
     ) -> SearchRecord:
+        now = Snapshot(self._store.folder)
+        kept = now.plans.current(plan.space)
         space, grammar, source, search = self._planned.space, self._planned.space.grammar, self.source, self._search
         design, judged, spent, refused = space.design.search, space.judge.metrics, search.spent, search.refused
         assert design is not None
@@ -180,7 +184,8 @@ class SearchRun:
             partial=not source.done,
             again=requests.command(self._request, self._store.folder),
             definitions=definitions,
-            mixed=mixed,
+            mixed=mixed_versions(plan, now),
+            head="" if kept is None else chain(now, kept)[-1].head,
             varied=tuple(factor.described for factor in design.vary.factors),
         )
 

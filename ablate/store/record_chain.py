@@ -31,7 +31,7 @@ class Link:
 
 
 def chain(now: Snapshot, plan: KeptPlan) -> tuple[Link, ...]:
-    """Return the records of a plan in their order: files, plan, trials, verdicts.
+    """Return the records of a plan in their order: files, plan, trials, verdicts or the judgements of a search.
 
     `head = sha256(head before + [kind, name, content as JSON])`.
     """
@@ -54,3 +54,8 @@ def _records(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, str, str]]:
     verdicts = now.verdicts.get(plan.id)
     if verdicts is not None:
         yield "verdicts", plan.id, digest(verdicts.content["verdicts"])
+        return
+    own = (each.content["questions"] for each in now.judgements if each.content["plan"] == plan.id)
+    judged = {question["question"]: question["effects"] for questions in own for question in questions}
+    for question, effects in sorted(judged.items()):  # of a search: the blocks that it confirmed
+        yield "judgement", question, digest(effects)

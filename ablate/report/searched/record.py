@@ -79,7 +79,7 @@ class SearchRecord:
     `chosen` are names of entries, to be trained anew at `confirm_seeds`; `confirmed` judges them against the reference,
     None until all of that is done. `definitions` says how metrics are computed that are judged but are no objective.
     `again` is the command that repeats the search, or resumes it. `mixed` are the versions in which its trials differ,
-    in lines.
+    in lines; `head` is that of its records.
     """
 
     space: str
@@ -117,6 +117,7 @@ class SearchRecord:
     varied: tuple[str, ...] = ()
     profile: str | None = None
     mixed: tuple[str, ...] = ()
+    head: str = ""
 
     def __repr__(self) -> str:
         over = f"so far, {self.spent} spent" if self.partial else f"{self.spent} spent"

@@ -98,6 +98,8 @@ def _confirmed(record: SearchRecord) -> Iterator[Part]:
 def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     yield Prose(f"To {'resume' if record.partial else 'repeat'} this search:")
     yield Verbatim(record.again, "sh")
+    if record.head:
+        yield Prose(f"Head of the records: {record.head}", "note")
     chosen = ask_next.chosen(record, analysis)
     if chosen is not None:
         yield Prose(ask_next.how(record, chosen))
