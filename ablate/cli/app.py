@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import io
 import sys
 import traceback
@@ -100,6 +101,7 @@ def main() -> None:
         if (code := _usage(error)) is None:
             write_text(traceback.format_exc(), stderr=True, end="")
             code = 1
+    gc.freeze()  # else Python collects every object of torch before it exits, which takes a second or two
     sys.exit(code)
 
 
