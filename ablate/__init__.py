@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from ablate.errors import AblateError, FailedError, InputError, RefusedError
     from ablate.grammar.grammar import Grammar
     from ablate.session import Run
+    from ablate.session.bundling import load_bundle, write_bundle
+    from ablate.session.verifying import verify
 
 __all__ = [
     "AblateError",
@@ -57,18 +59,23 @@ __all__ = [
     "forecast",
     "judge",
     "load_block",
+    "load_bundle",
     "load_grammar",
     "load_space",
     "plan_space",
     "query",
     "resumable",
     "run",
+    "verify",
+    "write_bundle",
 ]
 __version__ = "0.1.0"
 
 
 _ELSEWHERE = {
     "compile_model": "ablate.compiler",
+    **dict.fromkeys(("load_bundle", "write_bundle"), "ablate.session.bundling"),
+    "verify": "ablate.session.verifying",
     **dict.fromkeys(("AblateError", "FailedError", "InputError", "RefusedError"), "ablate.errors"),
 }
 """The names that are not in `ablate.api`, with their modules."""

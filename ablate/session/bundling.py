@@ -12,6 +12,8 @@ from ablate.errors import InputError, RefusedError, warn
 from ablate.output.words import plural
 from ablate.report import json_form
 from ablate.session.kept_question import page_of, requests_of
+from ablate.session.planning import RESULTS as DEFAULT
+from ablate.session.planning import PathLike
 from ablate.session.reporting import report_run
 from ablate.store import bundle, earlier, files, requests
 from ablate.store.bundle import RESULTS, collect
@@ -51,11 +53,12 @@ class Loaded:
     notes: tuple[str, ...] = ()
 
 
-def write_bundle(name: str, path: Path, *, results: Path) -> Bundled:
+def write_bundle(name: str, path: PathLike, *, results: PathLike = DEFAULT) -> Bundled:
     """Write the last plan of a space with its results to a file, the same bytes for the same content.
 
     InputError for a space that was not run; RefusedError where files of it are lost or damaged.
     """
+    path, results = Path(path), Path(results)
     request = requests_of(results, name)[name]
     now = Snapshot(results)
     if earlier.is_earlier(results):
@@ -169,9 +172,10 @@ them, nor when: compare it with the head on a page that was published.
 """
 
 
-def load_bundle(path: Path, *, results: Path) -> Loaded:
+def load_bundle(path: PathLike, *, results: PathLike = DEFAULT) -> Loaded:
     """Read a bundle into a results folder, beside what is there. InputError for what is no bundle; RefusedError, and
     nothing is changed, where a file of it is not as it was bundled or the folder has other numbers of its trials."""
+    path, results = Path(path), Path(results)
     with tempfile.TemporaryDirectory(prefix="ablate-") as aside:
         unpacked = Path(aside)
         if faults := bundle.unpack(path, unpacked):

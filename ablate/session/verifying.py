@@ -19,7 +19,7 @@ from ablate.plan.plan import Plan
 from ablate.session.check import Check, some, unequal
 from ablate.session.judging import account_of, document
 from ablate.session.kept_question import KeptSpace, as_run, page_of, unmarked
-from ablate.session.planning import plan_space
+from ablate.session.planning import PathLike, plan_space
 from ablate.session.retraining import retrained
 from ablate.session.search_replay import SearchReplay
 from ablate.source.located import to_python
@@ -48,11 +48,12 @@ class Verified:
         return tuple(check for check in self.checks if check.answer == "wrong")
 
 
-def verify(path: Path, *, retrain: int = 0, trust: bool = False) -> Verified:
+def verify(path: PathLike, *, retrain: int = 0, trust: bool = False) -> Verified:
     """Check a bundle or a results folder; train `retrain` random trials of each space again and compare the bits.
 
     Without `trust` no code that a bundle brings is run: its plan is then not made anew. InputError for what is neither.
     """
+    path = Path(path)
     with ExitStack() as last, warnings.catch_warnings():
         warnings.simplefilter("ignore", AblateWarning)  # that files are lost is among the checks
         aside = Path(last.enter_context(tempfile.TemporaryDirectory(prefix="ablate-")))
