@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,6 +12,8 @@ from typing import Any
 
 from ablate.execute.policy import STOP_WITHIN
 
+AGAIN = 0.1
+"""Seconds after which a KeyboardInterrupt that Python has ignored, as where objects are collected, is raised again."""
 LAST = 3.0
 """Seconds after the time that trials have to save; then everything stops at once, whatever is still under way."""
 
@@ -36,6 +39,7 @@ class Interrupt:
         if threading.current_thread() is threading.main_thread():  # no other may set handlers
             for number in (signal.SIGINT, signal.SIGTERM):
                 self._before[number] = signal.signal(number, self._on_signal)
+            self._hook, sys.unraisablehook = sys.unraisablehook, self._on_ignored
         return self
 
     def __exit__(
@@ -44,12 +48,16 @@ class Interrupt:
         self._deadline.cancel()
         for number, handler in self._before.items():
             signal.signal(number, handler)
+        if self._before:
+            sys.unraisablehook = self._hook
         if self._at_once and isinstance(error, Exception):
             raise KeyboardInterrupt from error  # libraries raise errors of their own for it
 
     def __call__(self) -> bool:
         """Return whether the run was asked to stop."""
         self._asked = True
+        if self._at_once and not self.requested:
+            self._request()  # a library has swallowed it while it started
         return self.requested
 
     @contextmanager
@@ -67,6 +75,17 @@ class Interrupt:
         if self.requested or not (self._trains and self._asked):
             self._at_once = True
             raise KeyboardInterrupt
+        self._request()
+
+    def _on_ignored(self, ignored: sys.UnraisableHookArgs) -> None:
+        if ignored.exc_type is not KeyboardInterrupt:
+            self._hook(ignored)
+            return
+        again = threading.Timer(AGAIN, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        again.daemon = True
+        again.start()
+
+    def _request(self) -> None:
         self.requested = True
         self._deadline.start()
         self._say(f"stopping: trials save their state, {self._within:g} s at most (again to stop at once)")

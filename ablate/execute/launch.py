@@ -19,7 +19,8 @@ BEGIN = (
     "import pickle, signal, sys; "
     "signal.signal(signal.SIGINT, signal.SIG_IGN); "  # Ctrl-C is the driver's
     "sys.path[:] = pickle.load(sys.stdin.buffer); "
-    "from {module} import main; main()"
+    "from {module} import main; main(); "
+    "import gc; gc.freeze()"  # else Python collects all of torch before it exits, which takes a second or two
 )
 
 

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -271,6 +272,35 @@ def test_a_library_cannot_swallow_it(interrupt):
         signal.raise_signal(signal.SIGTERM)
     with pytest.raises(KeyboardInterrupt), interrupt.trials():
         raise AssertionError("trials begin")
+
+
+def test_it_is_raised_again_where_python_has_ignored_it(interrupt, capfd):
+    """As it does in the callback of a weak reference, and wherever objects are collected."""
+    collected = {1}
+    reference = weakref.ref(collected, lambda gone: signal.raise_signal(signal.SIGTERM))
+    with pytest.raises(KeyboardInterrupt):
+        del collected
+        assert reference() is None
+        time.sleep(60)
+    assert "ignored" not in capfd.readouterr().err
+
+
+def test_what_others_ignore_is_told_as_before(monkeypatch):
+    told = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+    with Interrupt(print):
+        collected = {1}
+        reference = weakref.ref(collected, lambda gone: 1 / 0)
+        del collected
+        assert reference() is None and told[0].exc_type is ZeroDivisionError
+    assert sys.unraisablehook == told.append
+
+
+def test_a_library_cannot_swallow_it_while_it_starts(interrupt):
+    with interrupt.trials():
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGTERM)
+        assert interrupt() and len(interrupt.said) == 1
 
 
 def test_a_library_cannot_make_an_error_of_it():
