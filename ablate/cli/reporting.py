@@ -12,6 +12,7 @@ from ablate.cli.naming import complete_space, space_file
 from ablate.cli.options import RESULTS, Json, Plugin, Profile, ResultsFolder, Set
 from ablate.errors import InputError
 from ablate.output.streams import write_text
+from ablate.output.words import of_profile
 from ablate.output.words import plural
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ def _shown(reported: Reported) -> None:
     screen = console()
     if reported.record is not None:
         record = reported.record
-        lines = [record.title, *conclusion.conclusion(record.summary)]
+        lines = [record.title, *of_profile(record.summary.profile), *conclusion.conclusion(record.summary)]
         lines += [answer.unfinished(record)] if record.partial else []
         for line in lines:
             screen.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -7,8 +7,10 @@ import json
 import pytest
 from rich.console import Console
 from tiny_spaces import write_world
+from typer.testing import CliRunner
 
 import ablate
+from ablate.cli.app import app
 from ablate.output.words import of_profile
 from ablate.report.json_form import document, plan_to_json
 from ablate.report.screens.result import result_screen
@@ -33,6 +35,11 @@ def test_the_page_the_screen_and_json_say_that_it_is_a_smoke(done: ablate.Run) -
     assert pages and all(SAID in text for text in pages)
     assert result_screen(done.summary).about == (f"tiny · path · {SAID}",)
     assert json.loads(plan_to_json(done.plan, known=()))["profile"] == document(done.summary)["profile"] == "smoke"
+
+
+def test_the_verb_report_says_it(done: ablate.Run) -> None:
+    told = CliRunner().invoke(app, ["report", "tiny", "--results", str(done.results)])
+    assert told.exit_code == 0 and f"\n{SAID}\n" in told.output
 
 
 def test_mlflow_and_sql_say_it(done: ablate.Run) -> None:
