@@ -12,8 +12,7 @@ from ablate.cli.naming import complete_space, space_file
 from ablate.cli.options import RESULTS, Json, Plugin, Profile, ResultsFolder, Set
 from ablate.errors import InputError
 from ablate.output.streams import write_text
-from ablate.output.words import of_profile
-from ablate.output.words import plural
+from ablate.output.words import of_profile, plural
 
 if TYPE_CHECKING:
     from ablate.report.figures import Figures
