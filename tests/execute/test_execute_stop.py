@@ -41,6 +41,7 @@ from ablate.store.snapshot import Snapshot
 from ablate.train.events import Began
 
 WITHIN, GRACE = 3.0, 5.0
+LONG = "{every: 2, windows: 160}"
 STOP = f"--stop-within={WITHIN:g}s"
 
 
@@ -126,6 +127,34 @@ def test_at_any_moment(world, executor, number, capsys):
         goes_on(world, run)
     with capsys.disabled():
         print(f"\n{executor}, {number.name}: 12 stops, the longest took {longest:.1f} s of {WITHIN:g}", flush=True)
+
+
+@pytest.fixture(scope="module")
+def slow(tmp_path_factory):
+    """A space whose trials answer nobody for longer than a stop may take: many layers, evaluated at length."""
+    folder = tmp_path_factory.mktemp("slow")
+    space = write_world(folder, steps=6, seeds=1)
+    text = space.read_text().replace("layers: 2,", "layers: 120,").replace("{every: 8, windows: 8}", LONG)
+    space.write_text(text.replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, op]}"))
+    run = start(folder, folder / "calm", "run", "tiny.yaml", "--executor", "inline")
+    assert run.process.wait(600) == 0, log_of(run)
+    return folder, tables_of(folder / "calm")
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("executor", ["local", "inline", "ray"])
+def test_a_slow_evaluation_does_not_outlast_the_budget(slow, executor, capsys):
+    rng, longest, killed = random.Random(executor), 0.0, 0
+    for moment in range(4):
+        run = start(slow[0], slow[0] / f"{executor}-{moment}", "run", "tiny.yaml", "--executor", executor, STOP)
+        wait_until(run, lambda run=run: any(holder.step for holder in claim.holders(run.results).values()))
+        time.sleep(rng.uniform(0.0, 4.0))
+        longest = max(longest, stopped(run, signal.SIGTERM))
+        killed += "did not stop within 3 s" in log_of(run)
+        goes_on(slow, run)
+    assert killed or executor == "inline"
+    with capsys.disabled():
+        print(f"\n{executor}: 4 stops, {killed} of them in an evaluation; the longest took {longest:.1f} s", flush=True)
 
 
 # The request comes first
