@@ -7,7 +7,7 @@
     verifying.py         results checked: seals, plan and verdicts made anew
     search_replay.py     a search carried out again on its own results, and compared
     retraining.py        trials trained again, and compared bit by bit
-    check.py             one check, its answer, and how two documents differ
+    checks.py            one check, its answer, and how two documents differ
     exporting.py         a results folder sent to MLflow by itself
     kept_question.py     what was asked, as a results folder keeps it: spaces, plugins, texts, the pages of plans
     running.py           planned, rehearsed, trained, judged, shown, mirrored, under one lock

@@ -18,7 +18,7 @@ from ablate.data.streams import prepare
 from ablate.errors import AblateError, RefusedError
 from ablate.execute.task import Task, cache_of
 from ablate.plan.trial import Trial
-from ablate.session.check import Answer, Check
+from ablate.session.checks import Answer, Check
 from ablate.store import trial_numbers
 from ablate.store.files import Ending
 from ablate.store.results import Results

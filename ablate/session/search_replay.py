@@ -15,7 +15,7 @@ from ablate.execute.controller import EndCounts
 from ablate.output.words import plural
 from ablate.plan.trial import Trial
 from ablate.report.searched.json_form import to_json
-from ablate.session.check import Answer, Check, some, unequal
+from ablate.session.checks import Answer, Check, some, unequal
 from ablate.session.planning import Planned
 from ablate.session.search_run import SearchRun
 from ablate.store import files

@@ -16,7 +16,7 @@ from pathlib import Path
 from ablate.errors import AblateError, AblateWarning, RefusedError
 from ablate.output.words import plural
 from ablate.plan.plan import Plan
-from ablate.session.check import Check, some, unequal
+from ablate.session.checks import Check, some, unequal
 from ablate.session.judging import account_of, document
 from ablate.session.kept_question import KeptSpace, as_run, page_of, unmarked
 from ablate.session.planning import PathLike, plan_space
