@@ -134,7 +134,7 @@ def slow(tmp_path_factory):
     """A space whose trials answer nobody for longer than a stop may take: many layers, evaluated at length."""
     folder = tmp_path_factory.mktemp("slow")
     space = write_world(folder, steps=6, seeds=1)
-    text = space.read_text().replace("layers: 2,", "layers: 120,").replace("{every: 8, windows: 8}", LONG)
+    text = space.read_text().replace("layers: 2,", "layers: 300,").replace("{every: 8, windows: 8}", LONG)
     space.write_text(text.replace("{path: {from: pre_ln, to: op}}", "{compare: [pre_ln, op]}"))
     run = start(folder, folder / "calm", "run", "tiny.yaml", "--executor", "inline")
     assert run.process.wait(600) == 0, log_of(run)
