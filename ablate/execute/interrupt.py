@@ -34,6 +34,7 @@ class Interrupt:
         self._before: dict[int, Any] = {}
         self._deadline = threading.Timer(within + LAST, signal.pthread_kill, (threading.get_ident(), signal.SIGINT))
         self._deadline.daemon = True
+        self._again: threading.Timer | None = None
 
     def __enter__(self) -> Interrupt:
         if threading.current_thread() is threading.main_thread():  # no other may set handlers
@@ -45,7 +46,8 @@ class Interrupt:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._deadline.cancel()
+        for timer in filter(None, (self._deadline, self._again)):
+            timer.cancel()
         for number, handler in self._before.items():
             signal.signal(number, handler)
         if self._before:
@@ -81,9 +83,9 @@ class Interrupt:
         if ignored.exc_type is not KeyboardInterrupt:
             self._hook(ignored)
             return
-        again = threading.Timer(AGAIN, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
-        again.daemon = True
-        again.start()
+        self._again = threading.Timer(AGAIN, signal.pthread_kill, (threading.main_thread().ident, signal.SIGINT))
+        self._again.daemon = True
+        self._again.start()
 
     def _request(self) -> None:
         self.requested = True

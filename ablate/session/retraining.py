@@ -34,7 +34,7 @@ def retrained(
     ended = {trial for trial, ending in now.endings.items() if ending.kind in WITH_RESULT}
     there = {trial.id: trial for trial in trials if trial.id in ended}
     if not there:
-        yield Check(space, "retrained", "told", "no trial of the plan has a result that could be trained again")
+        yield Check(space, "retrained", "told", "no trial that was made anew has a result that could be trained again")
         return
     chosen = random.SystemRandom().sample(sorted(there), min(number, len(there)))
     with tempfile.TemporaryDirectory(prefix="ablate-") as place:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from ablate.errors import AblateError
 from ablate.execute.controller import EndCounts
+from ablate.execute.search.source import OtherProposalsError
 from ablate.output.words import plural
 from ablate.plan.trial import Trial
 from ablate.report.searched.json_form import to_json
@@ -48,18 +49,26 @@ class SearchReplay:
         space, document = self._kept.space, self._kept.document
         with Results(folder, say=lambda said: None) as store:
             before = Snapshot(folder).questions
-            run = SearchRun(planned, store, self._request, fresh=False, limit=None)
             try:
+                run = SearchRun(planned, store, self._request, fresh=False, limit=None)
                 work = run.source.next()
                 done = run.answer(EndCounts())
-            except AblateError as error:
+            except OtherProposalsError as error:
                 yield Check(space, "plan", *self._otherwise(str(error).splitlines()[0]))
                 return
+            except AblateError as error:  # such as a text that it measures on, which is not here
+                yield Check(space, "plan", "told", f"cannot be carried out again: {str(error).splitlines()[0]}")
+                return
         self.trials, finished = done.plan.trials, run.source.done
-        then = {str(trial) for trial, *_ in document["trials"]}
+        then, now = {str(trial) for trial, *_ in document["trials"]}, {trial.id for trial in self.trials}
         asked = [(each["k"], int(each["derivation"]), each["variant"]) for each in document.get("proposals", ())]
         made = [(each.k, each.derivation, each.variant) for each in done.plan.proposals]
-        if asked[: len(made)] != made or not {trial.id for trial in self.trials} <= then:
+        if finished:
+            same = asked == made and then == now
+        else:  # a plan that was growing may have fewer proposals than its results ask for, or more
+            both = min(len(asked), len(made))
+            same = asked[:both] == made[:both]
+        if not same:
             yield Check(space, "plan", *self._otherwise("made anew from its results, it has other proposals"))
             return
         if work is not None and not document.get("open"):
@@ -75,14 +84,15 @@ class SearchReplay:
 
     def _otherwise(self, what: str) -> tuple[Answer, str]:
         """Return the answer to a replay that went otherwise: it proves nothing where the libraries are others."""
-        apart = [name for name in LIBRARIES if self._version(name) not in (None, _versions(packages()).get(name))]
+        lock = self._request.packages
+        content = files.whole(self._now.folder, f"{files.SOURCES}/{lock}")[0] if lock else None
+        if content is None:
+            return "told", f"{what}; it is not known with which packages it was run"
+        then, here = _versions(content.decode()), _versions(packages())
+        apart = [name for name in LIBRARIES if then.get(name) != here.get(name)]
         if apart:
             return "told", f"{what}; here are other versions of {', '.join(apart)} than it was run with"
         return "wrong", what
-
-    def _version(self, package: str) -> str | None:
-        content = files.whole(self._now.folder, f"{files.SOURCES}/{self._request.packages}")[0]
-        return None if content is None else _versions(content.decode()).get(package)
 
     def _confirmed(self, kept: Mapping[str, Sequence[Question]], folder: Path) -> Iterator[Check]:
         """Compare the judgements of the confirmation with those that were kept."""

@@ -57,14 +57,38 @@ def test_a_whole_search_follows_from_its_results_and_is_trained_again(copy):
     assert {check.check for check in done.checks} == {"seals", "plan", "verdicts", "page", "retrained"}
 
 
-def test_a_number_sealed_anew_contradicts_what_was_proposed_confirmed_or_said(copy):
+def test_a_number_sealed_anew_contradicts_what_was_confirmed_and_said(copy):
     now = Snapshot(copy)
     confirming = next(trial for trial in now.endings if now.specification(trial)["seed"] > 0)
     reseal(copy, confirming, now.endings[confirming], add=0.5, metric="eval_loss")
     assert wrong(copy) == ["verdicts", "page"]
+
+
+def test_a_number_that_proposals_rest_on_contradicts_what_was_proposed_or_said(copy):
+    now = Snapshot(copy)
     proposed = next(trial for trial in now.endings if now.specification(trial)["seed"] == 0)
-    reseal(copy, proposed, now.endings[proposed], add=0.5, metric="eval_loss")
-    assert wrong(copy) != []
+    reseal(copy, proposed, now.endings[proposed], add=-0.5, metric="eval_loss")
+    assert wrong(copy) in (["plan"], ["page"], ["verdicts", "page"])
+
+
+def test_a_proposal_added_to_a_whole_search_is_found(copy):
+    """What was proposed before it still follows from the results."""
+    plan = Snapshot(copy).plans.current("tiny")
+    assert plan is not None
+    last = json.dumps(plan.document["proposals"][-1], separators=(",", ":"), ensure_ascii=False)
+    changed(copy, "plans", last, f"{last},{last.replace(f'k{chr(34)}:', f'k{chr(34)}:9', 1)}")
+    assert wrong(copy) == ["plan"]
+
+
+def test_without_a_list_of_packages_a_search_that_goes_otherwise_is_told(copy, monkeypatch):
+    plan = Snapshot(copy).plans.current("tiny")
+    assert plan is not None
+    derivation = plan.document["proposals"][-1]["derivation"]
+    changed(copy, "plans", f'"derivation":"{derivation}"', f'"derivation":"{derivation}1"')
+    packages = Snapshot(copy).requests["tiny"].packages
+    changed(copy, "runs", f'"packages":"{packages}"', '"packages":""')
+    (told,) = (check for check in verify(copy).checks if check.check == "plan")
+    assert told.answer == "told" and "it is not known with which packages it was run" in told.what
 
 
 def test_a_judgement_sealed_anew_is_found(copy):
@@ -120,3 +144,18 @@ def test_a_search_that_was_stopped_follows_as_far_as_it_has_come(tmp_path, monke
     carry_out(space, tmp_path / "results")
     ended = verify(tmp_path / "results", retrain=1)
     assert {check.answer for check in ended.checks} == {"right"}
+
+
+@pytest.mark.full
+def test_where_the_text_that_it_measures_on_is_not_here_it_is_told(tmp_path):
+    """Proposals are ordered by what is measured at initialisation, on the first batch of the text."""
+    ordered = ", beforehand: {veto: {}, order: {by: start_gradient_norm, of: 2}}"
+    space = ablate.load_space(write_world(tmp_path), settings=[design("random", trials=3, more=ordered), "seeds=[0]"])
+    carry_out(space, tmp_path / "results")
+    assert not wrong(tmp_path / "results")
+    ablate.write_bundle("tiny", tmp_path / "tiny.zip", results=tmp_path / "results")
+    shutil.rmtree(tmp_path / "texts")
+    shutil.rmtree(tmp_path / "results")
+    done = ablate.verify(tmp_path / "tiny.zip", retrain=1)
+    (told,) = (check for check in done.checks if check.check == "plan")
+    assert not done.wrong and told.answer == "told" and "cannot be carried out again" in told.what

@@ -38,6 +38,10 @@ GROWTH = 1.1
 """The plan is stored whenever it has grown by a tenth, so that all stored versions stay within ten times its size."""
 
 
+class OtherProposalsError(RefusedError):
+    """A resumed search proposes something else than it did."""
+
+
 @dataclass
 class _Block:
     """A block that was trained: its place in the plan, its trials, and the step they were last sent to."""
@@ -162,7 +166,7 @@ class SearchSource:
         )
 
     def _check_past(self) -> None:
-        """Raise RefusedError if a resumed search proposes something else than before.
+        """Raise OtherProposalsError if a resumed search proposes something else than before.
 
         Proposals are a function of the seed and the results, but also of libraries and of the processor: another
         version may propose differently, and earlier trials would silently be orphaned.
@@ -170,7 +174,7 @@ class SearchSource:
         for proposed in self.search.proposed[self._checked :]:
             then = self._past.proposals.get(proposed.k)
             if then is not None and then != proposed.proposal.index and not self._anew:
-                raise RefusedError(
+                raise OtherProposalsError(
                     f"the search {self.plan.space} would continue with other blocks than it began with: proposal "
                     f"{proposed.k} was derivation {then}, and is {proposed.proposal.index} now\n"
                     "  = its grammar or its sampler has changed since: rename the space, or start over with --fresh"
