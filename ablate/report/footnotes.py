@@ -12,6 +12,8 @@ from ablate.space.metrics import NATS
 from ablate.space.vary import level_texts
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
 from ablate.statistics.paired import flips_from
+from ablate.verdict.account import any_of
+from ablate.verdict.comparison_key import FUNCTIONS
 from ablate.verdict.summary import Effect, Metric, Summary
 
 FACTORIAL = ("main", "interaction")
@@ -249,7 +251,7 @@ def _verdicts(summary: Summary) -> Iterator[str]:
     corrected += ["correction for interim analyses"] if summary.looks else []
     after = f" after {' and '.join(corrected)}" if corrected else f", one comparison {where}"
     bound = f"{'' if page else 'per metric, '}the chance that any of them is false is at most {share}"
-    yield f"better, worse: {level}{after}; {bound}{_judged_again(summary)}"
+    yield f"better, worse: {level}{after}; {bound}{_judged_again(summary)}{_over_metrics(summary)}"
     if any(_stands(effect, summary) for effect in summary.effects):
         yield "a verdict that stands from an earlier judgement keeps the level and the numbers of that judgement"
     if any(effect.ranked for effect in summary.effects if effect.judged and effect.verdict != "diverged"):
@@ -266,6 +268,14 @@ def _verdicts(summary: Summary) -> Iterator[str]:
             f"equivalent: both one-sided tests against the margin have {level}{same}; {bound}; 'equivalent, differs': "
             "there is a difference, but it is smaller than the margin"
         )
+
+
+def _over_metrics(summary: Summary) -> str:
+    """Return how often any verdict of several metrics is false; those that are functions of one another are one."""
+    apart = {FUNCTIONS.get(metric, metric): j.so_far for j in summary.judgements for metric in j.metrics}
+    if summary.family == "page" or len(apart) < 2:
+        return ""
+    return f"; over the {len(apart)} metrics together it is up to {percent(any_of(apart.values()))}"
 
 
 def _stands(effect: Effect, summary: Summary) -> bool:

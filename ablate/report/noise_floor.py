@@ -7,15 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ablate.output.numbers import percent, ratio, significant
-from ablate.output.words import ordinal, plural, spoken
+from ablate.output.numbers import ratio, significant
+from ablate.output.words import plural, spoken
 from ablate.plan.designs.coding import coded, fitted_terms
 from ablate.plan.designs.terms import MEAN, columns
 from ablate.plan.plan import Factors, Plan
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor, power_of, seeds_for_signs
-from ablate.verdict.contrasts import family_size
-from ablate.verdict.judgement import FIRST, Account
+from ablate.verdict.account import Account
+from ablate.verdict.judgement import groups, judgement_notes, judgement_of
 from ablate.verdict.margins import absolute_margin
 
 PLANNED = (8, 12)
@@ -31,43 +31,29 @@ def floor_lines(
     seeds. `means` are the baseline's, for margins that are shares of them. A metric without a floor is named in a line
     that says how to get one.
     """
-    tests = max(1, family_size(plan, rules.metrics, page=rules.family == "page"))
-    alpha, several = 1 - rules.confidence, bool(plan.looks)
-    levels = {name: alpha * account.get(name, FIRST).share(looks=several) / tests for name in rules.metrics}
-    yield from _judged_again(plan, rules, account)
+    judgements = {name: judgement_of(plan, rules, names, account) for names in groups(rules) for name in names}
+    each = tuple(dict.fromkeys(judgements.values()))
+    yield from judgement_notes(each, several=len(rules.metrics) > 1)
+    levels = {name: judgement.level / judgement.tests for name, judgement in judgements.items() if judgement.tested}
     known = {floor.metric: floor for floor in floors}
     for name, judged in rules.metrics.items():
-        level = levels[name]
+        level, tests = levels.get(name, 0.0), judgements[name].tests
         if name in known and level > 0:
             yield _floor(known[name])
             yield _seen(known[name], plan, level, tests)
             yield from _narrow(known[name], judged, level, means.get(name))
     searched = plan.design.startswith("search")
     seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
-    level = max(levels.values())
-    if seeds > 1 and level > 0:
+    best = max(levels, key=lambda name: levels[name], default=None)
+    if seeds > 1 and best is not None and levels[best] > 0:
         for factors in dict.fromkeys(factors for _, factors in plan.factors if factors.effects):
-            yield _power(factors, seeds, level, tests)
+            yield _power(factors, seeds, levels[best], judgements[best].tests)
     lacking = [] if searched else [spoken(name) for name in rules.metrics if name not in known]
     if lacking:
         yield (
             f"no noise floor yet for {', '.join(lacking)} with this recipe, scale and corpus: what these seeds can "
             f"detect is unknown; {_way_to_a_floor(plan)}"
         )
-
-
-def _judged_again(plan: Plan, rules: Judge, account: Account) -> Iterator[str]:
-    """Yield how often the question has been judged, if this is not the first time; one line for metrics that agree."""
-    of: dict[str, list[str]] = {}
-    for name in rules.metrics:
-        held = account.get(name, FIRST)
-        level = percent((1 - rules.confidence) * held.share(looks=bool(plan.looks)))
-        if held.number > 1:
-            of.setdefault(f"judged a {ordinal(held.number)} time, at {level}", []).append(name)
-    for occasion, names in of.items():
-        subject = "" if len(names) == len(rules.metrics) else f"{', '.join(map(spoken, names))}: "
-        spare = "; no level is left for new findings" if occasion.endswith(" 0 %") else ""
-        yield f"{subject}{occasion}: this question was judged at other seeds before, and its verdicts stand{spare}"
 
 
 def _power(factors: Factors, seeds: int, level: float, tests: int) -> str:

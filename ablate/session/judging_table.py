@@ -28,10 +28,10 @@ from ablate.space.documents import Judge, Judged
 from ablate.statistics.alpha_spending import KEPT
 from ablate.store.query import query
 from ablate.store.table_files import Table, read_table, select, table_of
+from ablate.verdict.account import NextJudgement
 from ablate.verdict.experiment import Experiment, Treatment
 from ablate.verdict.finals import Final, Finals
 from ablate.verdict.judge import judge
-from ablate.verdict.judgement import NextJudgement
 from ablate.verdict.seeds import Seed, by_reason, named
 from ablate.verdict.summary import Summary, verdicts_of
 

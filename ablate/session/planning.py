@@ -56,8 +56,8 @@ from ablate.train.events import Outcome
 if TYPE_CHECKING:
     from ablate.statistics import Floor
     from ablate.store.noise import KnownNoise
+    from ablate.verdict.account import Account
     from ablate.verdict.finals import Finals
-    from ablate.verdict.judgement import Account
 
 PathLike: TypeAlias = "str | Path"
 RESULTS = Path("results")
@@ -253,7 +253,7 @@ def plan_from(
         return trial_numbers.finals(folder, trial_ids)
 
     def account(plan: Plan, ended: Finals) -> Account:
-        from ablate.session.judging import account_of  # loads DuckDB and SciPy, as below
+        from ablate.session.accounts import account_of  # loads DuckDB and SciPy, as below
 
         return account_of(plan, ended, rules=space.judge, folder=folder)
 

@@ -27,7 +27,7 @@ from ablate.report.searched import json_form as json_of_search
 from ablate.report.searched import page as page_of_search
 from ablate.report.searched.record import SearchRecord
 from ablate.report.verdict_tables import to_markdown
-from ablate.session.judging import account_of
+from ablate.session.accounts import account_of
 from ablate.session.kept_question import as_run, of_same_words, page_of, requests_of, resolved_of
 from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, mixed_versions, plan_space
 from ablate.session.step_time import step_times_of

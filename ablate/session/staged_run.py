@@ -16,6 +16,7 @@ from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.report.page import PageRecord
 from ablate.session import judging
+from ablate.session.accounts import account_of
 from ablate.session.kept_question import files_of, resolved_of, texts_of
 from ablate.session.planning import Planned, filled, meanings_in, mixed_versions
 from ablate.session.reporting import gather, unequal_of
@@ -131,7 +132,7 @@ class StagedRun:
         """Move to the next stage, once all trials of this one have ended and the store has their numbers."""
         self._store.refresh()
         space, store, before = self._planned.space, self._store, self.stage
-        account = partial(judging.account_of, rules=space.judge, folder=store.folder)
+        account = partial(account_of, rules=space.judge, folder=store.folder)
         self.stage = unfold(
             space,
             self._planned.plans.of,

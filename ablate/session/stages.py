@@ -32,7 +32,7 @@ from ablate.verdict.finals import Finals
 from ablate.verdict.summary import Summary
 
 if TYPE_CHECKING:
-    from ablate.verdict.judgement import Account
+    from ablate.verdict.account import Account
 
 Build: TypeAlias = "Callable[[Known], Plan]"
 Ask: TypeAlias = "Callable[[Collection[str]], Finals]"

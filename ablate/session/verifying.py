@@ -16,8 +16,9 @@ from pathlib import Path
 from ablate.errors import AblateError, AblateWarning, RefusedError
 from ablate.output.words import plural
 from ablate.plan.plan import Plan
+from ablate.session.accounts import account_of
 from ablate.session.checks import Check, some, unequal
-from ablate.session.judging import account_of, document
+from ablate.session.judging import document
 from ablate.session.kept_question import KeptSpace, as_run, page_of, unmarked
 from ablate.session.planning import PathLike, plan_space
 from ablate.session.retraining import retrained

@@ -499,6 +499,8 @@ class Judge(Document):
     """What is compared, and against which block. `confidence` is that of the intervals printed.
 
     `family` is the set over which the chance of any false verdict is bounded: the comparisons on one metric, or on all.
+    `budget`: each question has an account of its own, or all those on a metric in the results `folder` that share a
+    training have one.
     `pairing` by seed is used where it is possible, or required of every comparison. `expect` are the claims that the
     space is to test.
     """
@@ -507,6 +509,7 @@ class Judge(Document):
     against: str
     confidence: Annotated[float, Field(gt=0.5, lt=1)]
     family: Literal["metric", "page"] = "metric"
+    budget: Literal["question", "folder"] = "question"
     pairing: Literal["possible", "required"] = "possible"
     expect: Annotated[tuple[Expected, ...], BeforeValidator(as_tuple)] = ()
 

@@ -72,6 +72,7 @@ WAYS: Final = {
     "judge.expect": "such as expect: [{claim: Fig. 6, of: hot, metric: eval_loss, verdict: better}]",
     "judge.expect*.verdict": "better, worse or equivalent, or a list of those that the claim allows",
     "judge.pairing": "possible: by seed, where both sides see the same batches; required: of every comparison",
+    "judge.budget": "question: each has an account of its own; folder: one for all that share a training",
     "judge.family": "metric: the comparisons on one metric; page: those on all metrics",
     "judge.metrics": "such as metrics: {eval_loss: {margin: 1%}, peak_kurtosis: {scale: log}}",
     "judge.metrics.*.margin": "a share of the baseline's mean such as 1%, a number such as 0.01, or none",

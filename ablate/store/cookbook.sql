@@ -385,7 +385,8 @@ ORDER BY space, position;
 -- @questions_over_time: How often was each question judged, at which seeds and at what level, and how much of alpha is left?
 -- $space
 SELECT
-    question, number, space, metrics, comparisons, len(seeds) AS n_seeds, seeds, looks, alpha, level, left_of_alpha,
+    question, number, space, metrics, comparisons, len(seeds) AS n_seeds, seeds, looks, alpha, level, family, new,
+    judged_before, so_far, questions_asked, among, left_of_alpha,
     better, worse, equivalent, undecided, diverged, make_timestamp(CAST(q.judged_at * 1e6 AS BIGINT)) AS judged_at
 FROM questions q
 WHERE $space IS NULL OR question IN (SELECT o.question FROM questions o WHERE o.space = $space)

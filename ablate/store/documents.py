@@ -7,7 +7,7 @@ the column of `tables.sql` that it becomes. A key that is not required is absent
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NotRequired, TypeAlias, TypedDict
+from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
 Specification: TypeAlias = Mapping[str, Any]
 """Everything that a trial's numbers depend on: `serialise.trial_document`."""
@@ -123,9 +123,29 @@ class Verdicts(TypedDict):
     ladders: NotRequired[Sequence[Mapping[str, Sequence[Mapping[str, object]]]]]
 
 
+class AccountDocument(TypedDict):
+    """How a comparison stood when it was judged: see `verdict.account`. `comparison` is its key, `of` the metric that
+    `metric` is a function of, `trained` the hash of how each of its variants is trained, `measured` that of margin and
+    evaluation ("": not kept), `before` and `left` the shares of α before and after, and `family` the comparisons over
+    which it was corrected.
+    """
+
+    comparison: str
+    metric: str
+    of: str
+    trained: Mapping[str, str]
+    measured: str
+    state: Literal["new", "again", "continued", "settled"]
+    number: int
+    before: float
+    left: float
+    family: int
+
+
 class Question(TypedDict):
-    """A judgement of a question. `before` and `left` are the shares of α before and after it; `spaces` are all that ask
-    the question, where it is read.
+    """A judgement of a question. `before` and `left` are the shares of α before and after it, `accounts` those of each
+    comparison (absent in those of earlier versions). `spaces` are all that ask the question, and `plan` is the plan for
+    which it was judged first, where it is read. `so_far`, `questions_asked` and `among` are as in `verdict.Judgement`.
     """
 
     question: str
@@ -146,8 +166,13 @@ class Question(TypedDict):
     before: float
     left: float
     effects: Sequence[EffectDocument]
+    accounts: NotRequired[Sequence[AccountDocument]]
+    so_far: NotRequired[float]
+    questions_asked: NotRequired[int]
+    among: NotRequired[float]
     at: NotRequired[float]
     spaces: NotRequired[Sequence[str]]
+    plan: NotRequired[str]
 
 
 class JudgementFile(TypedDict):

@@ -46,15 +46,21 @@ def latest(judgements: Iterable[Document[JudgementFile]]) -> dict[str, Document[
     return {each.content["plan"]: each for each in judgements if each.content["verdicts"] is not None}
 
 
-def questions(judgements: Iterable[Document[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
-    """Return the judgements of each question in order of number, each with its latest result and all its `spaces`."""
+def in_order(judgements: Iterable[Document[JudgementFile]]) -> tuple[Question, ...]:
+    """Return the judgements of questions in the order in which they were first made, each with its latest result, all
+    its `spaces`, and the first `plan`."""
     last: dict[Key, Question] = {}
-    for question in (question for each in judgements for question in each.content["questions"]):
-        key = _key(question)
-        spaces = last[key]["spaces"] if key in last else ()
-        last[key] = {**question, "spaces": tuple(dict.fromkeys((*spaces, question["space"])))}
+    for plan, question in ((each.content["plan"], every) for each in judgements for every in each.content["questions"]):
+        key = key_of(question)
+        spaces, first = (last[key]["spaces"], last[key]["plan"]) if key in last else ((), plan)
+        last[key] = {**question, "spaces": tuple(dict.fromkeys((*spaces, question["space"]))), "plan": first}
+    return tuple(last.values())
+
+
+def questions(judgements: Iterable[Document[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
+    """Return the judgements of each question in order of number."""
     by_question: dict[str, list[Question]] = {}
-    for question in sorted(last.values(), key=lambda question: int(question["number"])):
+    for question in sorted(in_order(judgements), key=lambda question: int(question["number"])):
         by_question.setdefault(question["question"], []).append(question)
     return {question: tuple(over_time) for question, over_time in by_question.items()}
 
@@ -79,10 +85,10 @@ def record(
 ) -> None:
     """Keep new verdicts on a plan, from `trials` of these digests, and new judged questions; needs the lock."""
     kept, _ = files.documents(folder, "verdicts")
-    known = {_key(question): question for every in questions(kept).values() for question in every}
+    known = {key_of(question): question for every in questions(kept).values() for question in every}
     new = []
     for question in judged:
-        before = known.get(_key(question))
+        before = known.get(key_of(question))
         if before is None or question["space"] not in before["spaces"] or _content(before) != _content(question):
             new.append({**question, "at": time.time()})
     last = latest(kept).get(plan)
@@ -92,9 +98,10 @@ def record(
         files.keep(folder, "verdicts", content | {"verdicts": verdicts, "questions": new}, files.next_number(kept))
 
 
-def _key(question: Question) -> Key:
+def key_of(question: Question) -> Key:
+    """Return what identifies a judgement."""
     return question["question"], question["number"], basis_of(question)
 
 
 def _content(question: Question) -> str:
-    return compact({name: value for name, value in question.items() if name not in ("at", "space", "spaces")})
+    return compact({name: value for name, value in question.items() if name not in ("at", "space", "spaces", "plan")})

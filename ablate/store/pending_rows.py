@@ -24,7 +24,7 @@ from ablate.store.versions import ATTENTION, CPU, by_name, of_machine
 
 OF_SPACES = (
     *("files", "plans", "plan_variants", "plan_trials", "plan_comparisons", "plan_proposals", "plan_skipped"),
-    *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes", "questions"),
+    *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes", "questions", "accounts"),
 )
 """The tables that are filled from the documents of spaces."""
 
@@ -199,6 +199,7 @@ def _rows_of_spaces(spaces: Iterable[str], snapshot: Snapshot) -> dict[str, Iter
         for name in names.get(space, ()):
             rows["files"].append({"name": name, "space": space, "content": files.whole(snapshot.folder, name)[0]})
         rows["questions"] += map(_question_row, over_time.get(space, ()))
+        rows["accounts"] += (row for question in over_time.get(space, ()) for row in _account_rows(question))
         plans = snapshot.plans.of_space.get(space, ())
         for plan in plans:
             whole: Row = {"space": space, "plan": plan.id, "current": plan is plans[-1]}
@@ -275,7 +276,7 @@ def _rows_of_judgement(judgement: JudgementFile) -> dict[str, Iterable[Row]]:
 
 
 def _question_row(question: Question) -> Row:
-    effects = question["effects"]
+    effects, accounts = question["effects"], question.get("accounts", ())
     found = [effect["verdict"].removesuffix("_by_rank") for effect in effects]
     return {
         **question,
@@ -286,4 +287,21 @@ def _question_row(question: Question) -> Row:
         "left_of_alpha": question["left"] * question["alpha"],
         "judged_at": question["at"],
         "effects": compact(effects),
+        "family": max((account["family"] for account in accounts), default=None),
+        "new": sum(account["state"] == "new" for account in accounts) if accounts else None,
+        "judged_before": sum(account["state"] != "new" for account in accounts) if accounts else None,
     }
+
+
+def _account_rows(question: Question) -> Iterator[Row]:
+    for account in question.get("accounts", ()):
+        yield {
+            **account,
+            "space": question["space"],
+            "question": question["question"],
+            "number": question["number"],
+            "measures": account["of"],
+            "judgement": account["number"],
+            "level": (account["before"] - account["left"]) * question["alpha"],
+            "left_of_alpha": account["left"] * question["alpha"],
+        }

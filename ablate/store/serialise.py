@@ -18,6 +18,7 @@ from ablate.plan.trial import Trial
 from ablate.space.documents import Data, Measure, Recipe
 from ablate.space.metrics import Definition
 from ablate.store.checksummed_lines import compact
+from ablate.store.documents import Specification
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +88,14 @@ def _part(part: Architecture | Data | Recipe | Measure) -> dict[str, object]:
         **_given(patch=architecture.patch, pooling=architecture.pooling, head_layer=architecture.head_layer),
         **({} if architecture.head_init is None else {"head_init": _node(architecture.head_init)}),
     }
+
+
+def trained_as(document: Specification) -> str:
+    """Return a short hash of how a trial is trained, apart from its block and seed: recipe, text, sizes and what is
+    around the blocks; not of what is measured, of threads, or of versions.
+    """
+    around = {name: value for name, value in document["architecture"].items() if name != "block"}
+    return digest([document["corpus"], document["split"], document["recipe"], around])
 
 
 def plan_document(plan: Plan, documents: Documents) -> dict[str, object]:

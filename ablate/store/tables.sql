@@ -224,7 +224,7 @@ CREATE TABLE sizes (
     exponent_high DOUBLE,  -- Upper end of its interval
 );
 
--- Questions over time: one row for each judgement of each question, at whatever seeds. A question is defined by what it asks (comparisons, variants as they are trained, metrics and their scales), a judgement by seeds, results, margins and evaluation
+-- Questions over time: one row for each judgement of each question, at whatever seeds. A question is defined by what it asks (comparisons, variants as they are trained, metrics and their scales), a judgement by seeds, results, margins and evaluation. Each of its comparisons has an account of its own, whatever question it is part of: see accounts
 CREATE TABLE questions (
     space VARCHAR NOT NULL,  -- Name of a space that it was made for; each has a row
     question VARCHAR NOT NULL,  -- Hash of what it asks: the same for all seeds and in every space
@@ -236,6 +236,12 @@ CREATE TABLE questions (
     without_result BIGINT,  -- Number of their trials without a result (bug, timeout or out of memory); once one has a result, that is another judgement
     alpha DOUBLE,  -- Share of tables in which any verdict may be false, over all judgements of the question together
     level DOUBLE,  -- The part of alpha that this judgement was made at
+    family BIGINT,  -- Comparisons over which it was corrected: all that were ever judged with these; NULL in a judgement of an earlier version
+    new BIGINT,  -- Number of its tests of comparisons that were never judged before
+    judged_before BIGINT,  -- Number of those that were, at these data or at others
+    so_far DOUBLE,  -- Share of tables in which any verdict of the question is false, at most, over all judgements so far
+    questions_asked BIGINT,  -- Number of questions so far on trainings that it compares
+    among DOUBLE,  -- Share of tables in which at least one verdict among those is false, at most
     left_of_alpha DOUBLE,  -- The part of alpha that it leaves to later judgements
     better BIGINT,  -- Number of its verdicts that said better, those of earlier judgements included, which stand
     worse BIGINT,  -- Number that said worse
@@ -244,6 +250,21 @@ CREATE TABLE questions (
     diverged BIGINT,  -- Number that could not be given, since a side diverged at every seed
     judged_at DOUBLE,  -- When it was last judged at these seeds, in seconds since 1970, UTC
     effects JSON,  -- Its result for each comparison on each metric, with all numbers
+);
+
+-- Accounts: one row for each comparison in each judgement of a question, on each metric
+CREATE TABLE accounts (
+    space VARCHAR NOT NULL,  -- Name of a space that it was judged for; each has a row
+    question VARCHAR NOT NULL,  -- The question that it was judged in: see questions
+    number BIGINT NOT NULL,  -- Which judgement of that question it was
+    comparison VARCHAR NOT NULL,  -- Hash of what is compared, and how it is trained: the same in every space, under any name and at all seeds
+    metric VARCHAR NOT NULL,  -- The metric judged
+    measures VARCHAR,  -- The metric that it is a function of, with which it shares its account
+    state VARCHAR,  -- new (never judged before), again (at other data), continued (its interim analyses go on) or settled (judged at these data before)
+    judgement BIGINT,  -- Which judgement of this comparison it was, from 1
+    family BIGINT,  -- Comparisons over which it was corrected
+    level DOUBLE,  -- The part of alpha that it spent, over that family; 0 where it is settled
+    left_of_alpha DOUBLE,  -- The part of alpha that it leaves to later judgements of it
 );
 
 -- What a search has proposed, one row for each proposal in order

@@ -8,6 +8,8 @@ number that it is missing from.
     finals.py             how a trial ended and its last metrics
     pairing.py            which numbers may be compared: trials matched by seed, and why others are not
     contrasts.py          what comparisons test, so that a contrast tested twice is counted once
+    comparison_key.py     what identifies a comparison, however it is asked
+    account.py            the α of each comparison: what is left of it, and over which family
     margins.py            equivalence margins as numbers on a metric's scale
     hypothesis_test.py    the test of one contrast: of two variants, or of a weighted sum
     factorial.py          the effects of a factorial's edits on one metric
@@ -29,6 +31,6 @@ The package `statistics` computes the numbers; which of them decides is chosen h
 seed (every variant sees the same batches under one seed). All distinct comparisons on a metric, or on the page, are one
 family: edits, interactions, trends over sizes, differences from the baseline. Claims of better or worse are corrected
 by Holm over it, and so are those of equivalence, which is two one-sided tests. Where seeds are added until all is
-decided, each look has its own level; so has each judgement of a question that is judged again at other seeds. A/A
-comparisons are never judged.
+decided, each look has its own level; so has each judgement of a comparison that is judged again at other seeds, and it
+is corrected over the largest family that it was ever judged in. A/A comparisons are never judged.
 """

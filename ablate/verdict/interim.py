@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from ablate import statistics
 from ablate.plan.plan import Factors
 from ablate.space.documents import Judge
+from ablate.statistics.alpha_spending import spent
+from ablate.verdict.account import FIRST, Account
+from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
@@ -21,10 +24,9 @@ from ablate.verdict.experiment import Experiment
 from ablate.verdict.factorial import Analysed, analyse
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, test_pairs, test_sum
-from ablate.verdict.judgement import FIRST, Account
 from ablate.verdict.ladder import test_trend
 from ablate.verdict.margins import judged_metric
-from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, correct
+from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, Share, correct
 from ablate.verdict.pairing import Side, pair, sides
 from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric
@@ -33,7 +35,7 @@ from ablate.verdict.summary import Metric
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalysis:
     """Every contrast tested at the first seeds of a plan, with p-values corrected over the family; `factorials` are by
-    metric and terms, `rulings` by metric.
+    metric and terms.
     """
 
     seeds: tuple[Seed, ...]
@@ -43,20 +45,20 @@ class InterimAnalysis:
     corrected: Mapping[Asked, Corrected]
     factorials: Mapping[tuple[str, str], Analysed]
     factors: tuple[tuple[str, Factors], ...]
-    rulings: Mapping[str, Ruling]
+    rulings: Mapping[Asked, Ruling]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalyses:
     """The looks that count, in order, and the number of seeds at the last (None: none counts yet, and the one here only
     shows numbers). `every` has the variants at all seeds. `left` is the number of trials that verdicts wait for, of
-    `planned` in all; `held` is by metric the level that adjusted p-values are compared with.
+    `planned` in all; `held` is the level that adjusted p-values of a contrast are compared with, 0 where it is settled.
     """
 
     looks: tuple[InterimAnalysis, ...]
     looked: int | None
     every: Mapping[str, Side]
-    held: Mapping[str, float]
+    held: Mapping[Asked, float]
     left: int = 0
     planned: int = 0
 
@@ -75,31 +77,45 @@ def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account:
     judgement.
     """
     every = sides(experiment, finals)
-    questions = tuple(question for question in dict.fromkeys(contrasts(experiment)) if question is not None)
-    each = {name: sum(is_tested_on(question, name) for question in questions) for name in rules.metrics}
-    tests = {name: max(1, sum(each.values()) if rules.family == "page" else n) for name, n in each.items()}
-    alpha, several = 1 - rules.confidence, bool(experiment.looks)
-    held = {name: alpha * account.get(name, FIRST).share(looks=several) for name in rules.metrics}
-    if several:
-        return _each_look(experiment, rules, every, questions, tests, held, account)
-    rulings = {
-        name: Ruling(
-            confidence=rules.confidence,
-            level=level,
-            tests=tests[name],
-            next_level=alpha * account.get(name, FIRST).next_share(looks=False),
-        )
-        for name, level in held.items()
-    }
-    look = _look(experiment, rules, every, questions, experiment.seeds, rulings, held)
+    shares = _shares(experiment, rules, account)
+    if experiment.looks:
+        return _each_look(experiment, rules, every, shares, account)
+    look = _look(experiment, rules, every, shares, experiment.seeds, 1 - rules.confidence)
     judged = _judged(experiment, every).values()
     left = sum(len(side.seeds - _ended(side)) for side in judged)
     if left:
         look = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
-    look = _uncounted(look, account)
     return InterimAnalyses(
-        looks=(look,), looked=None, every=every, held=held, left=left, planned=sum(len(side.seeds) for side in judged)
+        looks=(_uncounted(look, account),),
+        looked=None,
+        every=every,
+        held={request: share.held for request, share in shares.items()},
+        left=left,
+        planned=sum(len(side.seeds) for side in judged),
     )
+
+
+def _shares(experiment: Experiment, rules: Judge, account: Account) -> dict[Asked, Share]:
+    """Return the share of α of each contrast on each metric."""
+    questions = tuple(question for question in dict.fromkeys(contrasts(experiment)) if question is not None)
+    each = {name: sum(is_tested_on(question, name) for question in questions) for name in rules.metrics}
+    alpha, several = 1 - rules.confidence, bool(experiment.looks)
+
+    def share(name: str, question: Contrast) -> Share:
+        held = account.get(name, FIRST)
+        own = held.of(name, comparison_id(question))
+        family = held.tests or max(1, sum(each.values()) if rules.family == "page" else each[name])
+        if own.state == "settled":
+            then = own.earlier.effect.level if own.earlier else None
+            return Share(wave="", held=0.0, level=then or 0.0, next_level=0.0, family=family)
+        now = spent(own.left, looks=several)
+        # The last look leaves no α for another judgement.
+        after = alpha * now if several else alpha * spent(own.left - now)
+        wave = f"{own.state} {own.number}"
+        return Share(wave=wave, held=alpha * now, level=alpha * now, next_level=after, family=family)
+
+    asked = ((name, question) for question in questions for name in rules.metrics if is_tested_on(question, name))
+    return {request: share(*request) for request in asked}
 
 
 def _uncounted(look: InterimAnalysis, account: Account) -> InterimAnalysis:
@@ -116,49 +132,33 @@ def _uncounted(look: InterimAnalysis, account: Account) -> InterimAnalysis:
 
 
 def _each_look(
-    experiment: Experiment,
-    rules: Judge,
-    every: Mapping[str, Side],
-    questions: Sequence[Contrast],
-    tests: Mapping[str, int],
-    held: Mapping[str, float],
-    account: Account,
+    experiment: Experiment, rules: Judge, every: Mapping[str, Side], shares: Mapping[Asked, Share], account: Account
 ) -> InterimAnalyses:
     margin = any(judged.margin != "none" for judged in rules.metrics.values())
-    most = max(tests.values())
+    held = {request: share.held for request, share in shares.items()}
+    most = max((share.family for share in shares.values()), default=1)
     whole = statistics.boundaries(experiment.looks, most, alpha=1 - rules.confidence, margin=margin)
-    bounds = {
-        name: statistics.boundaries(experiment.looks, tests[name], alpha=level, margin=margin).levels
-        if level > 0
-        else None
-        for name, level in held.items()
-    }
+
+    def at(share: Share, place: int) -> Share:
+        level = share.held
+        if level > 0:
+            level = statistics.boundaries(experiment.looks, share.family, alpha=level, margin=margin).levels[place]
+        return replace(share, level=level, next_level=level if place + 1 < len(experiment.looks) else 0.0)
+
     reached: list[InterimAnalysis] = []
     for place, n in enumerate(experiment.looks):
         seeds = experiment.seeds[:n]
         complete = len(seeds) == n and all(set(seeds) <= _ended(side) for side in _judged(experiment, every).values())
         if not complete and reached:
             break
-        levels = {
-            name: 0.0 if levels_by_look is None else levels_by_look[place] for name, levels_by_look in bounds.items()
-        }
-        rulings = {
-            name: Ruling(
-                confidence=1 - whole.interval_levels[place],
-                level=level,
-                tests=tests[name],
-                # The last look leaves no α for another judgement.
-                next_level=level if n < experiment.looks[-1] else 0.0,
-                look=True,
-            )
-            for name, level in levels.items()
-        }
-        look = _uncounted(_look(experiment, rules, every, questions, seeds, rulings, held), account)
+        here = {request: at(share, place) for request, share in shares.items()}
+        look = _uncounted(_look(experiment, rules, every, here, seeds, whole.interval_levels[place]), account)
         if not complete:
             nothing = replace(look, corrected=dict.fromkeys(look.tested, NOTHING))
             return InterimAnalyses(looks=(nothing,), looked=None, every=every, held=held)
         reached.append(look)
-        if all(is_decided(request, reached, held[request[0]]) for request in look.tested):
+        open_ones = [request for request in look.tested if held[request] > 0] or look.tested
+        if all(is_decided(request, reached, held[request]) for request in open_ones):
             break
     return InterimAnalyses(looks=tuple(reached), looked=len(reached[-1].seeds), every=every, held=held)
 
@@ -255,57 +255,59 @@ def _look(
     experiment: Experiment,
     rules: Judge,
     every: Mapping[str, Side],
-    questions: Sequence[Contrast],
+    shares: Mapping[Asked, Share],
     seeds: tuple[Seed, ...],
-    rulings: Mapping[str, Ruling],
-    held: Mapping[str, float],
+    interval_level: float,
 ) -> InterimAnalysis:
-    among = frozenset(seeds)
+    """Analyse the trials of these seeds; intervals have the confidence of 1 - `interval_level`."""
+    among, looks = frozenset(seeds), bool(experiment.looks)
     here = {id: side.at(among) for id, side in _judged(experiment, every).items()}
     names = {variant.id: variant.name for variant in experiment.variants}
     compute = {variant.id: variant.compute for variant in experiment.variants}
     baseline = experiment.baseline
-    metrics = tuple(
-        judged_metric(name, judged, names[baseline], here[baseline]) for name, judged in rules.metrics.items()
-    )
-    tested: dict[Asked, Tested] = {}
+    metrics = {
+        name: judged_metric(name, judged, names[baseline], here[baseline]) for name, judged in rules.metrics.items()
+    }
+    rulings = {
+        request: Ruling(
+            confidence=1 - interval_level,
+            level=share.level,
+            tests=share.family,
+            next_level=share.next_level,
+            look=looks,
+        )
+        for request, share in shares.items()
+    }
     factorials: dict[tuple[str, str], Analysed] = {}
-    for metric in metrics:
-        ruling = rulings[metric.name]
+    effects: dict[Asked, Tested] = {}
+    for metric in metrics.values():
         for terms, factors in experiment.factors:
-            factorials[metric.name, terms] = analyse(factors, names, here, seeds, metric, ruling)
-        effects = {
-            Term(edits, factors.runs): test
-            for terms, factors in experiment.factors
-            for edits, test in factorials[metric.name, terms].tested.items()
-        }
-        for question in questions:
-            if isinstance(question, Term):
-                tested[metric.name, question] = effects[question]
-            elif isinstance(question, SpeedUpTrend):
-                if is_tested_on(question, metric.name):
-                    tested[metric.name, question] = test_trend(question, here, compute, metric, ruling)
-            else:
-                tested[metric.name, question] = _test(question, names, here, metric, ruling)
+            own = {edits: (metric.name, Term(edits, factors.runs)) for edits in factors.effects}
+            rest = [rulings[request] for request in own.values() if request in rulings]
+            ruling = min(rest, key=lambda ruling: ruling.level_of_one, default=None)
+            if ruling is None:
+                continue
+            factorials[metric.name, terms] = analysed = analyse(factors, names, here, seeds, metric, ruling)
+            effects |= {own[edits]: test for edits, test in analysed.tested.items()}
+    tested: dict[Asked, Tested] = {}
+    for name, question in shares:
+        metric, ruling = metrics[name], rulings[name, question]
+        if isinstance(question, Term):
+            tested[name, question] = effects[name, question]
+        elif isinstance(question, SpeedUpTrend):
+            tested[name, question] = test_trend(question, here, compute, metric, ruling)
+        else:
+            tested[name, question] = _test(question, names, here, metric, ruling)
     return InterimAnalysis(
         seeds=seeds,
         sides=here,
-        metrics=metrics,
+        metrics=tuple(metrics.values()),
         tested=tested,
-        corrected=correct(
-            tested,
-            rules,
-            {name: _stricter(held[name], each.level) for name, each in rulings.items()},
-            {name: each.level for name, each in rulings.items()},
-        ),
+        corrected=correct(tested, rules, shares),
         factorials=factorials,
         factors=experiment.factors,
         rulings=rulings,
     )
-
-
-def _stricter(held: float, level: float) -> float:
-    return held / level if level > 0 else 1.0
 
 
 def _test(

@@ -11,11 +11,12 @@ import numpy as np
 
 from ablate import statistics
 from ablate.output import numbers
-from ablate.plan.designs.coding import coded, columns_of
 from ablate.plan.plan import Comparison, Plan
 from ablate.space.documents import Judge
 from ablate.space.metrics import BITS, LOSSES
+from ablate.verdict.account import FIRST, Account, ComparisonAccount
 from ablate.verdict.adjusted_interval import adjusted_interval
+from ablate.verdict.comparison_key import comparison_id, weights_of
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
@@ -23,7 +24,6 @@ from ablate.verdict.contrasts import (
     Term,
     WeightedSum,
     contrasts,
-    family_size,
     is_tested_on,
 )
 from ablate.verdict.expectations import expectations
@@ -31,7 +31,7 @@ from ablate.verdict.experiment import Experiment, Treatment, experiment_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
 from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand
-from ablate.verdict.judgement import FIRST, Account, carried_over, comparison_id, judgement_notes
+from ablate.verdict.judgement import carried_over, groups, judgement_notes, judgement_of, settled
 from ablate.verdict.ladder import size_comparisons
 from ablate.verdict.margins import absolute_margin
 from ablate.verdict.multiplicity import NOTHING, Corrected
@@ -53,9 +53,9 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
 
     Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: the
     chance that any `better` or `worse` is false is at most 1 - `rules.confidence`, and so is the chance that any
-    `equivalent` is, over all judgements together: the `account` says which judgement this is, and what the earlier ones
-    found (default: it is the first). Comparisons that were planned but could not be made count too; those with noise do
-    not. Before all trials have ended there are numbers and no verdicts.
+    `equivalent` is, over all judgements together: the `account` says which judgement of each comparison this is, over
+    how many, and what the earlier ones found (default: it is the first). Comparisons that were planned but could not
+    be made count too; those with noise do not. Before all trials have ended there are numbers and no verdicts.
     """
     experiment = design if isinstance(design, Experiment) else experiment_of(design)
     analyses = analyse_looks(experiment, rules, finals, account)
@@ -68,7 +68,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         for metric in look.metrics
         if question is None or is_tested_on(question, metric.name)
     ]
-    judgements = _judgements(experiment, rules, analyses, account)
+    judgements = tuple(_judgements(experiment, rules, analyses, account))
     several = len(rules.metrics) > 1
     arms = tuple(_arm(v, look.sides.get(v.id, analyses.every[v.id]), look.metrics) for v in experiment.variants)
     return Summary(
@@ -87,7 +87,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         anova=tuple(_anova(look)),
         front=front(look.sides, look.metrics),
         family=rules.family,
-        tests=family_size(experiment, rules.metrics, page=rules.family == "page"),
+        tests=max((judgement.tests for judgement in judgements), default=0),
         judgements=judgements,
         elsewhere=experiment.elsewhere,
         expectations=expectations(rules, experiment, effects),
@@ -107,8 +107,9 @@ def _effect(
     comparison: Comparison, question: Contrast, name: str, analyses: InterimAnalyses, account: Account
 ) -> Effect:
     """Return an effect with the numbers of the look that found it, or of the last look where nothing was found."""
-    now, held = analyses.look, account.get(name, FIRST)
-    findings = stand((name, question), analyses.looks, analyses.held[name])
+    now, held, request = analyses.look, account.get(name, FIRST), (name, question)
+    own = held.of(name, comparison_id(question))
+    findings = stand(request, analyses.looks, analyses.held[request])
     diverged = lost(question, now)
     look = now if diverged or findings.shown is None else findings.shown
     metric = next(metric for metric in look.metrics if metric.name == name)
@@ -116,7 +117,7 @@ def _effect(
     before, after = _two_sides(comparison, question, look)
     trend = isinstance(question, SpeedUpTrend)
     verdict = _verdict(findings, test, diverged=diverged, rising=trend or metric.better == "higher")
-    corrected = look.corrected[name, question]
+    corrected = look.corrected[request]
     judged = analyses.left == 0 and held.counted
     effect = _filled(
         comparison,
@@ -127,7 +128,7 @@ def _effect(
         corrected,
         verdict=verdict,
         differs=verdict == "equivalent" and findings.difference is not None,
-        seeds=seeds_needed(test, metric, look.rulings[name]) if verdict == "undecided" and judged else None,
+        seeds=seeds_needed(test, metric, look.rulings[request]) if verdict == "undecided" and judged else None,
         notes=[
             *_notes(question, before, after, test, metric, verdict),
             *_over_looks(comparison, question, metric, findings, look, now),
@@ -135,7 +136,7 @@ def _effect(
     )
     if trend:  # a ratio of compute, whatever the scale of the metric, and without a margin of its own
         effect = replace(effect, scale="log", margin=None)
-    effect = replace(effect, level=analyses.held[name], judgement=held.number)
+    effect = replace(effect, level=analyses.held[request], judgement=own.number)
     if (adjusted := adjusted_interval(test, corrected, verdict)) is not None:
         effect = replace(
             effect,
@@ -143,8 +144,16 @@ def _effect(
             adjusted_high=adjusted.high,
             adjusted_confidence=adjusted.confidence,
         )
-    earlier = held.given.get((name, comparison_id(question))) if held.given else None
-    return effect if earlier is None else carried_over(effect, earlier, len(now.seeds))
+    return _as_judged(effect, own, len(now.seeds))
+
+
+def _as_judged(effect: Effect, account: ComparisonAccount, seeds: int) -> Effect:
+    """Return an effect with what its earlier judgements found; `seeds` is the number of seeds that are seen now."""
+    if account.earlier is None:
+        return effect
+    if account.state == "settled":
+        return settled(effect, account.earlier)
+    return carried_over(effect, account.earlier, seeds)
 
 
 def _seen(comparison: Comparison, question: Contrast, name: str, look: InterimAnalysis) -> Tested:
@@ -270,11 +279,7 @@ def _two_sides(comparison: Comparison, question: Contrast, look: InterimAnalysis
         signs = list(question.weights)
     else:
         assert isinstance(question, Term)
-        factors = next(f for _, f in look.factors if f.runs == question.runs)
-        names = [column.name for column in columns_of(factors)]
-        places = [names.index(name) for name in question.edits]
-        columns = coded(factors, [levels for _, levels in question.runs])[:, places].prod(axis=1)
-        signs = [(variant, sign) for (variant, _), sign in zip(question.runs, columns.round(9).tolist(), strict=True)]
+        signs = weights_of(question, next(f for _, f in look.factors if f.runs == question.runs))
     return (
         [look.sides[variant] for variant in dict.fromkeys(v for v, sign in signs if sign < 0)],
         [look.sides[variant] for variant in dict.fromkeys(v for v, sign in signs if sign > 0)],
@@ -363,27 +368,13 @@ def _looking(experiment: Experiment, analyses: InterimAnalyses) -> Iterator[str]
 
 def _judgements(
     experiment: Experiment, rules: Judge, analyses: InterimAnalyses, account: Account
-) -> tuple[Judgement, ...]:
-    """Return how each family was judged."""
-    alpha, several = 1 - rules.confidence, bool(experiment.looks)
-    groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
-    judgements = []
-    for metrics in groups:
-        held = account.get(metrics[0], FIRST)
+) -> Iterator[Judgement]:
+    """Yield how each family was judged."""
+    for metrics in groups(rules):
+        judgement = judgement_of(experiment, rules, metrics, account)
         pending = ""
         if analyses.left:
             pending = f"{analyses.left} of {analyses.planned} trials have not ended; they follow once all have"
-        elif not held.counted:
+        elif not account.get(metrics[0], FIRST).counted and judgement.tested:
             pending = "these seeds are not in the record of questions; `ablate run` adds them"
-        judgements.append(
-            Judgement(
-                question=held.question,
-                metrics=metrics,
-                number=held.number,
-                level=analyses.held[metrics[0]],
-                next_level=alpha * held.next_share(looks=several),
-                left=alpha * (held.left - held.share(looks=several)),
-                pending=pending,
-            )
-        )
-    return tuple(judgements)
+        yield replace(judgement, pending=pending)

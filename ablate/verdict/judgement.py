@@ -1,17 +1,17 @@
-"""Which judgement of a question this is, at what level it is held, and which verdicts of earlier ones stand.
+"""Which judgement of a question this is, and which verdicts of earlier ones stand.
 
-A question is a family: the comparisons of a plan on a metric, or on all metrics of a page, over which the chance of a
-false verdict is bounded. It stays the same question at other seeds, on other machines and in any order of variants. A
-judgement is identified by the seeds that it saw: the same seeds again are not a new judgement, unless a trial that had
-no result has one now, or a margin or the evaluation has changed (see `how_measured`). Each judgement spends part of the
-question's α (`alpha_spending.py`), and its verdicts stand at later ones, unless their data contradict them.
+A question is a family: the comparisons of a plan on a metric, or on all metrics of a page. It stays the same question
+at other seeds, on other machines and in any order of variants. Its comparisons have an account each (`account.py`): at
+data that they were judged at, in whatever company, the verdict is the earlier one; at other data each judgement spends
+part of α (`alpha_spending.py`), and earlier verdicts stand, unless their data contradict them.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Protocol
 
 from ablate.block.fingerprint import digest
 from ablate.output import numbers, words
@@ -22,55 +22,26 @@ from ablate.plan.trial import Trial
 from ablate.space.documents import Judge, Judged
 from ablate.space.metrics import AT_THE_END
 from ablate.statistics.alpha_spending import spent
-from ablate.verdict.contrasts import Contrast, Difference, SpeedUpTrend, WeightedSum, contrasts, is_tested_on
+from ablate.verdict.account import FIRST, Account, EarlierVerdict
+from ablate.verdict.comparison_key import comparison_id
+from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts, family_size, is_tested_on
 from ablate.verdict.finals import Finals
-from ablate.verdict.summary import Effect, Judgement
+from ablate.verdict.summary import Effect, Judgement, Verdict
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
 """The verdicts that stand at later judgements."""
+
+OPPOSITE: Mapping[str, Verdict] = {
+    "better": "worse",
+    "worse": "better",
+    "better_by_rank": "worse_by_rank",
+    "worse_by_rank": "better_by_rank",
+}
 
 RESULTS = ("finished", "diverged")
 """The endings of a trial that has a result."""
 
 NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class EarlierVerdict:
-    """A verdict of an earlier judgement: its effect, and the number of seeds which that judgement saw."""
-
-    effect: Effect
-    seeds: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NextJudgement:
-    """How a family is judged now: as judgement `number` of its `question`, with the share `left` of α.
-
-    `given` are the verdicts of earlier judgements by metric and comparison (`comparison_id`). `counted`: the record of
-    questions may count this judgement; where it may not, numbers are shown and no verdict is given.
-    """
-
-    question: str = ""
-    number: int = 1
-    left: float = 1.0
-    given: Mapping[tuple[str, str], EarlierVerdict] = field(default_factory=dict)
-    counted: bool = True
-
-    def share(self, *, looks: bool) -> float:
-        """Return the share of α that this judgement spends."""
-        return spent(self.left, looks=looks)
-
-    def next_share(self, *, looks: bool) -> float:
-        """Return the share of α that a following judgement at fixed seeds would spend."""
-        return spent(self.left - self.share(looks=looks))
-
-
-FIRST = NextJudgement()
-"""A question that was never judged before."""
-
-Account = Mapping[str, NextJudgement]
-"""How each metric of a plan is judged now; a metric that is not named is judged as in `FIRST`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,21 +57,24 @@ def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
     """Return the questions of a plan, whatever its seeds.
 
     An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
-    with their scale and direction. Margins, other measurements, threads and versions are not part of it: changing these
-    and judging the same trainings again spends from the same account.
+    with their scale and direction: the same id is the same to the last sign. Accounts know more (`comparison_key.py`).
     """
-    trained = {t.variant: training_of(t) for t in reversed(tuple(_judged_trials(plan)))}
+    trained = {t.variant: training_of(t) for t in reversed(tuple(judged_trials(plan)))}
     comparisons = {comparison_id(contrast): contrast for contrast in contrasts(plan) if contrast is not None}
     about = {"trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
-    groups = [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
     return tuple(
         Family(
             id=digest({**about, "metrics": sorted((m, *_way(rules.metrics[m])) for m in metrics)}, 16),
             metrics=metrics,
             comparisons=comparisons,
         )
-        for metrics in groups
+        for metrics in groups(rules)
     )
+
+
+def groups(rules: Judge) -> list[tuple[str, ...]]:
+    """Return the metrics that are judged as one family: each, or all of the page."""
+    return [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
 
 
 def _way(judged: Judged) -> tuple[str, str]:
@@ -111,37 +85,36 @@ def how_measured(plan: Plan, rules: Judge, metrics: Sequence[str]) -> str:
     """Return the hash of what may differ between judgements at the same seeds, 16 hex digits: margins, windows of the
     evaluation and, for a metric that is read during training, how often it is read.
     """
+    return _measured(plan, metrics, sorted((name, rules.metrics[name].margin) for name in metrics))
+
+
+def measured_alone(plan: Plan, rules: Judge, metric: str) -> str:
+    """Return the hash of `how_measured` for one metric, whatever its name where it has no margin."""
+    margin = rules.metrics[metric].margin
+    return _measured(plan, (metric,), [] if margin == "none" else [(metric, margin)])
+
+
+def _measured(plan: Plan, metrics: Sequence[str], margins: Sequence[tuple[str, object]]) -> str:
     evaluation = plan.trials[0].measure.evaluation if plan.trials else None
     often = evaluation.every if evaluation and not AT_THE_END.issuperset(metrics) else None
-    margins = sorted((name, rules.metrics[name].margin) for name in metrics)
     return digest({"margins": margins, "windows": evaluation and evaluation.windows, "every": often}, 16)
 
 
 def without_result(plan: Plan, finals: Finals, seeds: Sequence[int]) -> tuple[tuple[str, int], ...]:
     """Return the variants and seeds whose trials ended without a result, so that they are judged without them."""
-    among = {(trial.variant, trial.seed): finals.get(trial.id) for trial in _judged_trials(plan) if trial.seed in seeds}
+    among = {(trial.variant, trial.seed): finals.get(trial.id) for trial in judged_trials(plan) if trial.seed in seeds}
     return tuple(sorted(run for run, final in among.items() if final and final["status"] not in RESULTS))
 
 
 def with_result(plan: Plan, finals: Finals) -> frozenset[tuple[str, int]]:
     """Return the variants and seeds whose trials have a result."""
-    ended = {(trial.variant, trial.seed): finals.get(trial.id) for trial in _judged_trials(plan)}
+    ended = {(trial.variant, trial.seed): finals.get(trial.id) for trial in judged_trials(plan)}
     return frozenset(run for run, final in ended.items() if final and final["status"] in RESULTS)
 
 
-def _judged_trials(plan: Plan) -> Iterator[Trial]:
+def judged_trials(plan: Plan) -> Iterator[Trial]:
+    """Yield the trials that verdicts are given on."""
     return (trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0)
-
-
-def comparison_id(question: Contrast) -> str:
-    """Return the id of a comparison, from the ids of its variants: the same if before and after are swapped."""
-    if isinstance(question, Difference):
-        return digest(["difference", question.first, question.second], 16)
-    if isinstance(question, WeightedSum):
-        return digest(["sum", sorted(question.weights)], 16)
-    if isinstance(question, SpeedUpTrend):
-        return digest(["trend", question.pairs, question.law], 16)
-    return digest(["effect", question.edits, sorted(question.runs)], 16)
 
 
 def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
@@ -150,9 +123,9 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
     The earlier verdict does not stand if the interval over all seeds seen now has no value of its sign, or none inside
     the margin. Equivalence, found then or now, takes precedence over a difference: it is too small to matter.
     """
-    then = earlier.effect if earlier.effect.before == effect.before else turned(earlier.effect)
+    then = oriented(earlier, effect)
     now = f"at the {seeds} seeds seen now: {_difference(effect)}"
-    at = f"found at {words.plural(earlier.seeds, 'seed')}"
+    at = f"found{earlier.elsewhere and f' {earlier.elsewhere}'} at {words.plural(earlier.seeds, 'seed')}"
     told = judged_as(then) if f"{at};" in then.note else f"{at}, {judged_as(then)}"
     if _against(then, effect):
         finding = "equivalence" if then.verdict == "equivalent" else "a difference"
@@ -167,6 +140,8 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
         note = f"a difference was {told}: {_difference(then)}"
         return replace(effect, differs=True, note=_with(effect.note, note))
     differs = then.differs or (then.verdict == "equivalent" and effect.verdict in ("better", "worse"))
+    if earlier.elsewhere:
+        return _as_elsewhere(effect, replace(then, differs=differs), f"{told}: {_difference(then)}")
     return replace(
         then,
         kind=effect.kind,
@@ -178,6 +153,38 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
         seeds_needed=None,
         note=_with(then.note, f"{told}; {now}"),
     )
+
+
+def settled(effect: Effect, earlier: EarlierVerdict) -> Effect:
+    """Return an effect as it was judged at these very data, with the names that it has now."""
+    then = oriented(earlier, effect)
+    if earlier.elsewhere:
+        return _as_elsewhere(effect, then, f"judged {earlier.elsewhere}, {judged_as(then)}: {_difference(then)}")
+    now = effect
+    return replace(then, kind=now.kind, change=now.change, before=now.before, after=now.after, terms=now.terms)
+
+
+def _as_elsewhere(effect: Effect, then: Effect, told: str) -> Effect:
+    """Return an effect with the verdict that it has on another metric or scale, whose numbers are not its own."""
+    return replace(
+        effect,
+        verdict=then.verdict,
+        differs=then.differs,
+        level=then.level,
+        judgement=then.judgement,
+        p_adjusted=None,
+        p_equivalent_adjusted=None,
+        adjusted_low=None,
+        adjusted_high=None,
+        adjusted_confidence=None,
+        seeds_needed=None,
+        note=_with(effect.note, told),
+    )
+
+
+def oriented(earlier: EarlierVerdict, effect: Effect) -> Effect:
+    """Return an earlier effect with before and after as they are now."""
+    return earlier.effect if earlier.effect.before == effect.before else turned(earlier.effect)
 
 
 def _difference(effect: Effect) -> str:
@@ -213,10 +220,8 @@ def turned(effect: Effect) -> Effect:
     def minus(value: float | None) -> float | None:
         return None if value is None else -value
 
-    other = {"better": "worse", "better_by_rank": "worse_by_rank"}
-    other |= {after: before for before, after in other.items()}
     return replace(
-        effect,
+        opposed(effect),
         before=effect.after,
         after=effect.before,
         ended_before=effect.ended_after,
@@ -233,13 +238,55 @@ def turned(effect: Effect) -> Effect:
         adjusted_low=minus(effect.adjusted_high),
         adjusted_high=minus(effect.adjusted_low),
         rank_sum=minus(effect.rank_sum),
-        verdict=other.get(effect.verdict, effect.verdict),  # type: ignore[arg-type]
     )
+
+
+def opposed(effect: Effect) -> Effect:
+    """Return an effect whose other side is the better one."""
+    return replace(effect, verdict=OPPOSITE.get(effect.verdict, effect.verdict))
 
 
 def judged_as(effect: Effect) -> str:
     """Describe which judgement gave an effect: `judged for the first time, at 4 %`."""
     return f"judged for the {words.ordinal(effect.judgement or 1)} time, at {numbers.percent(effect.level or 0.0)}"
+
+
+class LookedAt(ContrastSource, Protocol):
+    """A source of comparisons with the numbers of seeds of its interim analyses."""
+
+    @property
+    def looks(self) -> tuple[int, ...]:
+        """Those numbers; none where seeds are fixed."""
+
+
+def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account: Account) -> Judgement:
+    """Return how a family of a design is judged, by the account of its comparisons."""
+    alpha, looks, held = 1 - rules.confidence, bool(design.looks), account.get(metrics[0], FIRST)
+    questions = [question for question in dict.fromkeys(contrasts(design)) if question is not None]
+    accounts = [
+        held.of(name, comparison_id(question))
+        for question in questions
+        for name in metrics
+        if is_tested_on(question, name)
+    ]
+    states = Counter(account.state for account in accounts)
+    again = [alpha * spent(each.left, looks=looks) for each in accounts if each.state == "again"]
+    share = alpha * held.share(looks=looks)
+    known = [each.earlier.effect.level or 0.0 for each in accounts if each.earlier]
+    return Judgement(
+        question=held.question,
+        metrics=tuple(metrics),
+        number=max((account.number for account in accounts), default=held.number),
+        level=share if states.total() > states["settled"] else max(known, default=share),
+        next_level=alpha * held.next_share(looks=looks),
+        left=alpha * (held.left - held.share(looks=looks)),
+        tests=held.tests or max(1, family_size(design, metrics, page=True)),
+        states=(states["new"], states["again"], states["continued"], states["settled"]),
+        again_level=max(again, default=0.0),
+        so_far=share if held.so_far is None else held.so_far,
+        questions=held.questions,
+        among=share if held.among is None else held.among,
+    )
 
 
 def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterator[str]:
@@ -255,19 +302,46 @@ def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterat
 
 def _judgement_note(judgement: Judgement) -> str:
     ordinal, level = words.ordinal(judgement.number), numbers.percent(judgement.level)
-    time = f"a {ordinal} time"
     if judgement.pending:
         return f"no verdicts yet: {judgement.pending}; the {ordinal} judgement, at {level}"
-    if judgement.number == 1:
-        return ""
-    if judgement.level == 0:
-        return (
-            f"judged {time}, at 0 %: no α is left for this question, so earlier findings stand and none is added; at "
-            "seeds that were not seen here it may be asked again, in a results folder of its own"
+    return "; ".join(told_of(judgement))
+
+
+def told_of(judgement: Judgement) -> Iterator[str]:
+    """Yield how the comparisons of a question were judged before, and how often a verdict of it may be false so far."""
+    new, again, continued, settled = judgement.states
+    tests = judgement.tests
+    if again and judgement.again_level == 0:
+        yield (
+            f"judged a {words.ordinal(judgement.number)} time, at 0 %: no α is left for this question, so earlier "
+            "findings stand and none is added; at seeds that were not seen here it may be asked again, in a results "
+            "folder of its own"
         )
-    return (
-        f"judged {time}, at {level}: earlier judgements had other seeds, results or margins, and their findings stand"
-    )
+    elif again:
+        among = f"{again} of {tests} comparisons " if new or continued or settled else ""
+        over = f" over all {tests}" if tests > again else ""
+        level = numbers.percent(judgement.again_level)
+        yield (
+            f"{among}judged a {words.ordinal(judgement.number)} time, at {level}{over}: "
+            "earlier judgements had other seeds, results or margins, and their findings stand"
+        )
+    if continued and (new or again or settled):
+        yield f"{continued} of {tests} {'goes on with its' if continued == 1 else 'go on with their'} interim analyses"
+    if settled and not new and tests > settled + again + continued:
+        yield f"judged before, among {tests}: leaving arms out changes nothing"
+    elif settled and not judgement.tested:
+        yield "judged before, at the same seeds and margins: the verdicts stand"
+    if new and (again or continued or settled):
+        level = numbers.percent(judgement.level)
+        yield (
+            f"{new} of {tests} {'is' if new == 1 else 'are'} new{',' if new == 1 else ', each'} at {level} over all "
+            f"{tests}: any false verdict in this question so far in at most {numbers.percent(judgement.so_far)}"
+        )
+    if judgement.questions > 1:
+        yield (
+            f"these trainings were asked {judgement.questions} questions: at least one false verdict among them in up "
+            f"to {numbers.percent(judgement.among)}"
+        )
 
 
 def effect_of(document: Mapping[str, Any]) -> Effect:
@@ -278,9 +352,9 @@ def effect_of(document: Mapping[str, Any]) -> Effect:
 
 
 def effect_documents(
-    effects: Sequence[Effect], questions: Sequence[Contrast | None], metrics: Sequence[str]
+    effects: Sequence[Effect], questions: Sequence[Contrast | None], metrics: Sequence[str], keys: Mapping[str, str]
 ) -> list[dict[str, Any]]:
-    """Return the effects of a family on its metrics as documents for the record, each comparison once."""
+    """Return the effects of a family on its metrics as documents for the record, each comparison once, by its key."""
     documents: dict[tuple[str, str], dict[str, Any]] = {}
     every = dict.fromkeys(effect.metric for effect in effects)
     asked = [
@@ -291,6 +365,6 @@ def effect_documents(
     ]
     for question, effect in zip(asked, effects, strict=True):
         if question is not None and effect.metric in metrics:
-            key = comparison_id(question)
+            key = keys[comparison_id(question)]
             documents.setdefault((key, effect.metric), {"comparison": key, **asdict(effect)})
     return list(documents.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ablate import statistics
 from ablate.space.documents import Judge
@@ -49,32 +49,55 @@ def families(requests: Sequence[Asked], rules: Judge) -> list[list[Asked]]:
     return [[request for request in requests if request[0] == name] for name in rules.metrics]
 
 
-def correct(
-    tested: Mapping[Asked, Tested], rules: Judge, stricter: Mapping[str, float], levels: Mapping[str, float]
-) -> dict[Asked, Corrected]:
-    """Adjust both kinds of p by Holm within each family, and those of a difference by Benjamini and Hochberg too.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Share:
+    """The share of α that a contrast is tested at: the level of all looks together, `held`, that of this look, that of
+    a following judgement, and the size of the largest `family`. Those of one `wave` were judged equally often, and are
+    corrected together; what is in none is settled: it was tested at `level`, and is tested no more.
+    """
 
-    What could not be tested counts as a test. `stricter` is, by metric, the level of all looks together divided by that
-    of this look: p-values are multiplied by it, and so are compared with the former. `levels` are, by metric, those of
-    the look itself.
+    wave: str
+    held: float
+    level: float
+    next_level: float
+    family: int
+
+    @property
+    def stricter(self) -> float:
+        """The factor by which p-values are multiplied, so that they are compared with the level of all looks."""
+        return self.held / self.level if self.level > 0 else 1.0
+
+
+def correct(tested: Mapping[Asked, Tested], rules: Judge, shares: Mapping[Asked, Share]) -> dict[Asked, Corrected]:
+    """Adjust both kinds of p by Holm within each wave of a family, and those of a difference by Benjamini and Hochberg
+    within the family too.
+
+    What could not be tested counts as a test, and so does whatever else the largest family holds: what was judged
+    before, or is asked no more. With j tests of m at once, whichever are true, the chance of any false claim is at most
+    α·j/m: Holm's divisor for one of i true ones is at least m - (j - i), and i/(m - j + i) ≤ j/m.
     """
     corrected: dict[Asked, Corrected] = {}
     for family in families(list(tested), rules):
-        p = statistics.holm([tested[request].p for request in family])
         q = statistics.benjamini_hochberg([tested[request].p for request in family])
-        inside = statistics.holm([tested[request].p_equivalent for request in family])
-        level = levels[family[0][0]]
-        of_one = _levels_of_one([tested[request].p for request in family], p, level)
-        of_inside = _levels_of_one([tested[request].p_equivalent for request in family], inside, level)
-        each = zip(family, p, q, inside, of_one, of_inside, strict=True)
-        for request, p_adjusted, q_adjusted, p_equivalent, level_here, level_inside in each:
-            corrected[request] = Corrected(
-                p_adjusted=_times(p_adjusted, stricter[request[0]]),
-                q=_times(q_adjusted, stricter[request[0]]),
-                p_equivalent_adjusted=_times(p_equivalent, stricter[request[0]]),
-                level=level_here,
-                level_equivalent=level_inside,
-            )
+        for request, q_adjusted in zip(family, q, strict=True):
+            corrected[request] = replace(NOTHING, q=q_adjusted)
+        for wave in filter(None, dict.fromkeys(shares[request].wave for request in family)):
+            members = [request for request in family if shares[request].wave == wave]
+            level = shares[members[0]].level
+            others = [None] * (shares[members[0]].family - len(members))
+            p = [*(tested[request].p for request in members), *others]
+            inside = [*(tested[request].p_equivalent for request in members), *others]
+            p_adjusted, inside_adjusted = statistics.holm(p), statistics.holm(inside)
+            of_one, of_inside = _levels_of_one(p, p_adjusted, level), _levels_of_one(inside, inside_adjusted, level)
+            for place, request in enumerate(members):
+                stricter = shares[request].stricter
+                corrected[request] = Corrected(
+                    p_adjusted=_times(p_adjusted[place], stricter),
+                    q=_times(corrected[request].q, stricter),
+                    p_equivalent_adjusted=_times(inside_adjusted[place], stricter),
+                    level=of_one[place],
+                    level_equivalent=of_inside[place],
+                )
     return corrected
 
 

@@ -231,11 +231,15 @@ class Anova:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """How the family of these `metrics` was judged: the `number` of this judgement of its question, counted by the sets
-    of seeds that it was judged at; the `level` that adjusted p-values are compared with; and `next_level`, that of the
-    following judgement at other fixed seeds. `left` is the part of α that `seeds: auto` would have after it.
+    of seeds that it was judged at; the `level` that adjusted p-values are compared with (`again_level` for what was
+    judged before, at other data); and `next_level`, that of the following judgement at other fixed seeds. `left` is the
+    part of α that `seeds: auto` would have after it.
 
     `question` is its id in the record of questions, empty where there is none. `pending` says why no
-    verdict is given yet, empty where verdicts are given.
+    verdict is given yet, empty where verdicts are given. `tests` is the size of the largest family that its comparisons
+    were judged in, and `states` counts those that are new, judged again, continued and settled (`account.State`).
+    In at most `so_far` of tables any verdict of the question is false, over all its judgements; the trainings compared
+    were asked that many `questions`, and at least one verdict among them is false in at most `among`.
     """
 
     question: str
@@ -245,6 +249,18 @@ class Judgement:
     next_level: float
     left: float
     pending: str = ""
+    tests: int = 1
+    states: tuple[int, int, int, int] = (0, 0, 0, 0)
+    again_level: float = 0.0
+    so_far: float = 0.0
+    questions: int = 1
+    among: float = 0.0
+
+    @property
+    def tested(self) -> bool:
+        """Return whether anything is tested now, new or again."""
+        *tested, _ = self.states
+        return sum(tested) > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -332,8 +348,9 @@ class Summary:
 
     `looks` are the numbers of seeds of the interim analyses (none: seeds are fixed), `looked` that of the last one
     made. `factors` and `anova` are a factorial's. `front` are the ids of the variants on the Pareto front by means,
-    where there are several metrics. `tests` is the number of distinct comparisons in each `family`: those on one
-    metric, or on the whole page. `judgements` has one for each family. `elsewhere`: the runs come from a table, see
+    where there are several metrics. `tests` is the number of distinct comparisons over which a `family` is corrected:
+    those on one metric, or on the whole page, with all that were ever judged with them. `judgements` has one for each
+    family. `elsewhere`: the runs come from a table, see
     `Experiment`. `expectations` are the claims that the space makes, beside what was seen. `ladders` are
     the treatments of a ladder, on each loss. `profile` is that of the space, if one was chosen.
     """

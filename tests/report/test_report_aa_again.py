@@ -18,10 +18,12 @@ from test_report_aa import any_claim, bound
 
 from ablate.plan.plan import Plan
 from ablate.statistics.alpha_spending import KEPT, spent
+from ablate.verdict.account import EarlierVerdict, NextJudgement
+from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import contrasts
 from ablate.verdict.finals import Final
 from ablate.verdict.judge import judge
-from ablate.verdict.judgement import FOUND, EarlierVerdict, NextJudgement, comparison_id
+from ablate.verdict.judgement import FOUND
 from ablate.verdict.summary import Summary
 
 MOST = 40

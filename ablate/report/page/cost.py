@@ -103,8 +103,9 @@ def noise(record: PageRecord) -> Grid:
     """Return the noise floor of each metric, and what can be detected above it."""
     summary, plan = record.summary, record.plan
     seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
-    tests = max(1, summary.tests)
-    levels = {metric: judgement.level / tests for judgement in summary.judgements for metric in judgement.metrics}
+    levels = {
+        metric: judgement.level / judgement.tests for judgement in summary.judgements for metric in judgement.metrics
+    }
     level = ", ".join(f"{value:.2g}" for value in dict.fromkeys(levels.values()))
     rows = tuple(
         cells

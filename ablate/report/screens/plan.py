@@ -14,8 +14,8 @@ from ablate.report.noise_floor import floor_lines
 from ablate.report.to_come import to_come
 from ablate.space.documents import Judge
 from ablate.statistics import Floor
+from ablate.verdict.account import Account
 from ablate.verdict.aliases import alias_rows
-from ablate.verdict.judgement import Account
 
 NOTED = "aliases in the estimates"
 """How the note of a plan begins that has its aliases by letters."""

@@ -1,0 +1,317 @@
+"""How each comparison of a plan is judged now, by what a results folder was asked before.
+
+At data that it was judged at (its seeds, margin and evaluation, and its trials that had no result have none now) a
+comparison is settled, whatever else was judged beside it then. At other data it is judged again, and what was never
+judged is new; with looks, the same looks go on. The same question at the same data is the same judgement: it stands as
+it stood then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TypeAlias
+
+from ablate.output.words import spoken
+from ablate.plan.plan import Plan
+from ablate.session.asked_before import AskedBefore, Compared, Past, compared_in, joined
+from ablate.space.documents import Judge
+from ablate.statistics.alpha_spending import KEPT, spent
+from ablate.store import judgements as kept
+from ablate.store.documents import AccountDocument, Question
+from ablate.store.serialise import trial_document
+from ablate.store.snapshot import Snapshot
+from ablate.verdict.account import Account, ComparisonAccount, EarlierVerdict, NextJudgement, State, any_of
+from ablate.verdict.comparison_key import Unit
+from ablate.verdict.contrasts import Contrast, is_tested_on
+from ablate.verdict.finals import Finals
+from ablate.verdict.judgement import (
+    FOUND,
+    Family,
+    effect_of,
+    families,
+    how_measured,
+    judged_trials,
+    measured_alone,
+    opposed,
+    with_result,
+)
+
+
+def account_of(plan: Plan, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False) -> Account:
+    """Return how each comparison of a plan stands, by the judgements that a folder keeps.
+
+    When only `reading`, without storing the judgement, data that it was not judged at give no verdicts: else one could
+    look at any number of seeds.
+    """
+    snapshot = Snapshot(folder)
+    every = AskedBefore(kept.in_order(snapshot.judgements), snapshot)
+    compared = compared_in_plan(plan)
+    account: dict[str, NextJudgement] = {}
+    for family in families(plan, rules):
+        asking = _Asking(plan, finals, rules, family, compared)
+        same = [question for question in every.questions if asking.is_same(question)]
+        held = asking.as_then(every, same[-1]) if same else asking.anew(every)
+        account |= dict.fromkeys(family.metrics, replace(held, counted=bool(same) or not reading))
+    return account
+
+
+def compared_in_plan(plan: Plan) -> dict[Contrast, Compared]:
+    """Return what identifies each contrast of a plan."""
+    first = {trial.variant: trial for trial in reversed(tuple(judged_trials(plan)))}
+    return compared_in(plan, [trial_document(trial) for trial in first.values()])
+
+
+def account_documents(plan: Plan, rules: Judge, family: Family, held: NextJudgement) -> list[AccountDocument]:
+    """Return how each comparison of a family stands, for the record of its judgement."""
+    compared, looks = compared_in_plan(plan), bool(plan.looks)
+    documents: list[AccountDocument] = []
+    for id, contrast in family.comparisons.items():
+        for name in family.metrics:
+            if is_tested_on(contrast, name):
+                account, own = held.of(name, id), compared[contrast]
+                spends = 0.0 if account.state == "settled" else spent(account.left, looks=looks)
+                documents.append(
+                    {
+                        "comparison": own.key,
+                        "metric": name,
+                        "of": own.on(name).measured,
+                        "trained": own.trained,
+                        "measured": measured_alone(plan, rules, name),
+                        "state": account.state,
+                        "number": account.number,
+                        "before": account.left,
+                        "left": account.left - spends,
+                        "family": held.tests or 1,
+                    }
+                )
+    return documents
+
+
+@dataclass(frozen=True)
+class _Asking:
+    """A family of a plan as it is asked now."""
+
+    plan: Plan
+    finals: Finals
+    rules: Judge
+    family: Family
+    compared: Mapping[Contrast, Compared]
+
+    @cached_property
+    def places(self) -> tuple[tuple[str, str, Compared], ...]:
+        """Each metric with each comparison tested on it, by its id in the plan, and what identifies it."""
+        return tuple(
+            (name, id, self.compared[contrast])
+            for id, contrast in self.family.comparisons.items()
+            for name in self.family.metrics
+            if is_tested_on(contrast, name)
+        )
+
+    @cached_property
+    def told(self) -> frozenset[tuple[str, int]]:
+        return with_result(self.plan, self.finals)
+
+    @cached_property
+    def units(self) -> frozenset[Unit]:
+        return frozenset(compared.on(name) for name, _, compared in self.places)
+
+    @cached_property
+    def trainings(self) -> frozenset[tuple[str, str]]:
+        return frozenset(each for _, _, compared in self.places for each in compared.trained.items())
+
+    def is_same(self, question: Question) -> bool:
+        """Return whether that judgement was of the same question at the same data."""
+        measured = how_measured(self.plan, self.rules, self.family.metrics)
+        now = kept.basis(self.plan.seeds, self.plan.looks, measured)
+        if question["question"] != self.family.id or kept.basis_of(question) != now:
+            return False
+        return bool(self.plan.looks) or self.told.isdisjoint(map(tuple, question["without"]))
+
+    def as_then(self, every: AskedBefore, question: Question) -> NextJudgement:
+        """Return how it stood when it was judged first."""
+        before = every.until(question)
+        documents = [past.account for past in every.of_one(question)]
+        then = {(each["comparison"], each["metric"]): each for each in documents}
+        accounts = {}
+        for name, id, compared in self.places:
+            document = then.get((compared.key, name)) or then.get((id, name))  # by its id where its plan is lost
+            if document is not None:
+                past, state = before.of_comparison(compared, id, name), document["state"]
+                accounts[name, id] = ComparisonAccount(
+                    state=state,
+                    number=document["number"],
+                    left=document["before"],
+                    earlier=self._earlier(state, compared, past, name),
+                )
+        return self._held(before, accounts, max((each["family"] for each in then.values()), default=1))
+
+    def anew(self, every: AskedBefore) -> NextJudgement:
+        """Return how it stands now."""
+        accounts = {}
+        known = {(name, id): every.of_comparison(compared, id, name) for name, id, compared in self.places}
+        of_folder = self._of_folder(every) if self.rules.budget == "folder" else (1, 1.0)
+        for name, id, compared in self.places:
+            past = known[name, id]
+            account = self._standing(compared, past, name)
+            if account.state != "settled":
+                number, left = of_folder
+                account = replace(account, number=max(number, account.number), left=min(left, account.left))
+            accounts[name, id] = replace(account, earlier=self._earlier(account.state, compared, past, name))
+        beside = self._question(every) - self.units
+        largest = max((each.account["family"] for past in known.values() for each in past), default=1)
+        return self._held(every, accounts, max(len(accounts) + len(beside), largest))
+
+    def _held(
+        self, before: AskedBefore, accounts: Mapping[tuple[str, str], ComparisonAccount], family: int
+    ) -> NextJudgement:
+        alpha, looks = 1 - self.rules.confidence, bool(self.plan.looks)
+        now = [
+            (compared.on(name), account.number, alpha * spent(account.left, looks=looks) / family)
+            for name, id, compared in self.places
+            if (account := accounts.get((name, id))) is not None and account.state != "settled"
+        ]
+        question = self._question(before)
+        others = [each for each in before.families if each.isdisjoint(question) and self._shares(before, each)]
+        so_far = sum(_most([*_spent_in(before, question), *now]))
+        left = [account.left for account in accounts.values()]
+        return NextJudgement(
+            question=self.family.id,
+            number=max((account.number for account in accounts.values()), default=1),
+            left=max(left, default=1.0),
+            tests=family,
+            accounts=accounts,
+            so_far=so_far,
+            questions=1 + len(others),
+            among=any_of([so_far, *(sum(_most(_spent_in(before, each))) for each in others)]),
+        )
+
+    def _question(self, before: AskedBefore) -> frozenset[Unit]:
+        """Return every comparison of the question that this family is or belongs to."""
+        return joined(before.families, self.units)[-1]
+
+    def _shares(self, before: AskedBefore, others: Iterable[Unit]) -> bool:
+        """Return whether other comparisons are measured by the same metric and share a training with these."""
+        measured = {unit.measured for unit in self.units}
+        return any(
+            unit.measured in measured and not self.trainings.isdisjoint(before.trainings[unit]) for unit in others
+        )
+
+    def _of_folder(self, every: AskedBefore) -> tuple[int, float]:
+        """Return which judgement it is of all that share a training, directly or through others, and the α left."""
+        measured, known = {unit.measured for unit in self.units}, set(self.trainings)
+        beside = {unit for unit in every.of if unit.measured in measured}
+        while more := {unit for unit in beside if not known.isdisjoint(every.trainings[unit])}:
+            known |= {training for unit in more for training in every.trainings[unit]}
+            beside -= more
+        own = [
+            past
+            for unit, pasts in every.of.items()
+            if unit.measured in measured and not known.isdisjoint(every.trainings[unit])
+            for past in pasts
+            if past.tested
+        ]
+        judged = {kept.key_of(past.question) for past in own}
+        return 1 + len(judged), min([KEPT ** len(judged), *(past.account["left"] for past in own)])
+
+    def _standing(self, compared: Compared, past: Sequence[Past], name: str) -> ComparisonAccount:
+        if not past:
+            return ComparisonAccount()
+        same = [each for each in past if each.tested and self._same_data(each, compared, name)]
+        if same and self.plan.looks:
+            return ComparisonAccount(
+                state="continued", number=same[-1].account["number"], left=same[-1].account["before"]
+            )
+        if same:
+            return ComparisonAccount(state="settled", number=same[-1].account["number"], left=same[-1].account["left"])
+        return ComparisonAccount(
+            state="again",
+            number=1 + max(each.account["number"] for each in past),
+            left=min(each.account["left"] for each in past),
+        )
+
+    def _same_data(self, past: Past, compared: Compared, name: str) -> bool:
+        question, plan, rules = past.question, self.plan, self.rules
+        if list(plan.looks) != list(question["looks"]):
+            return False
+        if past.account["measured"]:
+            measured = past.account["measured"] == measured_alone(plan, rules, name)
+        else:
+            known = set(question["metrics"]) <= set(rules.metrics)
+            measured = known and question["measured"] == how_measured(plan, rules, question["metrics"])
+        if not measured or plan.looks:
+            return measured
+        without = {(variant, seed) for variant, seed in question["without"] if variant in compared.trained}
+        return sorted(plan.seeds) == sorted(question["seeds"]) and self.told.isdisjoint(without)
+
+    def _earlier(self, state: State, compared: Compared, past: Sequence[Past], name: str) -> EarlierVerdict | None:
+        if state != "settled":
+            return self._what_stands(past, name)
+        same = [each for each in past if each.tested and self._same_data(each, compared, name)]
+        return self._as_now(same[-1], name, same[-1].effect["note"]) if same else None
+
+    def _what_stands(self, past: Sequence[Past], name: str) -> EarlierVerdict | None:
+        """Return what earlier judgements of a comparison found, with the note of the first.
+
+        A difference stands until a later judgement contradicts it. An equivalence holds only for the margin that was
+        declared then: judgements under another margin neither confirm nor contradict it.
+        """
+        tested = [each for each in past if each.tested]
+        different: EarlierVerdict | None = None
+        equivalent: EarlierVerdict | None = None
+        for each in tested:
+            metric = each.account["metric"]
+            margin = each.question["judged"][metric]["margin"]
+            alike = (margin, metric) == (self.rules.metrics[name].margin, name)
+            number = each.effect.get("judgement") or each.account["number"]
+            first = next((one for one in tested if one.account["number"] == number), each)
+            given = self._as_now(each, name, first.effect["note"], first.question)
+            if given.effect.verdict == "equivalent":
+                equivalent = given if alike else equivalent
+            elif given.effect.verdict in FOUND:
+                different = given
+            else:
+                different, equivalent = None, None if alike else equivalent
+        if equivalent is None:
+            return different
+        differs = equivalent.effect.differs or different is not None
+        return replace(equivalent, effect=replace(equivalent.effect, differs=differs))
+
+    def _as_now(self, past: Past, name: str, note: str, of: Question | None = None) -> EarlierVerdict:
+        """Return the verdict of a judgement in the direction that its metric has now."""
+        effect, first, metric = effect_of(past.effect), of or past.question, past.account["metric"]
+        then, now = past.question["judged"][metric], self.rules.metrics[name]
+        elsewhere = []
+        if metric != name:
+            elsewhere.append(f"on {spoken(metric)}")
+        if effect.kind != "trend":
+            if then["better"] != now.better:
+                effect = opposed(effect)
+            if then["scale"] != now.scale:
+                elsewhere.append(f"on the {then['scale']} scale")
+        seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
+        return EarlierVerdict(effect=replace(effect, note=note), seeds=seeds, elsewhere=", ".join(elsewhere))
+
+
+Tested: TypeAlias = tuple[Unit, int, float]
+"""A test of a comparison: which judgement of it, and its level."""
+
+
+def _spent_in(before: AskedBefore, question: Collection[Unit]) -> Iterator[Tested]:
+    """Yield every test of the comparisons of a question so far."""
+    for unit in question:
+        for past in before.of.get(unit, ()):
+            if past.tested:
+                account = past.account
+                share = (account["before"] - account["left"]) / account["family"]
+                yield unit, account["number"], past.question["alpha"] * share
+
+
+def _most(tests: Iterable[Tested]) -> Iterable[float]:
+    """Return the level of each judgement of each comparison: the largest, where looks went on over a larger family."""
+    levels: dict[tuple[Unit, int], float] = {}
+    for unit, number, level in tests:
+        levels[unit, number] = max(level, levels.get((unit, number), 0.0))
+    return levels.values()

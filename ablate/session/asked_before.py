@@ -1,0 +1,200 @@
+"""What a folder was asked: the judgements of each comparison, whatever question, space, seeds or names it came with.
+
+A judgement keeps for each of its comparisons how it stood then (`accounts`). Those of versions that kept only how
+their question stood are read through the plan that they are of, which has the contrasts and how variants were trained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any
+
+from ablate.plan.plan import Comparison, Factors, LadderStep, PlannedLadder, VariedFactor
+from ablate.store.documents import AccountDocument, EffectDocument, PlanDocument, Question, Specification
+from ablate.store.serialise import trained_as
+from ablate.store.snapshot import Snapshot
+from ablate.verdict.comparison_key import Unit, comparison_id, key_of, unit_of
+from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts
+from ablate.verdict.interim import variants_of
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A contrast: its key, and the hash of how each of its variants is trained, and of the tokens it is trained on."""
+
+    key: str
+    trained: Mapping[str, str]
+    corpora: frozenset[str]
+
+    def on(self, metric: str) -> Unit:
+        """Return what has the account of this contrast on a metric."""
+        return unit_of(self.key, metric, self.corpora)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A judgement of a comparison: the judgement that it was part of, how it stood, and its effect."""
+
+    question: Question
+    account: AccountDocument
+    effect: EffectDocument
+
+    @property
+    def unit(self) -> Unit:
+        return Unit(self.account["comparison"], self.account["of"])
+
+    @property
+    def tested(self) -> bool:
+        """Return whether it was tested then, not settled."""
+        return self.account["state"] != "settled"
+
+
+@dataclass(frozen=True)
+class AskedBefore:
+    """The judgements that a folder keeps, in the order in which they were first made."""
+
+    questions: tuple[Question, ...]
+    snapshot: Snapshot
+
+    @cached_property
+    def past(self) -> tuple[Past, ...]:
+        """Every judgement of every comparison."""
+        return tuple(past for question in self.questions for past in self.of_one(question))
+
+    @cached_property
+    def of(self) -> Mapping[Unit, tuple[Past, ...]]:
+        """The judgements of each comparison."""
+        judged: dict[Unit, tuple[Past, ...]] = {}
+        for past in self.past:
+            judged[past.unit] = (*judged.get(past.unit, ()), past)
+        return judged
+
+    @cached_property
+    def families(self) -> tuple[frozenset[Unit], ...]:
+        """The comparisons of each question so far: all that were ever judged in one family, or through others."""
+        families: list[frozenset[Unit]] = []
+        for question in self.questions:
+            own = frozenset(past.unit for past in self.of_one(question))
+            families = joined(families, own)
+        return tuple(families)
+
+    def until(self, question: Question) -> AskedBefore:
+        """Return what was asked before a judgement was made for the first time."""
+        return AskedBefore(self.questions[: self.questions.index(question)], self.snapshot)
+
+    @cached_property
+    def trainings(self) -> Mapping[Unit, frozenset[tuple[str, str]]]:
+        """The variants of each comparison, and how they are trained."""
+        return {unit: frozenset(past[0].account["trained"].items()) for unit, past in self.of.items()}
+
+    def of_comparison(self, compared: Compared, id: str, metric: str) -> tuple[Past, ...]:
+        """Return the judgements of a comparison; those whose plan is lost are known by its `id` in the plan."""
+        unit = compared.on(metric)
+        return (*self.of.get(Unit(id, unit.measured), ()), *self.of.get(unit, ()))
+
+    def of_one(self, question: Question) -> tuple[Past, ...]:
+        """Return the judgements of each comparison of a question."""
+        if "accounts" in question:
+            effects = {(effect["comparison"], effect["metric"]): effect for effect in question["effects"]}
+            return tuple(
+                Past(question=question, account=account, effect=effects[account["comparison"], account["metric"]])
+                for account in question["accounts"]
+                if (account["comparison"], account["metric"]) in effects
+            )
+        return tuple(_of_earlier_version(question, self._contrasts(question)))
+
+    def _contrasts(self, question: Question) -> Mapping[str, Compared]:
+        """Return the contrasts of the plan of a judgement of an earlier version, by the ids that it has for them."""
+        plans = self.snapshot.plans
+        space, *_ = question["spaces"]
+        of_space = plans.of_space.get(space, ())
+        plan = next((plan for plan in of_space if plan.id == question["plan"]), of_space[-1] if of_space else None)
+        if plan is None:
+            return {}
+        document = plan.document
+        trials = [plans.specifications[trial] for trial, *_ in document["trials"] if trial in plans.specifications]
+        return {comparison_id(each): compared for each, compared in compared_in(KeptDesign(document), trials).items()}
+
+
+def joined(families: Iterable[frozenset[Unit]], own: frozenset[Unit]) -> list[frozenset[Unit]]:
+    """Return the families, of which those that share a comparison with `own` are one, with it."""
+    apart = [family for family in families if family.isdisjoint(own)]
+    return [*apart, own.union(*(family for family in families if not family.isdisjoint(own)))]
+
+
+def compared_in(design: ContrastSource, trials: Iterable[Specification]) -> dict[Contrast, Compared]:
+    """Return what identifies each contrast of a design whose variants have these trials."""
+    judged = [trial for trial in trials if trial["split"] == "verdict" and trial["salt"] == 0]
+    first = {str(trial["variant"]): trial for trial in reversed(judged)}
+    trained = {variant: trained_as(trial) for variant, trial in first.items()}
+    factors: dict[object, Factors] = {each.runs: each for _, each in design.factors}
+    compared: dict[Contrast, Compared] = {}
+    for question in contrasts(design):
+        if question is None:
+            continue
+        own = {variant: trained.get(variant, "") for variant in variants_of(question)}
+        corpora = frozenset(str(first[variant]["corpus"]) for variant in own if variant in first)
+        compared[question] = Compared(key=key_of(question, own, factors), trained=own, corpora=corpora)
+    return compared
+
+
+def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> Iterator[Past]:
+    family = len({(effect["comparison"], effect["metric"]) for effect in question["effects"]})
+    sizes = {name: sum(e["metric"] == name for e in question["effects"]) for name in question["metrics"]}
+    for effect in question["effects"]:
+        # Where the plan is lost, what was compared is known by its variants alone.
+        compared = known.get(effect["comparison"], Compared(key=effect["comparison"], trained={}, corpora=frozenset()))
+        metric = effect["metric"]
+        account: AccountDocument = {
+            "comparison": compared.key,
+            "metric": metric,
+            "of": compared.on(metric).measured,
+            "trained": compared.trained,
+            "measured": "",
+            "state": "new" if question["number"] == 1 else "again",
+            "number": question["number"],
+            "before": question["before"],
+            "left": question["left"],
+            "family": family if question["family"] == "page" else sizes[metric],
+        }
+        yield Past(question=question, account=account, effect=effect)
+
+
+class KeptDesign:
+    """The comparisons of a plan as it is kept, and what their contrasts are made of."""
+
+    def __init__(self, document: PlanDocument):
+        self._document = document
+
+    @property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        return tuple(Comparison(**_frozen(each)) for each in self._document["comparisons"])
+
+    @property
+    def factors(self) -> tuple[tuple[str, Factors], ...]:
+        return tuple((terms, _factors(each)) for terms, each in self._document.get("factors", ()))
+
+    @property
+    def ladders(self) -> tuple[tuple[str, PlannedLadder], ...]:
+        return tuple((terms, _ladder(each)) for terms, each in self._document.get("ladders", ()))
+
+
+def _factors(kept: Mapping[str, Any]) -> Factors:
+    known = {field.name: kept[field.name] for field in fields(Factors) if field.name in kept}
+    varied = tuple(VariedFactor(**_frozen(each)) for each in kept.get("varied", ()))
+    return Factors(**{**_frozen(known), "aliases": (), "varied": varied})
+
+
+def _ladder(kept: Mapping[str, Any]) -> PlannedLadder:
+    steps = tuple(LadderStep(**_frozen(step)) for step in kept["steps"])
+    return PlannedLadder(**{**_frozen(kept), "steps": steps})
+
+
+def _frozen(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _tuples(value) for name, value in document.items()}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value

@@ -1,0 +1,329 @@
+"""The account of each comparison: what was judged is known again, however it is asked, and what it cost is added up."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from accounts import Folder, at, of, renamed
+from designed_fixtures import FREE, designed, rules
+
+from ablate.output.numbers import percent
+from ablate.plan.plan import Plan
+from ablate.session.accounts import account_of, compared_in_plan
+from ablate.session.asked_before import KeptDesign, compared_in
+from ablate.space.documents import Judge
+from ablate.store import serialise
+from ablate.store.judgements import in_order
+from ablate.store.projection import refresh
+from ablate.store.query import query
+from ablate.store.serialise import Documents
+from ablate.store.snapshot import Snapshot
+from ablate.verdict.comparison_key import comparison_id
+from ablate.verdict.summary import Judgement, Summary
+
+FIVE, EIGHT = range(5), range(8)
+LOG = FREE.model_copy(update={"scale": "log"})
+UPWARDS = FREE.model_copy(update={"better": "higher"})
+BY_FOLDER = rules().model_copy(update={"budget": "folder"})
+
+
+@pytest.fixture(scope="module")
+def whole() -> Plan:
+    return designed("{compare: [pre_ln, op, sas, sas_p]}", seeds=12)
+
+
+def losses(plan: Plan, **shifts: float) -> dict[str, np.ndarray]:
+    """Losses of 12 seeds with noise of sd 0.01 on a trial, those of some arms shifted."""
+    random = np.random.default_rng(3)
+    base = random.normal(2, 0.05, 12)
+    names = {variant.id: variant.name for variant in plan.variants}
+    return {id: base + random.normal(0, 0.01, 12) + shifts.get(name, 0.0) for id, name in names.items()}
+
+
+@pytest.fixture
+def folder(tmp_path, whole):
+    return Folder(tmp_path, losses(whole, op=-0.1))
+
+
+def judgement(summary: Summary) -> Judgement:
+    (only,) = summary.judgements
+    return only
+
+
+def verdicts(summary: Summary) -> dict[str, str]:
+    return {effect.change: effect.verdict for effect in summary.effects}
+
+
+def ways(plan: Plan) -> dict[str, tuple[Plan, Judge]]:
+    """The same question again, in other words."""
+    return {
+        "the same": (plan, rules()),
+        "renamed and moved": (renamed(plan), rules()),
+        "reordered": (of(plan, ["sas_p", "op", "sas"]), rules()),
+        "other order of seeds": (at(plan, range(5)[::-1]), rules()),
+        "other scale": (plan, rules(judged=LOG)),
+        "a function of it": (plan, rules("perplexity")),
+        "a family of the page": (plan, rules(family="page")),
+        "an arm less": (of(plan, ["op", "sas"]), rules()),
+        "an arm alone": (of(plan, ["op"]), rules()),
+    }
+
+
+@pytest.mark.parametrize("way", list(ways(designed("{compare: [pre_ln, op, sas, sas_p]}", seeds=1))))
+def test_what_was_judged_is_settled_in_whatever_words(folder, whole, way):
+    first = folder.ask(at(whole, FIVE))
+    plan, ruled = ways(at(whole, FIVE))[way]
+    again = folder.ask(plan, ruled)
+    kept = verdicts(first)
+    assert {name.removesuffix("_again"): verdict for name, verdict in verdicts(again).items()}.items() <= kept.items()
+    assert kept["op"] == "better" and kept["sas"] == "undecided"
+    assert judgement(again).so_far == pytest.approx(0.04) and judgement(again).number == 1
+
+
+def test_an_arm_left_alone_is_not_found_where_it_was_not(tmp_path, whole):
+    """A difference with p between 4 %/3 and 4 %: found alone, in a folder of its own; not after it was one of three."""
+    plan = at(whole, FIVE)
+    for shift in np.linspace(-0.01, -0.03, 41):
+        values = losses(whole, op=shift)
+        fresh = Folder(tmp_path / f"alone{shift}", values)
+        fresh.path.mkdir()
+        alone = fresh.ask(of(plan, ["op"]))
+        if alone.effects[0].verdict == "better" and alone.effects[0].p > 0.014:
+            break
+    folder = Folder(tmp_path, values)
+    assert verdicts(folder.ask(plan))["op"] == "undecided"
+    after = folder.ask(of(plan, ["op"]))
+    assert after.effects[0].verdict == "undecided"
+    (now,), (then,) = after.effects, alone.effects
+    assert now.p == then.p and now.p_adjusted == pytest.approx(3 * then.p)
+    assert "judged before, among 3: leaving arms out changes nothing" in after.notes
+
+
+def test_the_other_direction_turns_the_verdict(folder, whole):
+    plan = at(whole, FIVE)
+    folder.ask(plan)
+    assert verdicts(folder.ask(of(plan, ["op"]), rules(judged=UPWARDS))) == {"op": "worse"}
+
+
+def test_on_another_scale_the_numbers_are_those_of_now_and_the_note_has_those_of_then(folder, whole):
+    plan = at(whole, FIVE)
+    folder.ask(plan)
+    (op,) = (e for e in folder.ask(plan, rules(judged=LOG)).effects if e.change == "op")
+    assert op.scale == "log" and op.estimate == pytest.approx(np.log(1.9 / 2), abs=0.01) and op.p_adjusted is None
+    assert "judged on the linear scale, judged for the first time, at 4 %: -0." in op.note
+
+
+def test_other_seeds_spend_the_next_share_over_the_largest_family(folder, whole):
+    folder.ask(at(whole, FIVE))
+    later = folder.ask(at(of(whole, ["sas"]), EIGHT))
+    effect, one = later.effects[0], judgement(later)
+    assert (one.number, one.tests, one.states) == (2, 3, (0, 1, 0, 0)) and one.level == pytest.approx(0.008)
+    assert effect.p_adjusted == pytest.approx(min(1, 3 * effect.p)) and effect.level == pytest.approx(0.008)
+    assert one.so_far == pytest.approx(0.04 + 0.008 / 3)
+    assert later.notes[-1].startswith("judged a second time, at 0.8 % over all 3: earlier judgements had other seeds")
+
+
+def test_new_arms_are_tested_over_all_so_far_and_earlier_verdicts_stand(folder, whole):
+    plan = at(whole, FIVE)
+    first = folder.ask(of(plan, ["op"]))
+    grown = folder.ask(plan)
+    one = judgement(grown)
+    assert verdicts(grown)["op"] == verdicts(first)["op"] == "better"
+    assert (one.states, one.tests) == ((2, 0, 0, 1), 3)
+    for effect in grown.effects[1:]:
+        others = sorted(e.p for e in grown.effects[1:])
+        factor = 3 if effect.p == others[0] else 2
+        assert effect.p_adjusted == pytest.approx(min(1, max(3 * others[0], factor * effect.p)))
+    assert one.so_far == pytest.approx(0.04 + 2 / 3 * 0.04)
+    assert "2 of 3 are new, each at 4 % over all 3: any false verdict in this question so far in at most 6.67 %" in (
+        grown.notes
+    )
+    assert folder.ask(plan).notes == grown.notes, "the same again is the same judgement"
+
+
+def test_what_is_new_and_what_is_judged_again_are_corrected_apart(folder, whole):
+    folder.ask(at(of(whole, ["sas"]), FIVE))
+    both = folder.ask(at(of(whole, ["sas", "sas_p"]), EIGHT))
+    levels = {effect.change: effect.level for effect in both.effects}
+    assert levels == {"sas": pytest.approx(0.008), "sas_p": pytest.approx(0.04)}
+    assert all(effect.p_adjusted == pytest.approx(min(1, 2 * effect.p)) for effect in both.effects)
+    assert judgement(both).so_far == pytest.approx(0.04 + 0.008 / 2 + 0.04 / 2)
+    (note,) = both.notes
+    assert note.startswith("1 of 2 comparisons judged a second time, at 0.8 % over all 2")
+    assert "; 1 of 2 is new, at 4 % over all 2: any false verdict in this question so far in at most 6.4 %" in note
+
+
+def test_new_arms_alone_are_another_question(folder, whole):
+    plan = at(whole, FIVE)
+    rates = [judgement(folder.ask(of(plan, [arm]))) for arm in ("op", "sas", "sas_p")]
+    assert [(one.tests, one.level, one.questions) for one in rates] == [
+        (1, pytest.approx(0.04), questions) for questions in (1, 2, 3)
+    ]
+    assert rates[-1].among == pytest.approx(1 - 0.96**3)
+    assert (
+        f"asked 3 questions: at least one false verdict among them in up to {percent(1 - 0.96**3)}"
+        in (folder.ask(of(plan, ["sas_p"])).notes[-1])
+    )
+
+
+def test_a_plan_of_two_questions_makes_them_one(folder, whole):
+    plan = at(whole, FIVE)
+    folder.ask(of(plan, ["op"]))
+    folder.ask(of(plan, ["sas"]))
+    one = judgement(folder.ask(plan))
+    assert (one.tests, one.states, one.questions) == (3, (1, 0, 0, 2), 1)
+    assert one.so_far == pytest.approx(0.04 + 0.04 + 0.04 / 3)
+
+
+def test_under_the_budget_of_the_folder_questions_that_share_a_training_have_one_account(folder, whole):
+    plan = at(whole, FIVE)
+    levels = [judgement(folder.ask(of(plan, [arm]), BY_FOLDER)).level for arm in ("op", "sas", "sas_p")]
+    assert levels == [pytest.approx(0.04), pytest.approx(0.008), pytest.approx(0.0016)]
+    assert judgement(folder.ask(of(plan, ["sas"]), BY_FOLDER)).level == pytest.approx(0.008), "the same is the same"
+    grown = folder.ask(plan, BY_FOLDER)
+    assert judgement(grown).states == (0, 0, 0, 3), "what was judged is settled"
+    assert judgement(grown).among <= 0.05 + 1e-9
+
+
+def test_another_training_shares_nothing(folder, whole):
+    """The same blocks under another rate: another question, which is not counted among those on these trainings."""
+    plan = at(whole, FIVE)
+    folder.ask(plan, BY_FOLDER)
+    recipe = plan.trials[0].recipe
+    longer = recipe.model_copy(update={"steps": recipe.steps + 1})
+    other = replace(plan, trials=tuple(replace(t, id=f"{t.id}x", recipe=longer) for t in plan.trials))
+    one = judgement(folder.ask(other, BY_FOLDER))
+    assert (one.number, one.states, one.questions) == (1, (3, 0, 0, 0), 1) and one.level == pytest.approx(0.04)
+
+
+def test_looks_go_on_in_other_company(folder, whole):
+    auto = replace(at(whole, range(9)), looks=(4, 6, 9))
+    folder.ask(of(auto, ["sas"]))
+    grown = folder.ask(of(auto, ["sas", "sas_p"]))
+    one = judgement(grown)
+    assert (one.states, one.tests) == ((1, 0, 1, 0), 2) and one.so_far == pytest.approx(0.05 + 0.05 / 2)
+    assert "1 of 2 goes on with its interim analyses; 1 of 2 is new, at 5 % over all 2" in grown.notes[-1]
+
+
+def test_looks_end_where_no_comparison_that_has_a_share_is_open(folder, whole):
+    """sas has had all of its looks; op is decided at the first of its own."""
+    auto = replace(at(whole, range(9)), looks=(4, 6, 9))
+    assert folder.ask(of(auto, ["sas"])).looked == 9
+    again = replace(at(whole, range(10)), looks=(5, 10))
+    both = folder.ask(of(again, ["sas", "op"]))
+    assert both.looked == 5 and verdicts(both) == {"sas": "undecided", "op": "better"}
+
+
+def test_a_result_that_was_missing_reopens_its_own_comparison_alone(folder, whole):
+    plan = at(whole, FIVE)
+    lost = next(t.id for t in plan.trials if t.seed == 4 and t.variant == plan.comparisons[1].after)
+    everything = folder.finals
+
+    def but_one(asked: Plan):
+        ends = everything(asked)
+        return {id: {**end, "status": "bug", "metrics": {}} if id == lost else end for id, end in ends.items()}
+
+    folder.finals = but_one
+    folder.ask(plan)
+    folder.finals = everything
+    after = folder.ask(plan)
+    assert [effect.judgement for effect in after.effects] == [1, 2, 1]
+    assert judgement(after).states == (0, 1, 0, 2)
+
+
+DESIGNS = (
+    "{path: {from: pre_ln, to: op}}",
+    "{leave_one_out: {from: pre_ln, to: op}}",
+    "{factorial: {from: pre_ln, to: op}}",
+)
+
+
+@pytest.mark.parametrize("design", DESIGNS)
+def test_contrasts_of_any_design_are_known_under_other_names(tmp_path, design):
+    """Edits get other names, too: those of a factorial are known by what they weigh its runs with."""
+    plan = designed(design, seeds=5)
+    random = np.random.default_rng(1)
+    folder = Folder(tmp_path, {variant.id: random.normal(2, 0.01, 5) for variant in plan.variants})
+    first = folder.ask(plan)
+    other = renamed(plan)
+    names = {edit: f"{edit}'" for _, factors in plan.factors for edit in factors.edits}
+    swapped = tuple(
+        (
+            terms,
+            replace(
+                factors,
+                edits=tuple(names[edit] for edit in factors.edits),
+                effects=tuple(tuple(names[edit] for edit in effect) for effect in factors.effects),
+            ),
+        )
+        for terms, factors in other.factors
+    )
+    changes = [
+        " × ".join(f"{name}'" for name in c.change.removesuffix("_again").split(" × "))
+        if c.kind in ("main", "interaction") and not c.weights and names
+        else c.change
+        for c in other.comparisons
+    ]
+    comparisons = tuple(replace(c, change=change) for c, change in zip(other.comparisons, changes, strict=True))
+    again = folder.ask(replace(other, factors=swapped, comparisons=comparisons))
+    assert judgement(again).so_far == judgement(first).so_far and judgement(again).questions == 1
+    assert judgement(again).states[-1] == (judgement(first).states[0] if plan.factors else 0), "else the same question"
+
+
+@pytest.mark.parametrize("design", [*DESIGNS, "{compare: [pre_ln, op]}"])
+def test_a_kept_plan_has_the_same_keys(design):
+    """Judgements of earlier versions are read through their plans, as these are kept."""
+    plan = designed(design, seeds=2)
+    document = serialise.plan_document(plan, Documents(source=""))
+    trials = [serialise.trial_document(trial) for trial in plan.trials]
+    now = {comparison_id(each): made.key for each, made in compared_in_plan(plan).items()}
+    kept = compared_in(KeptDesign(document), trials)  # type: ignore[arg-type]
+    assert {comparison_id(each): made.key for each, made in kept.items()} == now and len(now) > 0
+
+
+def test_it_is_in_sql(folder, whole):
+    folder.ask(at(of(whole, ["sas"]), FIVE))
+    folder.ask(at(of(whole, ["sas", "sas_p"]), EIGHT))
+    refresh(folder.path, say=print)
+    rows = query(
+        folder.path,
+        "SELECT state, judgement, family, round(level, 6), round(left_of_alpha, 6) FROM accounts"
+        " ORDER BY family, level",
+    ).rows
+    assert rows == (("new", 1, 1, 0.04, 0.01), ("again", 2, 2, 0.008, 0.002), ("new", 1, 2, 0.04, 0.01))
+    asked = query(folder.path, "SELECT family, new, judged_before, round(so_far, 6), questions_asked FROM questions")
+    assert sorted(asked.rows) == [(1, 1, 0, 0.04, 1), (2, 1, 1, 0.064, 1)]
+
+
+def test_a_judgement_of_an_earlier_version_counts_through_its_plan(tmp_path, whole):
+    """Its record has no accounts: three comparisons, judged once, are known by the plan that the folder keeps."""
+    from store_fixtures import opened
+
+    plan = at(whole, FIVE)
+    folder = Folder(tmp_path, losses(whole, op=-0.1))
+    with opened(tmp_path) as results:
+        results.record_plan(plan, Documents(source="", resolved={"space": plan.space}))
+        ends = folder.finals(plan)
+        account = account_of(plan, ends, rules=rules(), folder=tmp_path)
+        from ablate.session.judging import questions_of
+        from ablate.verdict.judge import judge
+
+        summary = judge(plan, rules(), ends, account)
+        compared = {made.key: id for id, made in _by_id(plan).items()}
+        old = [
+            {key: value for key, value in question.items() if key not in ("accounts", "so_far", "among")}
+            | {"effects": [{**e, "comparison": compared[e["comparison"]]} for e in question["effects"]]}
+            for question in questions_of(summary, plan, rules(), account, ends)
+        ]
+        results.record_judgement(plan.space, None, old)
+    assert all("accounts" not in question for question in in_order(Snapshot(tmp_path).judgements))
+    alone = folder.ask(renamed(of(plan, ["sas"])))
+    assert judgement(alone).tests == 3 and judgement(alone).states == (0, 0, 0, 1)
+    later = folder.ask(at(of(whole, ["sas"]), EIGHT))
+    assert (judgement(later).number, judgement(later).tests) == (2, 3)
+
+
+def _by_id(plan: Plan):
+    return {comparison_id(each): made for each, made in compared_in_plan(plan).items()}
