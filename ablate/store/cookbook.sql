@@ -71,7 +71,7 @@ FROM pairs GROUP BY edit ORDER BY edit;
 -- $space
 -- Recipe and model are the same except for the vocabulary. Under another tokenizer a seed has different batches, windows
 -- and initial parameters, so seeds are not paired: a difference has the standard error and the degrees of freedom of
--- Welch 1947.
+-- Welch 1947; where numbers of seeds differ and one is below five, those of the smaller side alone, as in verdicts.
 WITH trained AS (
     SELECT c.space, c.variant_id, min(CAST(json_merge_patch(
         json_object('recipe', t.specification -> '$.recipe', 'model', t.specification -> '$.architecture'),
@@ -94,7 +94,9 @@ SELECT
     a.variant, a.space AS space_a, a.tokenizer AS tokenizer_a, a.n AS n_a, a.mean AS bits_per_byte_a,
     b.space AS space_b, b.tokenizer AS tokenizer_b, b.n AS n_b, b.mean AS bits_per_byte_b,
     b.mean - a.mean AS difference, sqrt(a.error + b.error) AS standard_error,
-    (a.error + b.error) ** 2 / (a.error ** 2 / (a.n - 1) + b.error ** 2 / (b.n - 1)) AS degrees_of_freedom
+    CASE WHEN a.n <> b.n AND least(a.n, b.n) BETWEEN 2 AND 4 THEN least(a.n, b.n) - 1
+        ELSE (a.error + b.error) ** 2 / (a.error ** 2 / (a.n - 1) + b.error ** 2 / (b.n - 1))
+    END AS degrees_of_freedom
 FROM arms a
 JOIN arms b ON (b.variant_id, b.so, b.text) = (a.variant_id, a.so, a.text) AND b.split IS NOT DISTINCT FROM a.split
     AND (a.tokenizer, a.space) < (b.tokenizer, b.space) AND a.tokenizer <> b.tokenizer

@@ -171,7 +171,7 @@ CREATE TABLE judged (
     adjusted_low DOUBLE,  -- Lower end of the interval that agrees with the verdict: adjusted for the number of comparisons as its p is; NULL for judgements of versions that did not record it
     adjusted_high DOUBLE,  -- Upper end of that interval
     adjusted_confidence DOUBLE,  -- Confidence of that interval
-    sd DOUBLE,  -- Standard deviation of the differences over seeds, on the same scale
+    sd DOUBLE,  -- Standard deviation of the differences over seeds, or of the difference of two runs where these are not paired; on the same scale
     p DOUBLE,  -- Two-sided p-value of no difference
     p_adjusted DOUBLE,  -- p adjusted by Holm over the family, which decides verdicts
     q DOUBLE,  -- p adjusted by Benjamini and Hochberg over the family

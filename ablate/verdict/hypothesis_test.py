@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from ablate import statistics
 from ablate.output.words import plural
-from ablate.statistics import Paired, Ranked
+from ablate.statistics import Paired, Ranked, Welch
 from ablate.statistics.flips import EXACT
 from ablate.statistics.paired import one_sided_p
+from ablate.statistics.welch import TELLING
 from ablate.verdict.pairing import Pairs, Rows, Side, align
 from ablate.verdict.seeds import Seed, by_reason, named
 from ablate.verdict.summary import Method, Metric
@@ -46,10 +47,11 @@ class Ruling:
 class Tested:
     """The test of one contrast, with its numbers as in `summary.Effect`; what cannot be computed is None.
 
-    `sd` is the standard deviation of the differences over seeds, 0 where they do not vary. Where runs were lost,
-    `ranks` are those of all seeds and p is by ranks; all other numbers are over survivors. `error` is the standard
-    error of the estimate, 0 where nothing varies, and `differences` are those of the seeds. `notes` say what is
-    missing, and why. `critical` gives the t of a confidence level where that is simulated.
+    `sd` is the standard deviation of the differences over seeds, or of the difference of two runs where these are not
+    paired, 0 where they do not vary. Where runs were lost, `ranks` are those of all seeds and p is by ranks; all other
+    numbers are over survivors. `error` is the standard error of the estimate, 0 where nothing varies, and `differences`
+    are those of the seeds. `notes` say what is missing, and why. `critical` gives the t of a confidence level where
+    that is simulated.
     """
 
     n: int
@@ -184,7 +186,7 @@ def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Te
         high=result.high,
         tost_low=result.tost_low,
         tost_high=result.tost_high,
-        sd=result.error * math.sqrt(result.n),
+        sd=result.sd,
         df=result.df,
         p=result.p,
         p_equivalent=None
@@ -192,7 +194,17 @@ def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Te
         else one_sided_p(result.difference, margin, result.error, result.df, result.n),
         method="welch",
         error=result.error,
-        notes=(f"not paired by seed: Welch's t over {result.before} and {plural(result.after, 'seed')}",),
+        notes=(_apart(result),),
+    )
+
+
+def _apart(result: Welch) -> str:
+    told = f"not paired by seed: Welch's t over {result.before} and {plural(result.after, 'seed')}"
+    if not result.of_smaller:
+        return told
+    return (
+        f"{told}, with {plural(result.n - 1, 'degree')} of freedom, those of the smaller side alone, since fewer than "
+        f"{TELLING} seeds say little of its noise"
     )
 
 

@@ -120,7 +120,7 @@ class Effect:
     What cannot be computed is None; an interval that n is too small
     to bound is infinite. `differs` marks an equivalent effect that is nevertheless significant. `seeds_needed` is a
     total of pairs, None where nothing is left to decide or no affordable number is enough. `sd` is that of the
-    differences over seeds, on the scale of the estimate.
+    differences over seeds, or of the difference of two runs where these are not paired, on the scale of the estimate.
 
     `kind`, `terms`: as in `plan.Comparison`; a `trend` is the logarithm of the factor by which a speed-up grows for ten
     times the training compute, whatever the scale of its metric, and `better` where it grows. For a trend, a `main`
