@@ -6,10 +6,14 @@ import math
 from collections.abc import Sequence
 
 MOST_DECIMALS = 6
+MOST_DIGITS = 15
+"""Digits that a number with an exponent may have after its first: all that float64 has."""
 MORE_DECIMALS = 2
 """Decimals that an estimate near zero may have beyond those of its interval."""
 NEAR_ONE = 0.01
 """A factor closer to one than this is shown with two digits of its distance from one."""
+FIXED = (1e-5, 1e9)
+"""Where the largest of the numbers that are shown together is not within this range, all of them have an exponent."""
 NARROW = 0.1
 """An interval of factors with a half-width below this share of its lower end has the decimals of the half-width."""
 
@@ -86,14 +90,51 @@ def with_interval(estimate: float, low: float | None, high: float | None, *, log
 def _rounded(values: Sequence[float], *, log: bool, sign: str) -> list[str]:
     if log:
         return _factors([factor(value) for value in values])
-    half = (values[2] - values[1]) / 2 if len(values) > 1 else 0.0
+    half = values[2] / 2 - values[1] / 2 if len(values) > 1 else 0.0
     if not half:
         return [_signed(f"{value:{sign}z.4g}", sign) for value in values]
+    if not _is_fixed(values):
+        return [_signed(_scientific(value, half, sign), sign) for value in values]
     places = decimals(half)
     # An estimate that a wide interval would round to zero shows its first digit.
     first = _first_digit(values[0]) if round(values[0], places) == 0 else 0
     own = first if places < first <= min(places + MORE_DECIMALS, MOST_DECIMALS) else places
     return [_signed(f"{v:{sign}z.{p}f}", sign) for v, p in zip(values, (own, places, places), strict=True)]
+
+
+def measured(value: float, uncertainty: float) -> str:
+    """Format a number to the second significant digit of its uncertainty above zero.
+
+    >>> measured(2.31049, 0.0112), measured(2.31049e-200, 1.12e-202)
+    ('2.310', '2.310e-200')
+    """
+    if _is_fixed([value, uncertainty]):
+        return f"{value:.{decimals(uncertainty)}f}"
+    return _scientific(value, uncertainty, "")
+
+
+def deviation(sd: float, mean: float) -> str:
+    """Format a standard deviation above zero to two digits: as the mean beside it, or with an exponent if that shows 0.
+
+    >>> deviation(0.0112, 2.31), deviation(1.12e-8, 2.31)
+    ('0.011', '1.1e-08')
+    """
+    shown = f"{sd:.{decimals(sd)}f}"
+    return shown if _is_fixed([sd, mean]) and float(shown) else f"{sd:.1e}"
+
+
+def _is_fixed(values: Sequence[float]) -> bool:
+    """Return whether numbers are shown without an exponent."""
+    largest = max(map(abs, values))
+    return not math.isfinite(largest) or FIXED[0] <= largest < FIXED[1]
+
+
+def _scientific(value: float, uncertainty: float, sign: str) -> str:
+    """Format a number with an exponent, to the second significant digit of its uncertainty, and two digits at least."""
+    if not value:
+        return "0"
+    further = math.floor(math.log10(abs(value))) - math.floor(math.log10(uncertainty)) + 1
+    return f"{value:{sign}.{min(max(further, 1), MOST_DIGITS)}e}"
 
 
 def _first_digit(value: float) -> int:

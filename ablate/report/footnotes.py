@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ablate.output.numbers import factor, percent
@@ -14,7 +15,7 @@ from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
 from ablate.statistics.paired import flips_from
 from ablate.verdict.account import any_of
 from ablate.verdict.comparison_key import FUNCTIONS
-from ablate.verdict.summary import Effect, Metric, Summary
+from ablate.verdict.summary import Anova, Effect, Metric, Summary
 
 FACTORIAL = ("main", "interaction")
 
@@ -146,6 +147,11 @@ def any_unpaired(summary: Summary) -> bool:
     return any(effect.method == "welch" for effect in summary.effects)
 
 
+def _beyond_range(line: Anova) -> bool:
+    """Return whether the squares of a line are not what they are shown as."""
+    return line.sum_of_squares == math.inf or (line.sum_of_squares == 0 and bool(line.f))
+
+
 def _difference(summary: Summary) -> Iterator[str]:
     confidence = percent(summary.confidence)
     methods = {effect.method for effect in summary.effects if effect.low is not None}
@@ -176,6 +182,11 @@ def _difference(summary: Summary) -> Iterator[str]:
         yield COVERED_ELSEWHERE if summary.elsewhere else shared
     if summary.anova:
         yield "analysis of variance: each sum of squares is that of a term given all others; p is not adjusted"
+    if any(_beyond_range(line) for line in summary.anova):
+        yield (
+            "sum of squares: inf or 0 where squares are beyond the numbers that a computer holds, 1e-308 to 1e308; "
+            "F and p are computed from smaller or larger ones, and are right"
+        )
     if any(line.term == "error" for line in summary.anova):
         yield f"F: a term against how that term varies over seeds; {SPHERICITY}"
     if "repeated" in methods:

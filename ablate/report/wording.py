@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from ablate.output.numbers import decimals, factor, interval, ratio, significant, with_interval
+from ablate.output.numbers import deviation, factor, interval, measured, ratio, significant, with_interval
 from ablate.output.words import plural, spoken
 from ablate.plan.designs.coding import CURVATURE
 from ablate.plan.plan import Plan
@@ -30,7 +30,7 @@ def _log_level(value: Level) -> str:
     if value.sd is None:
         return significant(value.mean)
     if 0 < value.sd < LITTLE:
-        return f"{value.mean:.{decimals(value.mean * value.sd)}f} ×÷ {ratio(value.sd)}"
+        return f"{measured(value.mean, value.mean * value.sd)} ×÷ {ratio(value.sd)}"
     return f"{significant(value.mean)} ×÷ {factor(value.sd):.2f}"
 
 
@@ -38,8 +38,7 @@ def plain_level(value: Level) -> str:
     """Return mean ± standard deviation over seeds, to the decimals of the latter: `2.310 ± 0.011`."""
     if not value.sd:
         return f"{value.mean:.4g}" + ("" if value.sd is None else " ± 0")
-    places = decimals(value.sd)
-    return f"{value.mean:.{places}f} ± {value.sd:.{places}f}"
+    return f"{measured(value.mean, value.sd)} ± {deviation(value.sd, value.mean)}"
 
 
 def difference(effect: Effect) -> str:

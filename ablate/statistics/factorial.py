@@ -54,6 +54,7 @@ from numpy.typing import NDArray
 from scipy.special import fdtrc
 
 from ablate.statistics.blocked import Fit, apart, fit
+from ablate.statistics.magnitude import divided, magnitude, times
 from ablate.statistics.paired import Method as PairedMethod
 from ablate.statistics.paired import bounds_without_spread, of_differences, one_sided_p, student_interval, student_p
 from ablate.statistics.sphericity import Sphericity, sphericity
@@ -112,7 +113,8 @@ class AnovaLine:
     """A line of the analysis of variance: `term` is `effect`, `seed`, `lack of fit` or `error`.
 
     `effect` has the indices of its edits, None for the other terms. F is against the term's variation over seeds, None
-    for what is not tested: the seeds, the error itself, and what does not vary.
+    for what is not tested: the seeds, the error itself, and what does not vary. `sum_of_squares` is infinite, or 0,
+    where the squares of the values are beyond the numbers of float64; F and p are right even so.
     """
 
     term: str
@@ -168,14 +170,42 @@ def analyse(
     levels, values = np.asarray(levels, dtype=np.float64), np.asarray(values, dtype=np.float64)
     _check(levels, effects, values, coded=lines is not None)
     together = [[place] for place in range(len(effects))] if lines is None else [list(line) for line in lines]
+    k = magnitude(values)
+    values, size = divided(values, k), times(size, -k)
     analysis = _over_values(
         levels, effects, values, together, size=size, confidence=confidence, level=level, only_student=only_student
     )
+    analysis = _multiplied(analysis, k)
     if gone is None or analysis.lost or not gone.any():
         return analysis
     ranked = _ranked(levels, effects, values, np.asarray(gone, dtype=np.float64), size=size)
     estimates = (replace(estimate, ranks=ranks) for estimate, ranks in zip(analysis.estimates, ranked, strict=True))
     return replace(analysis, estimates=tuple(estimates))
+
+
+def _multiplied(analysis: Analysis, k: int) -> Analysis:
+    """Return the analysis of the values times 2^k."""
+
+    def of(number: float | None) -> float | None:
+        return None if number is None else times(number, k)
+
+    return replace(
+        analysis,
+        estimates=tuple(
+            replace(
+                estimate,
+                estimate=of(estimate.estimate),
+                error=of(estimate.error),
+                low=of(estimate.low),
+                high=of(estimate.high),
+                tost_low=of(estimate.tost_low),
+                tost_high=of(estimate.tost_high),
+                over_seeds=tuple(times(effect, k) for effect in estimate.over_seeds),
+            )
+            for estimate in analysis.estimates
+        ),
+        lines=tuple(replace(line, sum_of_squares=times(line.sum_of_squares, 2 * k)) for line in analysis.lines),
+    )
 
 
 def _over_values(

@@ -30,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from ablate.statistics.magnitude import magnitude
 from ablate.statistics.scaling_law import (
     Curve,
     Kind,
@@ -263,6 +264,11 @@ EDGE = 1e-9
 """Rounding tolerance of what lies within the sizes measured."""
 
 
+def magnitude_of(baseline: SizeLadder, treatment: SizeLadder) -> int:
+    """Return the k of the power of two that losses of both are divided by."""
+    return magnitude(*baseline.losses, *treatment.losses)
+
+
 def both_of(baseline: SizeLadder, treatment: SizeLadder, *, paired: bool, kind: Kind, level: float) -> Both:
     """Check two ladders, and return what is compared of them."""
     checked(baseline, kind, level)
@@ -271,11 +277,12 @@ def both_of(baseline: SizeLadder, treatment: SizeLadder, *, paired: bool, kind: 
         raise ValueError(
             f"two ladders are compared size by size, got {len(baseline.compute)} and {len(treatment.compute)} sizes"
         )
-    before, after = ([scaled(np.array(one), kind) for one in ladder.losses] for ladder in (baseline, treatment))
+    k = magnitude_of(baseline, treatment)
+    before, after = ([scaled(np.array(one), kind, k) for one in ladder.losses] for ladder in (baseline, treatment))
     for i, (x, y) in enumerate(zip(before, after, strict=True), start=1):
         if paired and x.size != y.size:
             raise ValueError(f"paired seeds come in pairs, and size {i} has {x.size} and {y.size}")
-        if paired and spread(x - y, of=float(np.abs(x).max())) == 0:
+        if paired and spread(x - y, of=1.0) == 0:
             raise ValueError(
                 f"the paired differences of size {i} are the same at every seed: nothing tells their noise"
             )

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from ablate.statistics.ladder import FARTHEST, Both, Method, both_of, bound_from, curves_of, drawn_noise
+from ablate.statistics.ladder import FARTHEST, Both, Method, both_of, bound_from, curves_of, drawn_noise, magnitude_of
+from ablate.statistics.magnitude import times
 from ablate.statistics.scaling_law import Curve, Kind, SizeLadder, hat_of, tangents_of
 from ablate.statistics.size_noise import DRAWS, critical
 
@@ -73,18 +74,21 @@ def next_size(
         raise ValueError(f"a size needs training compute above 0, got {compute} and {other_compute}")
     both = both_of(baseline, treatment, paired=paired, kind=kind, level=level)
     found = predict(both, np.log(compute), np.log(other_compute), n, level=level, random=np.random.default_rng(0))
-    unscaled = np.exp if kind == "power" else np.asarray
-    values, low, high = (unscaled(one) for one in (found.losses, found.losses_low, found.losses_high))
+    unscaled, k = np.exp if kind == "power" else np.asarray, magnitude_of(baseline, treatment)
+    values, low, high = (
+        [times(loss, k) for loss in unscaled(one).tolist()]
+        for one in (found.losses, found.losses_low, found.losses_high)
+    )
     return NextSize(
         compute=compute,
         treatment_compute=other_compute,
         cost=n * (compute + other_compute),
-        baseline=float(values[0]),
-        baseline_low=float(low[0]),
-        baseline_high=float(high[0]),
-        treatment=float(values[1]),
-        treatment_low=float(low[1]),
-        treatment_high=float(high[1]),
+        baseline=values[0],
+        baseline_low=low[0],
+        baseline_high=high[0],
+        treatment=values[1],
+        treatment_low=low[1],
+        treatment_high=high[1],
         speed_up=float(np.exp(found.log)),
         low=float(np.exp(found.low)),
         high=float(np.exp(found.high)),

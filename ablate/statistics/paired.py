@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from ablate.statistics.flips import EXACT, least_p, sign_flip_p
+from ablate.statistics.magnitude import logarithms, magnitude
 from ablate.statistics.spread import spread
 
 Floats = NDArray[np.float64]
@@ -99,7 +100,8 @@ def paired(
     if log:
         if x.min() <= 0 or y.min() <= 0:
             raise ValueError("ratios need values above zero")
-        x, y = np.log(x), np.log(y)
+        k = magnitude(x, y)
+        x, y = logarithms(x, k), logarithms(y, k)
     size = max(float(np.abs(x).max()), float(np.abs(y).max()), float(log))
     return of_differences(y - x, size=size, confidence=confidence, level=level, only_student=only_student)
 

@@ -23,13 +23,14 @@ take up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
+from ablate.statistics.magnitude import divided, logarithms, magnitude, times
 from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
 from ablate.statistics.spread import spread
 
@@ -109,13 +110,23 @@ def fit_law(ladder: SizeLadder, *, kind: Kind = "power", level: float = 0.95) ->
     """
     checked(ladder, kind, level)
     x, n = np.log(ladder.compute), np.array([len(losses) for losses in ladder.losses], dtype=np.float64)
-    values = [scaled(np.array(losses), kind) for losses in ladder.losses]
+    k = magnitude(*ladder.losses)
+    values = [scaled(np.array(losses), kind, k) for losses in ladder.losses]
     means, variances = np.array([one.mean() for one in values]), np.array([one.var(ddof=1) for one in values])
     line = noise_line(variances, n - 1, x).variance(x)
     curve = fit_curve(kind, x, means, n / line)
     falls(curve)
     tests = _Tests(x=x, means=means, curve=curve, variances=variances, line=line, n=n, level=level)
-    return tests.power() if kind == "power" else tests.saturating()
+    law = tests.power() if kind == "power" else tests.saturating()
+    return replace(
+        law,
+        factor=times(law.factor, k),
+        factor_low=None if law.factor_low is None else times(law.factor_low, k),
+        factor_high=None if law.factor_high is None else times(law.factor_high, k),
+        irreducible=times(law.irreducible, k),
+        irreducible_low=times(law.irreducible_low, k),
+        irreducible_high=times(law.irreducible_high, k),
+    )
 
 
 def checked(ladder: SizeLadder, kind: Kind, level: float) -> None:
@@ -144,13 +155,13 @@ def checked(ladder: SizeLadder, kind: Kind, level: float) -> None:
 
 def falls(curve: Curve) -> None:
     """Raise ValueError for a curve that does not fall."""
-    if not (curve.b > 0 and curve.size > 0):
+    if not (curve.b > 0 and (curve.kind == "power" or curve.size > 0)):  # a logarithm may have either sign
         raise ValueError("a law needs loss that falls with compute, and over these sizes it does not")
 
 
-def scaled(losses: Floats, kind: Kind) -> Floats:
-    """Return losses on the scale on which the law is fitted: logarithms for the power law."""
-    return np.log(losses) if kind == "power" else losses
+def scaled(losses: Floats, kind: Kind, k: int) -> Floats:
+    """Return losses over 2^k, on the scale on which the law is fitted: logarithms for the power law."""
+    return logarithms(losses, k) if kind == "power" else divided(losses, k)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ablate.statistics.magnitude import divided, magnitude
+
 Floats = NDArray[np.float64]
 
 DRAWS = 9_999
@@ -40,7 +42,7 @@ def sphericity(contrasts: Floats) -> Sphericity | None:
     p, n = contrasts.shape
     if p < 2 or n < 2:
         return None
-    u = _u(contrasts[None])[0]
+    u = _u(divided(contrasts, magnitude(contrasts))[None])[0]
     if not np.isfinite(u):
         return None
     reached = DRAWS - int(np.searchsorted(_without_structure(p, n), u - 1e-12))

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtri
 
+from ablate.statistics.magnitude import divided, magnitude, times
+
 Floats = NDArray[np.float64]
 
 ROUNDING = 1e-12
@@ -19,7 +21,8 @@ SD_LEVEL = 0.8
 
 def spread(values: Floats, *, of: float = 0.0) -> float:
     """Return the standard deviation of two or more values; 0 if it is rounding error of these or of numbers to `of`."""
-    sd = float(values.std(ddof=1))
+    k = magnitude(values)
+    sd = times(float(divided(values, k).std(ddof=1)), k)
     return sd if sd > ROUNDING * max(of, float(np.abs(values).max())) else 0.0
 
 

@@ -34,6 +34,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ablate.statistics.magnitude import divided, logarithms, magnitude, times
 from ablate.statistics.paired import student_interval, student_p
 from ablate.statistics.spread import spread
 
@@ -90,10 +91,11 @@ def welch(before: Sequence[float], after: Sequence[float], *, log: bool = False,
     x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
     if min(x.size, y.size) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
         raise ValueError(f"two samples need two or more finite values each, got {x.size} and {y.size}")
-    if log:
-        if min(x.min(), y.min()) <= 0:
-            raise ValueError("ratios need values above zero")
-        x, y = np.log(x), np.log(y)
+    if log and min(x.min(), y.min()) <= 0:
+        raise ValueError("ratios need values above zero")
+    k = magnitude(x, y)
+    x, y = (logarithms(side, k) if log else divided(side, k) for side in (x, y))
+    unit = 0 if log else k
     difference = float(y.mean() - x.mean())
     sds = [spread(side, of=max(float(np.abs(side).max()), float(log))) for side in (x, y)]
     shares = [sd**2 / side.size for sd, side in zip(sds, (x, y), strict=True)]
@@ -102,7 +104,7 @@ def welch(before: Sequence[float], after: Sequence[float], *, log: bool = False,
         return Welch(
             before=x.size,
             after=y.size,
-            difference=difference,
+            difference=times(difference, unit),
             sd=0.0,
             error=0.0,
             df=None,
@@ -121,13 +123,13 @@ def welch(before: Sequence[float], after: Sequence[float], *, log: bool = False,
     return Welch(
         before=x.size,
         after=y.size,
-        difference=difference,
-        sd=math.hypot(*sds),
-        error=error,
+        difference=times(difference, unit),
+        sd=times(math.hypot(*sds), unit),
+        error=times(error, unit),
         df=df,
         p=student_p(difference, error, df),
-        low=low,
-        high=high,
-        tost_low=tost_low,
-        tost_high=tost_high,
+        low=times(low, unit),
+        high=times(high, unit),
+        tost_low=times(tost_low, unit),
+        tost_high=times(tost_high, unit),
     )

@@ -16,6 +16,7 @@ from ablate.plan.designs.coding import MOST_COLUMNS, coded, columns_of, fitted_t
 from ablate.plan.designs.terms import estimable, in_estimates
 from ablate.plan.plan import Alias, Factors
 from ablate.statistics import Analysis, AnovaLine, Estimate, Sphericity
+from ablate.statistics.magnitude import logarithms, magnitude
 from ablate.verdict.aliases import alias_rows
 from ablate.verdict.contrasts import CROSS
 from ablate.verdict.hypothesis_test import Ruling, Tested, by_ranks, missing, worse
@@ -59,7 +60,7 @@ def analyse(
     cell_values, fates, lacking = cells(named, seeds, metric.name, log=metric.log)
     values = np.array(cell_values, dtype=np.float64).reshape(len(runs), len(seeds))
     if metric.log:
-        values = np.log(values)
+        values = logarithms(values, magnitude(values))
     diverged = worse(metric) * np.array(fates, dtype=np.float64).reshape(values.shape)
     counted = np.logical_and.reduce(~np.isnan(values) | (diverged != 0), axis=0)
     levels = coded(factors, list(runs.values()))

@@ -13,6 +13,7 @@ from ablate import statistics
 from ablate.output.words import plural
 from ablate.statistics import Paired, Ranked, Welch
 from ablate.statistics.flips import EXACT
+from ablate.statistics.magnitude import log_ratio, logarithms, magnitude
 from ablate.statistics.paired import one_sided_p
 from ablate.statistics.welch import TELLING
 from ablate.verdict.pairing import Pairs, Rows, Side, align
@@ -209,13 +210,13 @@ def _apart(result: Welch) -> str:
 
 
 def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric: Metric, ruling: Ruling) -> Tested:
-    """Test a weighted sum over variants, seed by seed, against zero."""
+    """Test a weighted sum over variants, seed by seed, against zero. Its weights sum to zero."""
     rows = align(named, metric.name, log=metric.log)
     lost = {seed: why for seed, why in rows.left_out.items() if seed in rows.lost}
     others = {seed: why for seed, why in rows.left_out.items() if seed not in rows.lost}
     notes = (*missing(lost, "not in the difference"), *missing(others, "left out"))
     values = np.array(rows.values, dtype=np.float64).reshape(-1, len(weights))
-    scaled = np.log(values) if metric.log else values
+    scaled = logarithms(values, magnitude(values)) if metric.log else values
     sums = scaled @ np.asarray(weights, dtype=np.float64)
     size = max(float(np.abs(scaled).max(initial=0.0)), float(metric.log))
     if sums.size < 2:
@@ -270,7 +271,7 @@ def _of(result: Paired, metric: Metric, ruling: Ruling) -> Tested:
 
 
 def _difference(before: float, after: float, metric: Metric) -> float:
-    return math.log(after / before) if metric.log else after - before
+    return log_ratio(before, after) if metric.log else after - before
 
 
 def _too_few(differences: Sequence[float]) -> Tested:

@@ -14,6 +14,7 @@ from ablate.output import numbers
 from ablate.plan.plan import Comparison, Plan
 from ablate.space.documents import Judge
 from ablate.space.metrics import BITS, LOSSES
+from ablate.statistics.magnitude import logarithms, magnitude, times
 from ablate.verdict.account import FIRST, Account, ComparisonAccount
 from ablate.verdict.adjusted_interval import adjusted_interval
 from ablate.verdict.comparison_key import comparison_id, weights_of
@@ -326,10 +327,11 @@ def _level(values: Mapping[Seed, float], *, log: bool) -> Level | None:
     if not values:
         return None
     numbers = np.array(list(values.values()))
-    numbers = np.log(numbers) if log else numbers
+    k = magnitude(numbers) if log else 0
+    numbers = logarithms(numbers, k) if log else numbers
     mean = float(numbers.mean())
     sd = statistics.spread(numbers, of=float(log)) if numbers.size > 1 else None
-    return Level(mean=math.exp(mean) if log else mean, sd=sd, n=numbers.size)
+    return Level(mean=times(math.exp(mean), k) if log else mean, sd=sd, n=numbers.size)
 
 
 def _anova(look: InterimAnalysis) -> Iterator[Anova]:

@@ -11,6 +11,7 @@ from ablate.output.numbers import chance
 from ablate.output.words import plural
 from ablate.plan.plan import PlannedLadder
 from ablate.statistics import SizeLadder
+from ablate.statistics.magnitude import logarithms, magnitude, times
 from ablate.verdict.contrasts import SpeedUpTrend, trend_of
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.hypothesis_test import Ruling, Tested
@@ -175,7 +176,8 @@ def _compared(
 def _mean(losses: tuple[float, ...], law: str) -> float:
     """Return the mean on the scale of a law: geometric for a power law."""
     if law == "power":
-        return math.exp(sum(map(math.log, losses)) / len(losses))
+        k = magnitude(losses)
+        return times(math.exp(float(logarithms(losses, k).mean())), k)
     return sum(losses) / len(losses)
 
 

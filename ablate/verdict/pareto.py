@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from ablate.statistics.magnitude import log_ratio
 from ablate.verdict.pairing import Side, pair
 from ablate.verdict.summary import Metric
 
@@ -35,5 +36,5 @@ def _gain(other: Side, here: Side, metric: Metric) -> float | None:
     pairs = pair(here, other, metric.name, log=metric.log)
     if not pairs.n:
         return None
-    rises = [math.log(y / x) if metric.log else y - x for x, y in zip(pairs.before, pairs.after, strict=True)]
+    rises = [log_ratio(x, y) if metric.log else y - x for x, y in zip(pairs.before, pairs.after, strict=True)]
     return math.fsum(rises) / pairs.n * (-1 if metric.better == "lower" else 1)

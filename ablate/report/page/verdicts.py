@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from ablate.output import numbers, words
@@ -164,7 +165,7 @@ def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
 def _anova_row(line: Anova, total: float) -> tuple[str, ...]:
     if line.sum_of_squares is None:
         return line.term, "–", "–", "–", anova_statistic(line), _chance(line.p)
-    share = f"{100 * line.sum_of_squares / total:.1f} %" if total > 0 else "–"
+    share = f"{100 * line.sum_of_squares / total:.1f} %" if 0 < total < math.inf else "–"
     return line.term, f"{line.sum_of_squares:.4g}", share, str(line.df), anova_statistic(line) or "–", _chance(line.p)
 
 
