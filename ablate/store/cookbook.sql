@@ -380,7 +380,19 @@ FROM definitions GROUP BY metric, definition, source ORDER BY metric, definition
 
 -- @verdicts: What is the answer of each space: which change is better, worse, equivalent, or undecided, and by how much?
 -- $space, $plan
-SELECT space, kind, change, terms, metric, verdict, n, estimate, low, high, scale, more_seeds, note, current
+-- A difference, or where the metric is judged with `scale: log` (and for trends) a ratio, after/before: each is NULL where
+-- the other holds. The ends are adjusted for the number of comparisons, as the verdict is: those of an interval that has no
+-- 0 in it (as a ratio no 1) for better and worse, and lies inside the margin for equivalent. NULL where ranks decide, since no
+-- interval of survivors agrees with them, and before a verdict; infinite, as a ratio 0 or infinite, without a bound.
+SELECT
+    space, kind, change, terms, metric, verdict, n,
+    CASE WHEN scale = 'linear' THEN estimate END AS difference,
+    CASE WHEN scale = 'linear' THEN adjusted_low END AS difference_adjusted_low,
+    CASE WHEN scale = 'linear' THEN adjusted_high END AS difference_adjusted_high,
+    CASE WHEN scale = 'log' THEN exp(estimate) END AS ratio,
+    CASE WHEN scale = 'log' THEN exp(adjusted_low) END AS ratio_adjusted_low,
+    CASE WHEN scale = 'log' THEN exp(adjusted_high) END AS ratio_adjusted_high,
+    more_seeds, note, current
 FROM verdicts WHERE ($space IS NULL OR space = $space) AND (plan = $plan OR ($plan IS NULL AND current))
 ORDER BY space, position;
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import statistics
@@ -12,12 +13,15 @@ import numpy
 import pytest
 import scipy.stats
 from cookbook_fixtures import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
+from rich.console import Console
 from store_fixtures import DOCUMENTS, RECIPE, VARIANTS, VERSIONS, fill, hash_of, opened, plan, trial
 from test_store_noise import expected, noisy, tell
 from test_store_questions import EIGHT, FIVE, judged_at, trained
-from test_store_verdicts import judged
+from test_store_verdicts import RULES, judged
 
 from ablate.data.text import SPLITS
+from ablate.report.screens.query import Answered
+from ablate.session.judging import document
 from ablate.space.documents import Bpe
 from ablate.statistics import welch as two_samples
 from ablate.store import checksummed_lines
@@ -25,6 +29,7 @@ from ablate.store.cookbook import find
 from ablate.store.query import query
 from ablate.store.serialise import trial_document
 from ablate.train.events import Outcome, Row
+from ablate.verdict.judge import judge
 
 
 def test_best_variants(told, ask):
@@ -293,10 +298,47 @@ def test_verdicts(tmp_path):
     fill(tmp_path)
     effects = judged(tmp_path).effects
     rows = asked_of(tmp_path, "verdicts", space="small")
-    assert [(row["change"], row["metric"], row["n"], row["estimate"]) for row in rows] == [
-        (effect.change, effect.metric, effect.n, effect.estimate) for effect in effects
+    assert [(row["change"], row["metric"], row["n"], row["difference"]) for row in rows] == [
+        (effect.change, effect.metric, effect.n, effect.estimate if effect.scale == "linear" else None)
+        for effect in effects
     ]
     assert asked_of(tmp_path, "verdicts", space="other") == []
+
+
+def test_verdicts_have_the_ends_that_agree_with_them_as_differences_and_ratios(tmp_path):
+    """Of two blocks one is better on both scales, and the other is not found worse, though alone it would be."""
+    asked = plan(seeds=tuple(range(6)))
+    shifts = {"a1": 0.0, "b2": 0.0095, "c3": -0.02}
+    ends = {
+        trial.id: {"status": "finished", "step": 9, "metrics": dict.fromkeys(("eval_loss", "peak_kurtosis"), value)}
+        for trial in asked.trials
+        for value in [2.3 + shifts[trial.variant] + 0.005 * math.sin(7 * trial.seed + hash_of(trial.variant))]
+    }
+    summary = judge(asked, RULES, ends)
+    with opened(tmp_path) as results:
+        results.record_plan(asked, DOCUMENTS)
+        results.record_judgement("small", document(summary, asked), [])
+        results.refresh()
+    rows = asked_of(tmp_path, "verdicts", space="small")
+    assert len(rows) == len(summary.effects) and {row["verdict"] for row in rows} > {"better", "undecided"}
+    wider = set()
+    for row, effect in zip(rows, summary.effects, strict=True):
+        log, adjusted = effect.scale == "log", (effect.estimate, effect.adjusted_low, effect.adjusted_high)
+        told, other = ("ratio", "difference") if log else ("difference", "ratio")
+        ends_of = [row[name] for name in (told, f"{told}_adjusted_low", f"{told}_adjusted_high")]
+        assert ends_of == pytest.approx([math.exp(one) for one in adjusted] if log else adjusted, rel=1e-12)
+        assert {row[name] for name in (other, f"{other}_adjusted_low", f"{other}_adjusted_high")} == {None}
+        nothing = 1.0 if log else 0.0
+        _, low, high = ends_of
+        if row["verdict"] in ("better", "worse"):
+            assert not low <= nothing <= high
+        if row["verdict"] == "undecided":
+            assert low <= nothing <= high
+            wider.add(effect.low > 0 or effect.high < 0)
+    assert True in wider, "the twin: an unadjusted interval contradicts the verdict beside it"
+    screen = Console(width=400, record=True, file=io.StringIO())
+    screen.print(Answered(tuple(rows[0]), [tuple(row.values()) for row in rows]))
+    assert "logarithm" not in screen.export_text(), "none of the columns has any"
 
 
 @pytest.mark.full
