@@ -1,8 +1,8 @@
 """The next size of a ladder: what two treatments would reach there, what it costs, and whether it would decide.
 
 Losses and their difference are predicted by the laws of both, fitted as for `ladder`. The verdict there is that of the
-t-test of n seeds, at the same level; the chance that it decides is over what the ladder leaves open: the true
-difference, and the noise.
+t-test of n seeds, Welch's where they are not paired, at the same level; the chance that it decides is over what the
+ladder leaves open: the true difference, and the noise.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from scipy.special import stdtrit
 from ablate.statistics.ladder import FARTHEST, Both, Method, both_of, bound_from, curves_of, drawn_noise, magnitude_of
 from ablate.statistics.magnitude import times
 from ablate.statistics.scaling_law import Curve, Kind, SizeLadder, hat_of, tangents_of
-from ablate.statistics.size_noise import DRAWS, critical
+from ablate.statistics.size_noise import DRAWS, critical, satterthwaite
 
 Floats = NDArray[np.float64]
 
@@ -171,10 +171,13 @@ def predict(
     step = error[..., 2:3] / curve.fall(other_at + near)
     true = (losses[..., 0] - losses[..., 1])[..., None] - t[..., 3] * error[..., 3, None]
     variance = noise.difference[..., None] ** 2 / noise_drawn.difference
-    pairs_df = n - 1 if both.paired else 2 * (n - 1)
     seen = true + random.standard_normal(true.shape) * np.sqrt(variance / n)
-    seen_error = np.sqrt(variance * random.chisquare(pairs_df, true.shape) / pairs_df / n)
-    least_seen = stdtrit(pairs_df, (1 + level) / 2)
+    # The variance that n seeds show: of their differences, or of either side where they are not paired (Welch's t).
+    of_baseline = noise.losses[..., :1] / noise.losses.sum(axis=-1, keepdims=True)
+    parts = [variance] if both.paired else [of_baseline * variance, (1 - of_baseline) * variance]
+    drawn = [part * random.chisquare(n - 1, true.shape) / (n - 1) / n for part in parts]
+    seen_error, seen_df = satterthwaite(np.stack(drawn, axis=-1), np.full(len(parts), n - 1.0))
+    least_seen = stdtrit(seen_df, (1 + level) / 2)
     return Predicted(
         losses=losses,
         losses_low=losses - half,

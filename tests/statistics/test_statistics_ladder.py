@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy import optimize
+from scipy import optimize, stats
 from scipy.special import stdtrit
 
 from ablate import statistics
@@ -186,6 +186,26 @@ def test_more_seeds_decide_more_and_no_difference_is_seldom_decided():
     assert decided == sorted(decided) and decided[0] < decided[-1]
     same = statistics.next_size(baseline, exact("power", side=1), compute=NEXT, n=4)
     assert same.better == pytest.approx(same.decided / 2, abs=0.02)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_the_chance_of_a_verdict_is_that_of_the_test_there(paired):
+    """Of 400 seeds at each size, which leave little open; the treatment's losses vary three times as much."""
+    rng, n = np.random.default_rng(3), 3
+    both = []
+    for factor, sd in ((1.0, 0.01), (0.975, 0.03)):
+        losses = factor * 20 * np.array(COMPUTE)[:, None] ** -0.05 * np.exp(sd * rng.standard_normal((4, 400)))
+        both.append(SizeLadder(compute=COMPUTE, losses=tuple(map(tuple, losses))))
+    found = statistics.next_size(*both, compute=NEXT, n=n, paired=paired)
+    x, y = 0.01 * rng.standard_normal((n, 40_000)), math.log(0.975) + 0.03 * rng.standard_normal((n, 40_000))
+    tests = {
+        "paired": stats.ttest_1samp(y - x, 0.0),
+        "welch": stats.ttest_ind(y, x, equal_var=False),
+        "pooled": stats.ttest_ind(y, x),
+    }
+    rates = {name: float((test.pvalue < 0.05).mean()) for name, test in tests.items()}
+    assert found.decided == pytest.approx(rates["paired" if paired else "welch"], abs=0.03)
+    assert abs(found.decided - rates["pooled"]) > 0.05, "the twin"
 
 
 def test_one_ladder_of_many_is_compared_as_it_is_alone():
