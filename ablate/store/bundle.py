@@ -19,6 +19,7 @@ from typing import Any
 
 from ablate.errors import InputError
 from ablate.store import files
+from ablate.store.documents import Question
 from ablate.store.durable import write_whole, writing
 from ablate.store.files import Document, Written, digest_of
 from ablate.store.plans import KeptPlan
@@ -55,18 +56,24 @@ def collect(now: Snapshot, plan: KeptPlan, into: Path) -> None:
 
 
 def _judgements(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:
-    """Yield the judgements of a plan, and of those of other plans the questions that it shares with them."""
-    own = {
-        str(question["question"])
-        for each in now.judgements
-        if each.content["plan"] == plan.id
-        for question in each.content["questions"]
-    }
+    """Yield the judgements of a plan, and of those of other plans the questions in which a comparison of it was judged,
+    or one that was judged with it: what its accounts rest on.
+    """
+    every = [(each, question) for each in now.judgements for question in each.content["questions"]]
+    known = {mark for each, question in every if each.content["plan"] == plan.id for mark in _asked_in(question)}
+    others = [_asked_in(question) for _, question in every]
+    while more := set().union(*(marks for marks in others if not marks.isdisjoint(known))) - known:
+        known |= more
     for each in now.judgements:
         if each.content["plan"] == plan.id:
             yield each.name, (now.folder / each.name).read_bytes()
-        elif shared := [question for question in each.content["questions"] if question["question"] in own]:
+        elif shared := [q for q in each.content["questions"] if not _asked_in(q).isdisjoint(known)]:
             yield _encoded("verdicts", each, {**each.content, "trials": {}, "verdicts": None, "questions": shared})
+
+
+def _asked_in(question: Question) -> set[str]:
+    """Return what identifies a question, and each comparison that it judged."""
+    return {question["question"], *(account["comparison"] for account in question.get("accounts", ()))}
 
 
 def _requests(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:

@@ -92,3 +92,25 @@ def test_it_is_made_twice_the_same_and_read_where_nothing_else_is(made, tmp_path
     assert len(rows) == len(loaded) > 0
     same = ~rows["name"].isin(steps)
     assert rows[same].equals(loaded[~loaded["name"].isin(steps)])
+
+
+def test_what_was_judged_in_another_space_travels_with_it(tmp_path, monkeypatch):
+    """An arm alone, judged before among three in another space: the reader comes to the same verdicts."""
+    home, place = tmp_path / "author", tmp_path / "reader"
+    home.mkdir()
+    place.mkdir()
+    monkeypatch.chdir(home)
+    path = write_world(home, steps=8)
+    other = home / "other.yaml"
+    other.write_text(path.read_text(encoding="utf-8").replace("space: tiny", "space: other"), encoding="utf-8")
+    for file, arms in ((path, "pre_ln, op, sas, sas_p"), (other, "pre_ln, op")):
+        space = ablate.load_space(file, settings=[f"design={{compare: [{arms}]}}", "seeds=3"])
+        run = ablate.run(space, results=home / "results", executor="inline", console=Console(quiet=True), mirror=False)
+    assert "judged before, among 3: leaving arms out changes nothing" in " ".join(run.summary.notes)
+    write_bundle("other", place / "other.zip", results=home / "results")
+    monkeypatch.chdir(ROOT)
+    checks = json.loads(said(place, "verify", "other.zip", "--json"))["checks"]
+    assert {check["answer"] for check in checks} == {"right"} and "verdicts" in {check["check"] for check in checks}
+    said(place, "load", "other.zip")
+    rows = ablate.query("SELECT state, family FROM accounts WHERE space = 'other'", results=place / "results")
+    assert set(map(tuple, rows.itertuples(index=False))) == {("settled", 3)}
