@@ -9,11 +9,12 @@ import json
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from ablate.plan.plan import Factors, Plan
 from ablate.report import footnotes
 from ablate.statistics import Floor
+from ablate.verdict.account import State
 from ablate.verdict.summary import Summary
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ def document(
     for name in ("expectations", "ladders"):  # what only some spaces have
         if not content[name]:
             del content[name]
+    for judgement, described in zip(summary.judgements, content["judgements"], strict=True):
+        described["states"] = dict(zip(get_args(State), judgement.states, strict=True))
     for claim, described in zip(summary.expectations, content.get("expectations", ()), strict=True):
         described["outcome"] = claim.outcome
     content["factors"] = [[terms, _factors(factors)] for terms, factors in summary.factors]
