@@ -61,7 +61,8 @@ def account_of(plan: Plan, finals: Finals, *, rules: Judge, folder: Path, readin
 def compared_in_plan(plan: Plan) -> dict[Contrast, Compared]:
     """Return what identifies each contrast of a plan."""
     first = {trial.variant: trial for trial in reversed(tuple(judged_trials(plan)))}
-    return compared_in(plan, [trial_document(trial) for trial in first.values()])
+    parts: dict[int, object] = {}
+    return compared_in(plan, [trial_document(trial, parts) for trial in first.values()])
 
 
 def account_documents(plan: Plan, rules: Judge, family: Family, held: NextJudgement) -> list[AccountDocument]:

@@ -59,7 +59,8 @@ def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
     An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
     with their scale and direction: the same id is the same to the last sign. Accounts know more (`comparison_key.py`).
     """
-    trained = {t.variant: training_of(t) for t in reversed(tuple(judged_trials(plan)))}
+    first = {trial.variant: trial for trial in reversed(tuple(judged_trials(plan)))}
+    trained = {variant: training_of(trial) for variant, trial in first.items()}
     comparisons = {comparison_id(contrast): contrast for contrast in contrasts(plan) if contrast is not None}
     about = {"trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
     return tuple(
