@@ -16,7 +16,7 @@ from typing import TypeAlias
 
 from ablate.output.words import spoken
 from ablate.plan.plan import Plan
-from ablate.session.asked_before import AskedBefore, Compared, Past, compared_in, joined
+from ablate.session.asked_before import AskedBefore, Compared, Past, asked_of, compared_in, joined
 from ablate.space.documents import Judge
 from ablate.statistics.alpha_spending import KEPT, spent
 from ablate.store import judgements as kept
@@ -46,8 +46,7 @@ def account_of(plan: Plan, finals: Finals, *, rules: Judge, folder: Path, readin
     When only `reading`, without storing the judgement, data that it was not judged at give no verdicts: else one could
     look at any number of seeds.
     """
-    snapshot = Snapshot(folder)
-    every = AskedBefore(kept.in_order(snapshot.judgements), snapshot)
+    every = asked_of(Snapshot(folder))
     compared = compared_in_plan(plan)
     account: dict[str, NextJudgement] = {}
     for family in families(plan, rules):
@@ -116,6 +115,10 @@ class _Asking:
         return with_result(self.plan, self.finals)
 
     @cached_property
+    def measured(self) -> str:
+        return how_measured(self.plan, self.rules, self.family.metrics)
+
+    @cached_property
     def units(self) -> frozenset[Unit]:
         return frozenset(compared.on(name) for name, _, compared in self.places)
 
@@ -125,8 +128,7 @@ class _Asking:
 
     def is_same(self, question: Question) -> bool:
         """Return whether that judgement was of the same question at the same data."""
-        measured = how_measured(self.plan, self.rules, self.family.metrics)
-        now = kept.basis(self.plan.seeds, self.plan.looks, measured)
+        now = kept.basis(self.plan.seeds, self.plan.looks, self.measured)
         if question["question"] != self.family.id or kept.basis_of(question) != now:
             return False
         return bool(self.plan.looks) or self.told.isdisjoint(map(tuple, question["without"]))
@@ -169,8 +171,9 @@ class _Asking:
         self, before: AskedBefore, accounts: Mapping[tuple[str, str], ComparisonAccount], family: int
     ) -> NextJudgement:
         alpha, looks = 1 - self.rules.confidence, bool(self.plan.looks)
+        basis = kept.basis(self.plan.seeds, self.plan.looks, self.measured)
         now = [
-            (compared.on(name), account.number, alpha * spent(account.left, looks=looks) / family)
+            ((compared.on(name), account.number, basis), alpha * spent(account.left, looks=looks) / family)
             for name, id, compared in self.places
             if (account := accounts.get((name, id))) is not None and account.state != "settled"
         ]
@@ -296,23 +299,23 @@ class _Asking:
         return EarlierVerdict(effect=replace(effect, note=note), seeds=seeds, elsewhere=", ".join(elsewhere))
 
 
-Tested: TypeAlias = tuple[Unit, int, float]
-"""A test of a comparison: which judgement of it, and its level."""
+Judged: TypeAlias = tuple[Unit, int, kept.Basis]
+"""A judgement of a comparison: which one, and at which data; two may have one number where a bundle was loaded."""
 
 
-def _spent_in(before: AskedBefore, question: Collection[Unit]) -> Iterator[Tested]:
-    """Yield every test of the comparisons of a question so far."""
+def _spent_in(before: AskedBefore, question: Collection[Unit]) -> Iterator[tuple[Judged, float]]:
+    """Yield the level of every test of the comparisons of a question so far."""
     for unit in question:
         for past in before.of.get(unit, ()):
             if past.tested:
                 account = past.account
                 share = (account["before"] - account["left"]) / account["family"]
-                yield unit, account["number"], past.question["alpha"] * share
+                yield (unit, account["number"], kept.basis_of(past.question)), past.question["alpha"] * share
 
 
-def _most(tests: Iterable[Tested]) -> Iterable[float]:
+def _most(tests: Iterable[tuple[Judged, float]]) -> Iterable[float]:
     """Return the level of each judgement of each comparison: the largest, where looks went on over a larger family."""
-    levels: dict[tuple[Unit, int], float] = {}
-    for unit, number, level in tests:
-        levels[unit, number] = max(level, levels.get((unit, number), 0.0))
+    levels: dict[Judged, float] = {}
+    for judged, level in tests:
+        levels[judged] = max(level, levels.get(judged, 0.0))
     return levels.values()

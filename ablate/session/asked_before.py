@@ -13,6 +13,7 @@ from typing import Any
 
 from ablate.plan.plan import Comparison, Factors, LadderStep, PlannedLadder, VariedFactor
 from ablate.store.documents import AccountDocument, EffectDocument, PlanDocument, Question, Specification
+from ablate.store.judgements import in_order
 from ablate.store.serialise import trained_as
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.comparison_key import Unit, comparison_id, key_of, unit_of
@@ -116,6 +117,11 @@ class AskedBefore:
         document = plan.document
         trials = [plans.specifications[trial] for trial, *_ in document["trials"] if trial in plans.specifications]
         return {comparison_id(each): compared for each, compared in compared_in(KeptDesign(document), trials).items()}
+
+
+def asked_of(snapshot: Snapshot) -> AskedBefore:
+    """Return what a folder was asked so far."""
+    return AskedBefore(in_order(snapshot.judgements), snapshot)
 
 
 def joined(families: Iterable[frozenset[Unit]], own: frozenset[Unit]) -> list[frozenset[Unit]]:

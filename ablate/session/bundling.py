@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablate.errors import InputError, RefusedError, warn
 from ablate.output.words import plural
 from ablate.report import json_form
+from ablate.session.asked_before import Past, asked_of
 from ablate.session.kept_question import page_of, requests_of
 from ablate.session.planning import RESULTS as DEFAULT
 from ablate.session.planning import PathLike
@@ -19,6 +20,7 @@ from ablate.store import bundle, earlier, files, requests
 from ablate.store.bundle import RESULTS, collect
 from ablate.store.durable import write_whole, writing
 from ablate.store.files import put_listed, trial_of
+from ablate.store.judgements import key_of
 from ablate.store.plans import KeptPlan
 from ablate.store.record_chain import chain
 from ablate.store.results import Results
@@ -223,9 +225,14 @@ def _notes(space: str, theirs: Snapshot, ours: Snapshot) -> Iterator[str]:
             f"this folder has run {space} as well, as {plural(len(mine), 'other plan')}: both are kept, and "
             f"{'that of the bundle' if current else 'that of this folder'} is the current one"
         )
-    shared = [id for id in theirs.questions if id in ours.questions and theirs.questions[id] != ours.questions[id]]
-    if shared:
-        yield (f"this folder has asked {plural(len(shared), 'question')} of it, too: the judgements of both count")
+    there, here = asked_of(theirs).of, asked_of(ours).of
+    both = [unit for unit in there if unit in here and _judged(there[unit]) - _judged(here[unit])]
+    if both:
+        yield f"this folder has judged {plural(len(both), 'comparison')} of it, too: the judgements of both count"
+
+
+def _judged(every: Iterable[Past]) -> set[object]:
+    return {key_of(past.question) for past in every}
 
 
 def _copied(theirs: Snapshot, ours: Snapshot, results: Path) -> tuple[int, int]:

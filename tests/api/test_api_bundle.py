@@ -111,6 +111,14 @@ def test_what_was_judged_in_another_space_travels_with_it(tmp_path, monkeypatch)
     monkeypatch.chdir(ROOT)
     checks = json.loads(said(place, "verify", "other.zip", "--json"))["checks"]
     assert {check["answer"] for check in checks} == {"right"} and "verdicts" in {check["check"] for check in checks}
+    own = tmp_path / "own"
+    own.mkdir()
+    shutil.copytree(home / "texts", own / "texts")
+    shutil.copy(other, own / "other.yaml")
+    space = ablate.load_space(own / "other.yaml", settings=["design={compare: [pre_ln, op]}", "seeds=2"])
+    ablate.run(space, results=own / "results", executor="inline", console=Console(quiet=True), mirror=False)
+    loaded = ablate.load_bundle(place / "other.zip", results=own / "results")
+    assert "this folder has judged 2 comparisons of it, too: the judgements of both count" in loaded.notes
     said(place, "load", "other.zip")
     rows = ablate.query("SELECT state, family FROM accounts WHERE space = 'other'", results=place / "results")
     assert set(map(tuple, rows.itertuples(index=False))) == {("settled", 3)}

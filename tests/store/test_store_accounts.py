@@ -327,3 +327,12 @@ def test_a_judgement_of_an_earlier_version_counts_through_its_plan(tmp_path, who
 
 def _by_id(plan: Plan):
     return {comparison_id(each): made for each, made in compared_in_plan(plan).items()}
+
+
+def test_other_trainings_of_the_same_seeds_show_their_own_numbers_and_the_verdict_of_then(folder, whole):
+    plan = at(whole, FIVE)
+    folder.ask(plan)
+    folder.values = losses(whole, op=-0.1, sas=-0.1)
+    (effect,) = folder.ask(of(plan, ["sas"])).effects
+    assert effect.verdict == "undecided" and effect.p < 0.001 and effect.p_adjusted is None
+    assert "judged on other trainings of these seeds, judged for the first time, at 4 %: " in effect.note
