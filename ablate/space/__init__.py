@@ -12,6 +12,7 @@
     fair.py         what is held equal between the blocks compared
     fairness.py     checks of that section
     tuning.py       the fields to tune, by address, and the values to try there
+    claims.py       checks of claims: that a verdict can confirm them, and another speak against them
     looks.py        checks of the looks of `seeds: auto`
     ways.py         hints for values that a document refuses
     search.py       checks across the keys of a search

@@ -22,6 +22,7 @@ from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote
 from ablate.space.batch_ramp import counted
 from ablate.space.choice import Choice, CorpusChoice, read_choice
+from ablate.space.claims import check_claims
 from ablate.space.corpora import CorpusSpec, read_corpus_choice
 from ablate.space.design import Design
 from ablate.space.documents import (
@@ -334,7 +335,10 @@ class Sections:
             entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
             for key, _ in metrics.entries:
                 self._check_metric(key, measure, "judged", ("judge", "metrics"))
-        return validate(Judge, self._opened("judge", tuple(entries)), self.problems, "judge", HINTS)
+        judge = validate(Judge, self._opened("judge", tuple(entries)), self.problems, "judge", HINTS)
+        if judge is not None:
+            check_claims(judge, self.origins, self.problems)
+        return judge
 
     def _check_expected(self, located: Located | None, metrics: Located | None) -> None:
         """Note claims about a metric that is not judged."""
