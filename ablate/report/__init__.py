@@ -11,6 +11,7 @@ and judges nothing: `ablate.verdict` does.
     answers.py            the answer in sentences, for the terminal
     forecasts.py          what the models of a plan will do before a step, in words
     expected.py           what a space claims beforehand, beside what was seen
+    stamps.py             when a claim was made, in words
     effect_columns.py     the columns of every table of comparisons
     effect_tables.py      tables of effects: of edits, of a factorial, its analysis of variance
     verdict_tables.py     verdicts as tables, and as Markdown by themselves

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from ablate.plan.plan import Plan
 from ablate.report.answers import against_baseline
 from ablate.session.accounts import account_documents, account_of, compared_in_plan
+from ablate.session.stamping import stamped
 from ablate.space.documents import Judge
 from ablate.store.documents import Question, Verdicts
 from ablate.store.results import Results
@@ -25,7 +26,7 @@ def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False)
     store.refresh()
     finals = store.finals({trial.id for trial in plan.trials})
     account = account_of(plan, finals, rules=rules, folder=store.folder)
-    summary = judge(plan, rules, finals, account)
+    summary = stamped(judge(plan, rules, finals, account), store.plan(plan.space), store.folder)
     if confirmed:
         store.record_judgement(summary.space, None, tuple(questions_of(summary, plan, rules, account, finals)))
     else:

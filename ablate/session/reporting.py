@@ -30,14 +30,17 @@ from ablate.report.verdict_tables import to_markdown
 from ablate.session.accounts import account_of
 from ablate.session.kept_question import as_run, of_same_words, page_of, requests_of, resolved_of
 from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, mixed_versions, plan_space
+from ablate.session.stamping import stamped, unkept
 from ablate.session.step_time import step_times_of
 from ablate.source.located import to_python
 from ablate.space.space import Space
 from ablate.store import files, pages, requests
+from ablate.store.documents import PlanDocument
 from ablate.store.durable import write_whole, writing
 from ablate.store.kept_forecasts import with_kept_forecasts
 from ablate.store.mirror import Texts
 from ablate.store.pages import MetricCurve, Over, differences
+from ablate.store.plans import KeptPlan
 from ablate.store.record_chain import chain
 from ablate.store.requests import Request
 from ablate.store.serialise import digest, plan_id
@@ -177,7 +180,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
             way_out = f"{how}: ablate report {space.name} has that page"
         raise RefusedError(f"no trial of {space.name}, as it is given here, has ended in {folder}\n  = {way_out}")
     account = account_of(plan, ended, rules=space.judge, folder=folder, reading=True)
-    summary = judge(plan, space.judge, ended, account)
+    summary = stamped(judge(plan, space.judge, ended, account), _document(planned, now), folder)
     shown = {
         trial.id: trial.variant
         for trial in plan.trials
@@ -216,9 +219,19 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
 
 def _head(planned: Planned, now: Snapshot) -> str:
     """Return the head of the records of a plan; "" if the folder does not keep the plan."""
-    own = plan_id(planned.space.name, asked=digest(resolved_of(planned, now.folder)))
-    kept = next((each for each in now.plans.of_space.get(planned.space.name, ()) if each.id == own), None)
+    kept = _kept(planned, now)
     return "" if kept is None else chain(now, kept)[-1].head
+
+
+def _kept(planned: Planned, now: Snapshot) -> KeptPlan | None:
+    own = plan_id(planned.space.name, asked=digest(resolved_of(planned, now.folder)))
+    return next((each for each in now.plans.of_space.get(planned.space.name, ()) if each.id == own), None)
+
+
+def _document(planned: Planned, now: Snapshot) -> PlanDocument:
+    """Return a plan as it is kept, or as it would be."""
+    kept = _kept(planned, now)
+    return unkept(planned.plan, resolved_of(planned, now.folder)) if kept is None else kept.document
 
 
 def _over_training(summary: Summary, curves: Sequence[MetricCurve]) -> list[tuple[str, Over, bool]]:

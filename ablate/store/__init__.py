@@ -44,6 +44,7 @@ by its content, or by the trial whose results it is. All else can be deleted and
     summaries.sql   how the table of summaries is filled
     schema.py       the tables as `tables.sql` declares them: DDL, rows to insert, comments of views
     pending_rows.py      what a database lacks of a snapshot
+    claim_rows.py   the claims of a plan as rows
     projection.py   the DuckDB file, and what is loaded into it
     query.py        SQL over it, also while a run is writing
     cookbook.py     the ready-made queries, by name
@@ -52,6 +53,7 @@ by its content, or by the trial whose results it is. All else can be deleted and
     trial_status.py     the status of every trial of every space
     kept_forecasts.py   what was forecast of the variants of a kept plan
     pages.py        the readings of a space's page: curves, differences, layers, gains, endings
+    stamps.py       when each claim was first kept, and whether its results were there before
     noise.py        what is known of noise: pairs of any space that differ in block, seed or salt alone
     repair/         repair of a folder: what `ablate doctor` does, and what a run needs before it writes
     mirror.py       MLflow, as the rest of the program sees it, and what has been sent to it

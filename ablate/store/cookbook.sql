@@ -460,6 +460,17 @@ FROM plans p LEFT JOIN ended e USING (plan) LEFT JOIN others o USING (plan)
 WHERE $space IS NULL OR p.space = $space
 ORDER BY p.space, p.current DESC, p.first_seen DESC NULLS LAST, p.plan;
 
+-- @claims: What has become of what each space claims, and was it claimed before there were results?
+-- $space
+-- no rows: no space that was run makes a claim: `judge: {expect: …}`
+SELECT
+    space, claim, about, metric, array_to_string(expected, ' or ') AS expected, verdict, outcome, stamped,
+    make_timestamp(CAST(stated_at * 1e6 AS BIGINT)) AS stated, make_timestamp(CAST(known_at * 1e6 AS BIGINT)) AS known,
+    array_to_string(changes, '; ') AS changed_since, array_to_string(was, '; ') AS was
+FROM claims
+WHERE current AND ($space IS NULL OR space = $space)
+ORDER BY space, position;
+
 -- @columns: What does each table, view and column mean?
 -- $table
 WITH relations AS (

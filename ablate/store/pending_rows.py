@@ -12,6 +12,7 @@ import pyarrow
 from ablate.plan.forecast import Interval
 from ablate.store import files, judgements, sealed
 from ablate.store.checksummed_lines import compact
+from ablate.store.claim_rows import claim_rows
 from ablate.store.documents import JudgementFile, Question, Specification, VariantDocument
 from ablate.store.files import Ending
 from ablate.store.kept_forecasts import forecast_of
@@ -20,11 +21,12 @@ from ablate.store.plans import KeptPlan
 from ablate.store.schema import TABLES
 from ablate.store.serialise import digest
 from ablate.store.snapshot import DAMAGED, MISSING, Snapshot
+from ablate.store.stamps import Stamps
 from ablate.store.versions import ATTENTION, CPU, by_name, of_machine
 
 OF_SPACES = (
     *("files", "plans", "plan_variants", "plan_trials", "plan_comparisons", "plan_proposals", "plan_skipped"),
-    *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes", "questions", "accounts"),
+    *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes", "questions", "accounts", "claims"),
 )
 """The tables that are filled from the documents of spaces."""
 
@@ -194,7 +196,7 @@ def _clock(ending: Ending) -> Iterator[Row]:
 
 def _rows_of_spaces(spaces: Iterable[str], snapshot: Snapshot) -> dict[str, Iterable[Row]]:
     rows: dict[str, list[Row]] = {name: [] for name in OF_SPACES}
-    over_time, names = judgements.by_space(snapshot.judgements), _names(snapshot)
+    stamps, over_time, names = Stamps(snapshot), judgements.by_space(snapshot.judgements), _names(snapshot)
     for space in spaces:
         for name in names.get(space, ()):
             rows["files"].append({"name": name, "space": space, "content": files.whole(snapshot.folder, name)[0]})
@@ -207,6 +209,7 @@ def _rows_of_spaces(spaces: Iterable[str], snapshot: Snapshot) -> dict[str, Iter
             if judged is not None:
                 of_plan |= _rows_of_judgement(judged.content)
                 whole = {**whole, "judged_at": judged.content["at"] or None}
+            of_plan["claims"] = claim_rows(plan.document, judged.content["verdicts"] if judged else None, stamps)
             for table, of_table in of_plan.items():
                 rows[table] += ({**row, **whole} for row in of_table)
     return dict(rows)

@@ -192,6 +192,28 @@ CREATE TABLE judged (
     seeds BIGINT,  -- Number of seeds that were analysed
 );
 
+-- The claims that a space makes (`judge: {expect: …}`), one row for each claim of each plan: what it foresees, what was seen, and whether it was made before there were results
+CREATE TABLE claims (
+    space VARCHAR NOT NULL,  -- Name of the space
+    plan VARCHAR NOT NULL,  -- The plan: see plans
+    current BOOLEAN NOT NULL,  -- Whether it is the current plan of its space
+    position INTEGER NOT NULL,  -- Order among the claims of the plan, from 1
+    claim VARCHAR NOT NULL,  -- The claim, in words
+    about VARCHAR,  -- What it is about: a variant, or an edit
+    metric VARCHAR NOT NULL,  -- The metric
+    expected VARCHAR[],  -- The verdicts of which one is expected
+    verdict VARCHAR,  -- The verdict that was given; NULL where nothing was judged yet
+    outcome VARCHAR,  -- as expected, not as expected or undecided; NULL where nothing was judged yet
+    stamped VARCHAR NOT NULL,  -- before results: a plan with this claim, as it is, was kept before both sides of its comparison had a result in this folder, at whatever seeds, profile or plan; else after results, or not dated where no plan with it has a date and a side has no result
+    stated_at DOUBLE,  -- When the first plan with this claim was kept, in seconds since 1970, UTC
+    stated_plan VARCHAR,  -- The id of that plan: the hash of its whole space
+    stated_space VARCHAR,  -- The name of its space
+    known_at DOUBLE,  -- When both sides had a result, in seconds since 1970, UTC; NULL where a side has none
+    known_in VARCHAR,  -- The space in which the later side had its first result
+    changes VARCHAR[],  -- What else differs between the space that stated it and this one, as key: then → now
+    was VARCHAR[],  -- Other claims on the same comparison and metric that were made before the results, and are not any more
+);
+
 -- What a treatment of a ladder saves in training compute, size by size: one row for each treatment, loss and size, in order of compute. The last is a further size that was not trained, with what the laws predict. The trend over sizes is in effects, kind trend
 CREATE TABLE sizes (
     space VARCHAR NOT NULL,  -- Name of the space

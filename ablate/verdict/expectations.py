@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from ablate.space.documents import Judge
-from ablate.verdict.experiment import Experiment
+from ablate.space.documents import Expected
 from ablate.verdict.summary import Effect, Expectation
 
 BY_NAME = ("baseline", "edit", "main", "interaction", "trend")
 """The kinds of comparison that a claim can be about, by the name of a variant or of an edit."""
 
 
-def expectations(rules: Judge, experiment: Experiment, effects: Sequence[Effect]) -> tuple[Expectation, ...]:
+def expectations(
+    claims: Sequence[Expected], names: Mapping[str, str], effects: Sequence[Effect]
+) -> tuple[Expectation, ...]:
     """Return each claim with the effect that it is about; None where nothing of that name was compared.
 
-    Where a variant is compared under several terms of fairness, the claim is about the first.
+    `names` has the id of the variant of each name. Where a variant is compared under several terms of fairness, the
+    claim is about the first.
     """
-    names = {name: variant.id for variant in experiment.variants for name in (variant.name, *variant.aliases)}
     return tuple(
         Expectation(
             claim=claim.claim,
@@ -26,7 +27,7 @@ def expectations(rules: Judge, experiment: Experiment, effects: Sequence[Effect]
             verdicts=claim.verdicts,
             effect=_about(claim.of, claim.metric, names.get(claim.of), effects),
         )
-        for claim in rules.expect
+        for claim in claims
     )
 
 

@@ -67,6 +67,11 @@ class Experiment:
         raise KeyError(id)
 
 
+def names_of(experiment: Experiment) -> Mapping[str, str]:
+    """Return the id of the variant of each name."""
+    return {name: variant.id for variant in experiment.variants for name in (variant.name, *variant.aliases)}
+
+
 def experiment_of(plan: Plan) -> Experiment:
     """Return the experiment of a plan: its trials on the verdict split, since trials that tuning or a search made its
     choices by have no part in a verdict. ValueError where a plan holds a variant twice under one seed.

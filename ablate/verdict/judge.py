@@ -28,7 +28,7 @@ from ablate.verdict.contrasts import (
     is_tested_on,
 )
 from ablate.verdict.expectations import expectations
-from ablate.verdict.experiment import Experiment, Treatment, experiment_of
+from ablate.verdict.experiment import Experiment, Treatment, experiment_of, names_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
 from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand
@@ -91,7 +91,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         tests=max((judgement.tests for judgement in judgements), default=0),
         judgements=judgements,
         elsewhere=experiment.elsewhere,
-        expectations=expectations(rules, experiment, effects),
+        expectations=expectations(rules.expect, names_of(experiment), effects),
         ladders=tuple(_ladders(experiment, look, rules)),
         profile=experiment.profile,
     )

@@ -12,6 +12,7 @@ from ablate.output.words import plural, spoken
 from ablate.plan.plan import Factors
 from ablate.space.metrics import BITS, LOSSES, NATS
 from ablate.verdict.seeds import Seed
+from ablate.verdict.stamp import Stamp
 
 Method: TypeAlias = Literal["student", "sign_flip", "sign", "repeated", "pooled", "worst_rank", "welch", "simulated_t"]
 """The method that gave an interval and its p.
@@ -325,13 +326,17 @@ Outcome: TypeAlias = Literal["as expected", "not as expected", "undecided"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """A claim, the verdicts that it foresees on a `metric` of a variant or edit, and the `effect` that was seen."""
+    """A claim, the verdicts that it foresees on a `metric` of a variant or edit, and the `effect` that was seen.
+
+    `stamp` says when it was made; None where no results folder keeps it.
+    """
 
     claim: str
     of: str
     metric: str
     verdicts: tuple[str, ...]
     effect: Effect | None
+    stamp: Stamp | None = None
 
     @property
     def outcome(self) -> Outcome:

@@ -12,6 +12,7 @@ from dataclasses import replace
 import numpy
 import pytest
 import scipy.stats
+from claim_worlds import Ran, carry_out, claim
 from cookbook_fixtures import METRICS, NAMES, OTHERWISE, about, endings, keyed, sd
 from rich.console import Console
 from store_fixtures import DOCUMENTS, RECIPE, VARIANTS, VERSIONS, fill, hash_of, opened, plan, trial
@@ -377,3 +378,23 @@ def test_noise_floor(tmp_path):
     assert loss["sd"] == pytest.approx(by_loss, rel=1e-9) and peak["log_sd"] == pytest.approx(by_log, rel=1e-9)
     assert loss["measured_by"] == ["noisy"] and loss["holds_for"] == ["noisy", "other"]
     assert asked_of(tmp_path, "noise_floor", space="nowhere") == []
+
+
+def test_claims_of_the_current_plans_with_their_stamps(tmp_path, monkeypatch):
+    early = claim()
+    runs = [Ran(day=1, claims=[early]), Ran(day=2, claims=[early, claim(["better", "equivalent"], of="cold")], seeds=4)]
+    carry_out(tmp_path, runs, monkeypatch)
+    asked = find("claims")
+    given: list[dict[str, str]] = [{}, {"space": "other"}]
+    found, none = (query(tmp_path, asked.sql, parameters=asked.given(each)) for each in given)
+    rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]
+    told = [(row["about"], row["expected"], row["outcome"], row["stamped"], row["changed_since"]) for row in rows]
+    assert told == [
+        ("hot", "better", "as expected", "before results", "seeds: 3 → 4"),
+        ("cold", "better or equivalent", "undecided", "after results", ""),
+    ]
+    assert [f"{row['stated']:%Y-%m-%d} {row['known']:%Y-%m-%d}" for row in rows] == [
+        "2026-12-01 2026-12-01",
+        "2026-12-02 2026-12-01",
+    ]
+    assert not none.rows

@@ -1,0 +1,301 @@
+"""The stamps of claims: when a folder first kept each one, and when it first had results of what it is about.
+
+A claim is what stands in one item of `judge: {expect: …}`, about variants as they are trained: it is the same claim at
+other seeds, and in another space if its variants are the same there. In one space variants of one name are the same, so
+that a profile with other sizes does not make it another claim. Results count at whatever seeds, profile and plan, of
+trials whose files are gone as far as the witness lists them, and of the first attempt at each.
+
+The date of a plan is written with it before any of its trials begins, and never changed.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+from ablate.output.words import spoken
+from ablate.plan.designs.coding import coded, columns_of
+from ablate.plan.plan import Factors, VariedFactor, trend_name
+from ablate.source.problems import shorten
+from ablate.store import checksummed_lines, files
+from ablate.store.checksummed_lines import compact
+from ablate.store.documents import ComparisonDocument, PlanDocument
+from ablate.store.plans import KeptPlan
+from ablate.store.snapshot import Snapshot
+from ablate.verdict.contrasts import CROSS
+from ablate.verdict.expectations import BY_NAME
+from ablate.verdict.judgement import RESULTS
+from ablate.verdict.stamp import Stamp
+
+NOT_OF_THE_QUESTION = ("profiles", "trials")
+"""Keys of a resolved space that say nothing of a claim: profiles that were not chosen, and a mark of the store."""
+CLAIMS = ("judge", "expect")
+SUBJECTS = ("of",)
+"""The keys of a claim that name variants or edits."""
+NOTHING = "none"
+
+Claim: TypeAlias = Mapping[str, Any]
+"""An item of `judge: {expect: …}`, as it is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """The variants (ids) that enter a comparison with a minus and those with a plus.
+
+    It is known once `each` side has a result, or `every` variant: an interaction says nothing before.
+    """
+
+    minus: frozenset[str]
+    plus: frozenset[str]
+    known: Literal["each", "every"] = "each"
+
+    @property
+    def variants(self) -> frozenset[str]:
+        return self.minus | self.plus
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A moment, and the space whose trial ended then."""
+
+    at: float
+    space: str
+
+
+class Stamps:
+    """The stamps of the claims of plans, by what a folder keeps."""
+
+    def __init__(self, now: Snapshot):
+        self._now = now
+
+    def of(self, document: PlanDocument) -> tuple[Stamp, ...]:
+        """Return the stamp of each claim of a plan, in order."""
+        return tuple(self._stamp(document, claim) for claim in claims_of(document))
+
+    def _stamp(self, document: PlanDocument, claim: Claim) -> Stamp:
+        own = compared_by(document, claim)
+        known = self._known(document, own)
+        first: KeptPlan | None = None
+        was: dict[str, None] = {}
+        for plan, when in self._dated:
+            for other in claims_of(plan.document):
+                theirs = compared_by(plan.document, other)
+                if other["metric"] != claim["metric"] or not _about_the_same(document, own, plan.document, theirs):
+                    continue
+                if _statement(other) == _statement(claim) and _directed(document, own, plan.document, theirs):
+                    first = first or plan
+                elif other not in claims_of(document) and (known is None or when < known.at):
+                    was[_told(other)] = None
+        before = first is not None and (known is None or (first.first_seen or 0.0) < known.at)
+        return Stamp(
+            stamped="before results" if before else "not dated" if known is None else "after results",
+            at=None if first is None else first.first_seen,
+            plan="" if first is None else first.id,
+            space="" if first is None else first.space,
+            known_at=None if known is None else known.at,
+            known_in="" if known is None else known.space,
+            changes=() if first is None else tuple(changed(first.document, document)),
+            was=tuple(was),
+        )
+
+    def _known(self, document: PlanDocument, comparisons: Iterable[Compared]) -> Known | None:
+        """Return when the first of these comparisons was known; None if none is."""
+        moments = [moment for each in comparisons if (moment := self._moment(document, each)) is not None]
+        return min(moments, key=lambda moment: moment.at, default=None)
+
+    def _moment(self, document: PlanDocument, compared: Compared) -> Known | None:
+        sides: list[list[Known | None]] = [
+            [self._first(document, variant) for variant in sorted(side)] for side in (compared.minus, compared.plus)
+        ]
+        if compared.known == "each":
+            needed = [min((one for one in side if one), key=lambda one: one.at, default=None) for side in sides if side]
+        else:
+            needed = [one for side in sides for one in side]
+        there = [one for one in needed if one is not None]
+        return max(there, key=lambda one: one.at) if there and len(there) == len(needed) else None
+
+    def _first(self, document: PlanDocument, variant: str) -> Known | None:
+        """Return the first result of a variant, and of those that a plan of the same space calls by its name."""
+        names = _names(document).get(variant, frozenset())
+        same = {variant}
+        for plan in self._now.plans.of_space.get(document["space"], ()):
+            same |= {id for id, called in _names(plan.document).items() if called & names}
+        moments = [self._results[id] for id in same if id in self._results]
+        return min(moments, key=lambda moment: moment.at, default=None)
+
+    @cached_property
+    def _dated(self) -> Sequence[tuple[KeptPlan, float]]:
+        plans = [plan for of_space in self._now.plans.of_space.values() for plan in of_space]
+        dated = [(plan, plan.first_seen) for plan in plans if plan.first_seen is not None]
+        return sorted(dated, key=lambda each: each[1])
+
+    @cached_property
+    def _results(self) -> Mapping[str, Known]:
+        """The first result of each variant."""
+        ended = dict(_endings(self._now))
+        first: dict[str, Known] = {}
+        for trial, variant, space in _trials(self._now):
+            if trial in ended and (variant not in first or ended[trial] < first[variant].at):
+                first[variant] = Known(ended[trial], space)
+        return first
+
+
+def claims_of(document: PlanDocument) -> tuple[Claim, ...]:
+    judge = document["resolved"].get("judge")
+    expected = judge.get("expect") if isinstance(judge, Mapping) else None
+    return tuple(_plain(claim) for claim in expected or ())
+
+
+def _plain(claim: Mapping[str, Any]) -> Claim:
+    """Return a claim with its verdicts as a list in one order, so that equal claims are equal."""
+    verdict = claim.get("verdict")
+    listed = sorted(verdict) if isinstance(verdict, list | tuple) else [verdict]
+    return json.loads(compact({**claim, "verdict": listed}))  # type: ignore[no-any-return]
+
+
+def compared_by(document: PlanDocument, claim: Claim) -> tuple[Compared, ...]:
+    """Return what a claim compares in a plan; nothing where the plan does not compare it."""
+    ids = {name: variant["id"] for variant in document["variants"] for name in variant.get("names", ())}
+    of, variant = claim.get("of"), ids.get(str(claim.get("of")))
+    for comparison in document["comparisons"]:
+        if comparison["kind"] not in BY_NAME:
+            continue
+        if comparison["after"] == variant if comparison["kind"] == "baseline" else comparison["change"] == of:
+            return (_compared(document, comparison),)
+    return ()
+
+
+def _compared(document: PlanDocument, comparison: ComparisonDocument) -> Compared:
+    known: Literal["each", "every"] = "every" if comparison["kind"] in ("interaction", "trend") else "each"
+    if comparison["before"] and comparison["after"]:
+        signs = [(comparison["before"], -1.0), (comparison["after"], 1.0)]
+    elif weights := comparison.get("weights"):
+        signs = [(str(variant), float(weight)) for variant, weight in weights]
+    elif comparison["kind"] == "trend":
+        signs = list(_over_sizes(document, comparison))
+    else:
+        signs = list(_of_factorial(document, comparison))
+    minus = frozenset(variant for variant, sign in signs if sign < 0)
+    return Compared(minus, frozenset(variant for variant, sign in signs if sign > 0), known)
+
+
+def _over_sizes(document: PlanDocument, comparison: ComparisonDocument) -> Iterator[tuple[str, float]]:
+    ladder: Mapping[str, Any] = dict(document.get("ladders", ()))[comparison.get("terms", "")]
+    for step in ladder["steps"]:
+        for treatment, variant in step["variants"]:
+            if treatment == ladder["baseline"] or comparison["change"] == trend_name(treatment):
+                yield variant, -1.0 if treatment == ladder["baseline"] else 1.0
+
+
+def _of_factorial(document: PlanDocument, comparison: ComparisonDocument) -> Iterator[tuple[str, float]]:
+    kept: Mapping[str, Any] = dict(document.get("factors", ()))[comparison.get("terms", "")]
+    runs = tuple((variant, tuple(levels)) for variant, levels in kept["runs"])
+    varied = tuple(
+        VariedFactor(address=each["address"], values=tuple(each["values"]), scale=each["scale"])
+        for each in kept.get("varied", ())
+    )
+    factors = Factors(edits=tuple(kept["edits"]), runs=runs, effects=(), varied=varied)
+    places = [column.name for column in columns_of(factors)]
+    of = [places.index(name) for name in comparison["change"].split(CROSS)]
+    columns = coded(factors, [levels for _, levels in runs])[:, of].prod(axis=1).round(9)
+    for (variant, _), sign in zip(runs, columns.tolist(), strict=True):
+        yield variant, sign
+
+
+def _names(document: PlanDocument) -> dict[str, frozenset[str]]:
+    return {variant["id"]: frozenset(variant.get("names", ())) for variant in document["variants"]}
+
+
+def _about_the_same(
+    here: PlanDocument, own: Sequence[Compared], there: PlanDocument, theirs: Sequence[Compared]
+) -> bool:
+    """Return whether two claims are about the same variants: by their ids, and within one space also by their names."""
+    if not own or len(own) != len(theirs):
+        return False
+    if {each.variants for each in own} == {each.variants for each in theirs}:
+        return True
+    called = ({_called(each.variants, of) for each in among} for of, among in ((here, own), (there, theirs)))
+    return here["space"] == there["space"] and next(called) == next(called)
+
+
+def _directed(here: PlanDocument, own: Sequence[Compared], there: PlanDocument, theirs: Sequence[Compared]) -> bool:
+    """Return whether two claims about the same variants compare them in the same direction."""
+    return all(
+        one.minus == other.minus or _called(one.minus, here) == _called(other.minus, there)
+        for one, other in zip(own, theirs, strict=True)
+    )
+
+
+def _called(variants: Iterable[str], document: PlanDocument) -> frozenset[str]:
+    names = {variant["id"]: variant["name"] for variant in document["variants"]}
+    return frozenset(names[id] for id in variants)
+
+
+def _statement(claim: Claim) -> Claim:
+    """Return a claim without the names of what it is about, which another space may call otherwise."""
+    return {key: value for key, value in claim.items() if key not in SUBJECTS}
+
+
+def _told(claim: Claim) -> str:
+    return f"{claim['claim']} ({' or '.join(map(spoken, claim['verdict']))})"
+
+
+def _trials(now: Snapshot) -> Iterator[tuple[str, str, str]]:
+    """Yield each trial with a variant that it is in a plan, and the space of that; last those of no plan."""
+    for space, plans in now.plans.of_space.items():
+        for plan in plans:
+            for trial, variant, _ in plan.document["trials"]:
+                yield trial, variant, space
+    for trial, specification in now.plans.specifications.items():
+        yield trial, str(specification["variant"]), ""
+
+
+def _endings(now: Snapshot) -> Iterator[tuple[str, float]]:
+    """Yield when each trial first had a result, also one whose file is gone, or that was trained again since."""
+    first: dict[str, float] = {}
+    endings = [*now.endings.values(), *(each.ending for each in now.witness.written.values() if each.ending)]
+    for ending in endings:
+        if ending.kind in RESULTS:
+            first[ending.trial] = min(ending.ended, first.get(ending.trial, math.inf))
+    for record in checksummed_lines.read(now.folder / files.WITNESS).records:
+        match record:
+            case ["written", {"ending": {"trial": str(trial), "kind": str(kind), "ended": int() | float() as ended}}]:
+                if kind in RESULTS:
+                    first[trial] = min(ended, first.get(trial, math.inf))
+    yield from first.items()
+
+
+def changed(before: PlanDocument, after: PlanDocument) -> Iterator[str]:
+    """Yield what differs between two spaces, key by key, the other claims left out: `seeds: 3 → 4`."""
+    yield from _difference("profile", before.get("profile"), after.get("profile"))
+    then, now = (
+        {key: value for key, value in document["resolved"].items() if key not in NOT_OF_THE_QUESTION}
+        for document in (before, after)
+    )
+    yield from _changes((), then, now)
+
+
+def _changes(keys: tuple[str, ...], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+    for key in {**before, **after}:
+        here = (*keys, key)
+        then, now = before.get(key), after.get(key)
+        if here == CLAIMS:
+            continue
+        if isinstance(then, Mapping) and isinstance(now, Mapping):
+            yield from _changes(here, then, now)
+        else:
+            yield from _difference(".".join(here), then, now)
+
+
+def _difference(name: str, before: object, after: object) -> Iterator[str]:
+    if before != after:
+        then, now = (NOTHING if value is None else _short(value) for value in (before, after))
+        yield f"{name}: {then} → {now}"
+
+
+def _short(value: object) -> str:
+    return shorten(value if isinstance(value, str) else compact(value))
