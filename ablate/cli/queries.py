@@ -98,6 +98,8 @@ def plan(
                 planned.known,
                 kernels=kernels,
                 floors=planned.floors,
+                claims=planned.claim_powers,
+                stamps=planned.stamps,
                 failed=planned.failed,
                 epochs=planned.epochs,
                 mixed=planned.mixed,
@@ -368,6 +370,7 @@ def show_plan(
         failed=planned.failed,
         retry=interrupted.retry(plan.space, results),
         mixed=() if before is not None and before.mixed == planned.mixed else planned.mixed,
+        stamps=planned.stamps,
         told=() if before is None else {*warnings(before.plan), *definitions(before.plan)},
     )
     screen.print(Screen(document))

@@ -6,6 +6,7 @@
     models.py       what a block becomes in a space: architecture, cost, variant, trials
     hidden_future.py  whether a block hides the later tokens that training predicts
     pairing.py      whether two treatments see the same batches at one seed
+    claims.py       the comparisons that a claim is about
     addresses.py    components that replace another under a different address
     choices.py      warnings about choices that are rarely intended
     constraints.py  notes on constraints that a space tolerates

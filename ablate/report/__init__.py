@@ -17,6 +17,7 @@ and judges nothing: `ablate.verdict` does.
     verdict_tables.py     verdicts as tables, and as Markdown by themselves
     size_comparisons.py   a ladder in words and in tables: what a treatment saves, size by size
     noise_floor.py        the differences that a plan can detect above the noise
+    claim_power.py        that of its claims
     fairness.py           what was unequal, declared or not
     footnotes.py          what the numbers of the screen mean
     to_come.py            the trials that follow those a plan lists now

@@ -15,6 +15,8 @@ from ablate.plan.plan import Factors, Plan
 from ablate.report import footnotes
 from ablate.statistics import Floor
 from ablate.verdict.account import State
+from ablate.verdict.claim_power import ClaimPower
+from ablate.verdict.stamp import Stamp
 from ablate.verdict.summary import Summary
 
 if TYPE_CHECKING:
@@ -59,14 +61,17 @@ def plan_to_json(
     seconds: float | None = None,
     kernels: Mapping[str, Iterable[Any]] | None = None,
     floors: Sequence[Floor] = (),
+    claims: Sequence[ClaimPower] = (),
+    stamps: Sequence[Stamp] = (),
     failed: Mapping[str, str] | None = None,
     epochs: Sequence[Epochs] = (),
     mixed: Sequence[str] = (),
 ) -> str:
     """Return a plan's variants, comparisons and trials; the rest as in `screens.plan.plan_screen`.
 
-    `epochs` are how much of the text the training of each kind of trial reads. The numbers of a variant's `forecast`
-    are defined in `ablate/plan/forecast.py`; one that is refused has none of them, and the reason.
+    `claims` are what is known of the power of each claim, `stamps` when each was made. `epochs` are how much of the
+    text the training of each kind of trial reads. The numbers of a variant's `forecast` are defined in
+    `ablate/plan/forecast.py`; one that is refused has none of them, and the reason.
 
     `kernels` are the attention backends that each variant tries, by its id, as dataclasses; None leaves them out.
     """
@@ -116,6 +121,15 @@ def plan_to_json(
                 else {}
             ),
             "floors": [_floor(floor) for floor in floors],
+            **(
+                {
+                    "claims": [
+                        asdict(claim) | {"stamp": asdict(stamp)} for claim, stamp in zip(claims, stamps, strict=True)
+                    ]
+                }
+                if claims
+                else {}
+            ),
             "seconds": seconds,
             "epochs": [{e.noun: e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],
             "mixed": mixed,

@@ -34,6 +34,7 @@ from ablate.plan.proposals import most_trials
 from ablate.plan.trial import HeldOut, Trial
 from ablate.report import wording
 from ablate.session.stages import Plans, Stage, counts, has_time_budget, unfold
+from ablate.session.stamping import unkept
 from ablate.session.step_time import read_step_times
 from ablate.source.located import to_python
 from ablate.source.problems import Problems, together
@@ -50,13 +51,16 @@ from ablate.store import machines
 from ablate.store.durable import check_folder
 from ablate.store.kept_forecasts import reusable_forecasts
 from ablate.store.snapshot import Snapshot
+from ablate.store.stamps import Stamps
 from ablate.store.versions import CPU, installed, mixed
 from ablate.train.events import Outcome
+from ablate.verdict.stamp import Stamp
 
 if TYPE_CHECKING:
     from ablate.statistics import Floor
     from ablate.store.noise import KnownNoise
     from ablate.verdict.account import Account
+    from ablate.verdict.claim_power import ClaimPower
     from ablate.verdict.finals import Finals
 
 PathLike: TypeAlias = "str | Path"
@@ -83,7 +87,7 @@ class Planned:
     the plans of the same space as more becomes known. `noise` is the known noise of the judged metrics under the plan's
     conditions, or None. `account` says how often its questions were judged before, and what was found. `stage` is the
     stage that a run of it is at. `mixed` are the versions in which its trials differ, in lines. `gpus` are the bytes of
-    each GPU of this machine, as far as a worker has recorded them.
+    each GPU of this machine, as far as a worker has recorded them. `stamps` say of each claim when it was made.
     """
 
     plan: Plan
@@ -97,6 +101,7 @@ class Planned:
     account: Account = field(default_factory=dict)
     mixed: tuple[str, ...] = ()
     gpus: tuple[int, ...] = ()
+    stamps: tuple[Stamp, ...] = ()
 
     def __repr__(self) -> str:
         known = len({trial.id for trial in self.plan.trials} & self.known)
@@ -142,6 +147,14 @@ class Planned:
     def floors(self) -> tuple[Floor, ...]:
         """The noise floors of the judged metrics that were measured under the plan's conditions, in any space."""
         return self.noise.floors if self.noise else ()
+
+    @property
+    def claim_powers(self) -> tuple[ClaimPower, ...]:
+        """The power of each claim, or why it has none."""
+        from ablate.verdict.claim_power import claim_powers  # loads SciPy
+
+        means = self.noise.means if self.noise else {}
+        return claim_powers(self.plan, self.space.judge, self.floors, means, self.account)
 
     @property
     def awaits_step_times(self) -> bool:
@@ -286,6 +299,7 @@ def plan_from(
         account=account(plan, finals([trial.id for trial in plan.trials])) if judged else {},
         mixed=mixed_versions(plan, now, known),
         gpus=here.gpus if (here := machines.remembered(folder, space.recipe.dtype)) else (),
+        stamps=Stamps(now).of(unkept(plan, to_python(space.located))) if space.judge.expect else (),
     )
 
 

@@ -450,20 +450,20 @@ class Model(Document):
     ] = None
 
 
+Size: TypeAlias = (
+    Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    | Annotated[str, Field(pattern=PERCENT, description="a share above 0 % such as 1%")]
+)
+"""The size of a difference: absolute, or a share of the baseline's mean."""
+
+
 class Judged(Document):
     """How a metric is judged: a margin of equivalence (`1%` of the baseline's mean, or an absolute number) and a scale.
 
     On the `log` scale differences are ratios, and a margin of 5 % means a factor of 1.05.
     """
 
-    margin: (
-        Annotated[float, Field(gt=0, allow_inf_nan=False)]
-        | Annotated[
-            str,
-            Field(pattern=PERCENT, description="a share above 0 % such as 1%"),
-        ]
-        | Literal["none"]
-    )
+    margin: Size | Literal["none"]
     scale: Literal["linear", "log"]
     better: Literal["lower", "higher"]
 
@@ -474,7 +474,8 @@ Foreseen = Literal["better", "worse", "equivalent"]
 
 class Expected(Document):
     """A claim about one comparison, written before it is run: `of` is a variant, judged against the baseline, or an
-    edit. It holds if the verdict on the metric is one of these.
+    edit. It holds if the verdict on the metric is one of these. `by` is the size of the difference that its power is
+    reported for, as a margin is written; it has no part in the verdict.
     """
 
     claim: Annotated[str, Field(min_length=1)]
@@ -488,6 +489,8 @@ class Expected(Document):
             Field(min_length=1, description="a list such as [better, equivalent]"),
         ]
     )
+
+    by: Size | None = None
 
     @property
     def verdicts(self) -> tuple[Foreseen, ...]:

@@ -71,6 +71,7 @@ WAYS: Final = {
     "judge.confidence": "the confidence level of the intervals, such as 0.95",
     "judge.expect": "such as expect: [{claim: Fig. 6, of: hot, metric: eval_loss, verdict: better}]",
     "judge.expect*.verdict": "better, worse or equivalent, or a list of those that the claim allows",
+    "judge.expect*.by": "a share of the baseline's mean such as 2%, or a number such as 0.05: what its power is for",
     "judge.pairing": "possible: by seed, where both sides see the same batches; required: of every comparison",
     "judge.budget": "question: each has an account of its own; folder: one for all that share a training",
     "judge.family": "metric: the comparisons on one metric; page: those on all metrics",

@@ -18,6 +18,7 @@
     next_size.py       the next size of a ladder: losses predicted, cost, and the chance of a verdict
     spread.py          standard deviations and their limits
     magnitude.py       the power of two by which numbers are divided before they are squared
+    family.py          how often each verdict of a family is found, simulated
     proportions.py     Wilson's interval
     separation.py      how well a score tells what failed from what did not: the AUC and its interval
     bisection.py       the zero of an increasing function

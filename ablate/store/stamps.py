@@ -18,6 +18,7 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from ablate.output.words import spoken
+from ablate.plan.claims import BY_NAME
 from ablate.plan.designs.coding import coded, columns_of
 from ablate.plan.plan import Factors, VariedFactor, trend_name
 from ablate.source.problems import shorten
@@ -27,7 +28,6 @@ from ablate.store.documents import ComparisonDocument, PlanDocument
 from ablate.store.plans import KeptPlan
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.contrasts import CROSS
-from ablate.verdict.expectations import BY_NAME
 from ablate.verdict.judgement import RESULTS
 from ablate.verdict.stamp import Stamp
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from ablate.plan.claims import BY_NAME
 from ablate.space.documents import Expected
 from ablate.verdict.summary import Effect, Expectation
-
-BY_NAME = ("baseline", "edit", "main", "interaction", "trend")
-"""The kinds of comparison that a claim can be about, by the name of a variant or of an edit."""
 
 
 def expectations(

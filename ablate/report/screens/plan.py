@@ -8,6 +8,7 @@ from ablate.output import words
 from ablate.plan.forecast import Forecast
 from ablate.plan.plan import Factors, Plan, Variant
 from ablate.report import footnotes, wording
+from ablate.report.claim_power import claim_lines
 from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, StyledText, TableOf, Words
 from ablate.report.forecasts import definitions, warnings, with_interval
 from ablate.report.noise_floor import floor_lines
@@ -16,6 +17,8 @@ from ablate.space.documents import Judge
 from ablate.statistics import Floor
 from ablate.verdict.account import Account
 from ablate.verdict.aliases import alias_rows
+from ablate.verdict.claim_power import claim_powers
+from ablate.verdict.stamp import Stamp
 
 NOTED = "aliases in the estimates"
 """How the note of a plan begins that has its aliases by letters."""
@@ -41,6 +44,7 @@ def plan_screen(
     retry: str = "",
     told: Container[str] = (),
     mixed: Sequence[str] = (),
+    stamps: Sequence[Stamp] = (),
 ) -> ReportDocument:
     """Return the plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store).
 
@@ -48,7 +52,8 @@ def plan_screen(
     `seconds` is the expected time for the rest, from trials measured before; None if there are none. With the `rules`
     of the judge it says what the plan can detect: from the noise `floors` of the metrics judged, the baseline's
     `means` where margins are shares of them, and the `account` of what was judged before. Of forecasts it leaves out
-    the sentences that were `told` before. `mixed` are the versions in which its trials differ, in lines.
+    the sentences that were `told` before. `stamps` are the dates of
+    its claims. `mixed` are the versions in which its trials differ, in lines.
     """
     failed = failed or {}
     kinds = [failed[trial.id] for trial in plan.trials if trial.id in failed]
@@ -64,7 +69,10 @@ def plan_screen(
         *map(TableOf, _aliases(plan.factors)),
     ]
     if rules is not None:
-        parts.append(BulletList(tuple(floor_lines(plan, rules, floors, means or {}, account or {})), "power"))
+        given = (floors, means or {}, account or {})
+        parts.append(BulletList(tuple(floor_lines(plan, rules, *given)), "power"))
+        if rules.expect:
+            parts.append(BulletList(tuple(claim_lines(claim_powers(plan, rules, *given), stamps, plan.space)), "power"))
     title = plan.question.strip() or plan.space if titled else ""
     about = " · ".join((plan.space, plan.design, *words.of_profile(plan.profile)))
     return ReportDocument(title=title, about=(about,), parts=tuple(parts))

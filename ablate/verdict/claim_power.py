@@ -1,0 +1,280 @@
+"""The power of claims before anything is run: the chance that each comes true, for the sd of the noise floor.
+
+Chances are those of the verdicts that `judge` would give, for the whole family at its level (`statistics.family`); the
+comparisons that a claim is not about are taken to be of no difference. What a claim says nothing of by `by` is found
+instead: the difference at which it comes true with a chance of 80 %.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ablate.plan.claims import ClaimStep, steps_of
+from ablate.plan.designs.coding import coded, columns_of, fitted_terms
+from ablate.plan.designs.terms import columns
+from ablate.plan.plan import Factors, Plan
+from ablate.space.documents import Expected, Judge
+from ablate.statistics import POWER, Floor
+from ablate.statistics.blocked import fit
+from ablate.statistics.family import DOWN, INSIDE, UP, SimulatedFamily
+from ablate.verdict.contrasts import (
+    Contrast,
+    Difference,
+    SpeedUpTrend,
+    Term,
+    WeightedSum,
+    contrast,
+    contrasts,
+    family_size,
+    is_tested_on,
+)
+from ablate.verdict.judgement import FIRST, Account
+from ablate.verdict.margins import absolute_margin
+
+Floats = NDArray[np.float64]
+Chance = Callable[[float, float], float]
+"""The chance that a claim comes true, by the difference (towards what it says above 0) and the sd."""
+
+HALVINGS = 18
+LARGEST = 1e4
+"""The largest difference that is looked for, in sds."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Interval:
+    """A number for the sd of the floor, and for the ends of the 95 % interval of that sd."""
+
+    at: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClaimPower:
+    """The chances of a claim with n seeds at the `level` of its family of so many `tests`.
+
+    `power` is its chance at a true `difference` towards what it says, which is `given` by the space, or else such that
+    the chance is 80 %; of a claim of equivalence alone it is 0. `if_nothing` is the chance at no difference, and
+    `if_opposite` at the `opposite` one: as large the other way, or of a claim of equivalence one at the margin. `scale`
+    is that of the metric. `why` there is none, empty where there is.
+    """
+
+    claim: str
+    of: str
+    metric: str
+    scale: str
+    why: str = ""
+    difference: Interval | None = None
+    given: bool = False
+    power: Interval | None = None
+    if_nothing: float | None = None
+    opposite: float | None = None
+    if_opposite: float | None = None
+    sd: Interval | None = None
+    n: int = 0
+    level: float = 0.0
+    tests: int = 1
+
+
+def claim_powers(
+    plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float], account: Account
+) -> tuple[ClaimPower, ...]:
+    """Return the power of each claim of a plan, from the noise `floors` of the metrics and the baseline's `means`."""
+    known = {floor.metric: floor for floor in floors}
+    names = {name: variant.id for variant in plan.variants for name in variant.names}
+    families: dict[str, _Family] = {}
+    powers = []
+    for claim in rules.expect:
+        judged = rules.metrics[claim.metric]
+        steps = steps_of(claim, names, plan.comparisons, judged.better)
+        if claim.metric not in families:
+            families[claim.metric] = _Family(plan, rules, claim.metric, account)
+        powers.append(_power(claim, steps, families[claim.metric], known.get(claim.metric), rules, means))
+    return tuple(powers)
+
+
+class _Family:
+    """The simulated family of a metric, and the place of each contrast in it."""
+
+    def __init__(self, plan: Plan, rules: Judge, metric: str, account: Account):
+        self.plan, self.metric = plan, metric
+        self.factors, self.ladders = dict(plan.factors), dict(plan.ladders)
+        self.n = plan.looks[-1] if plan.looks else len(plan.seeds)
+        page = rules.family == "page"
+        self.tests = max(1, family_size(plan, rules.metrics if page else [metric], page=page))
+        self.level = (1 - rules.confidence) * account.get(metric, FIRST).share(looks=bool(plan.looks))
+        self.variants = {variant.id: place for place, variant in enumerate(plan.variants)}
+        asked = [one for one in dict.fromkeys(contrasts(plan)) if one is not None and is_tested_on(one, metric)]
+        rows = {question: row for question in asked if (row := self._weights(question)) is not None}
+        self.places = {question: place for place, question in enumerate(rows)}
+        weights = np.array(list(rows.values())).reshape(len(rows), len(self.variants))
+        self.weights = weights
+        self.simulated = SimulatedFamily(weights, self.n, self.level, self.tests) if rows and self.n > 1 else None
+
+    def place(self, step: ClaimStep) -> int | None:
+        return self.places.get(contrast(step.comparison, self.factors, self.ladders))
+
+    def shift(self, step: ClaimStep) -> Floats:
+        """Return how every contrast changes if the difference of a step, in its own direction, is 1."""
+        place = self.place(step)
+        assert place is not None
+        if not step.comparison.after:
+            alone = np.zeros(len(self.weights))
+            alone[place] = 1.0
+            return alone
+        return self.weights[:, self.variants[step.comparison.after]]
+
+    def up(self, step: ClaimStep) -> int:
+        """Return the sign with which the contrast goes up where the comparison does."""
+        question = contrast(step.comparison, self.factors, self.ladders)
+        return -1 if isinstance(question, Difference) and step.comparison.before != question.first else 1
+
+    def _weights(self, question: Contrast) -> Floats | None:
+        row = np.zeros(len(self.variants))
+        match question:
+            case Difference(first, second, paired=True):
+                row[self.variants[first]], row[self.variants[second]] = -1.0, 1.0
+            case WeightedSum(weights):
+                for variant, weight in weights:
+                    row[self.variants[variant]] = weight
+            case Term(edits, runs):
+                factors = next(each for each in self.factors.values() if each.runs == runs)
+                for variant, weight in _of_term(factors, edits):
+                    row[self.variants[variant]] = weight
+            case Difference() | SpeedUpTrend():
+                return None
+        return row
+
+
+def _of_term(factors: Factors, edits: Sequence[str]) -> Iterator[tuple[str, float]]:
+    """Yield the weight of each run in an effect, as `statistics.analyse` fits it."""
+    runs = dict(reversed(factors.runs))
+    levels = coded(factors, list(runs.values()))
+    terms = fitted_terms(factors, levels)
+    names = [column.name for column in columns_of(factors)]
+    x = columns(levels, terms)
+    x = x - x.mean(axis=0)
+    place = terms.index(tuple(names.index(edit) for edit in edits))
+    weights = 2.0 ** len(edits) * fit(x, np.zeros(len(runs))).weights[place]
+    yield from zip(runs, weights.tolist(), strict=True)
+
+
+def _power(
+    claim: Expected,
+    steps: Sequence[ClaimStep],
+    family: _Family,
+    floor: Floor | None,
+    rules: Judge,
+    means: Mapping[str, float],
+) -> ClaimPower:
+    judged = rules.metrics[claim.metric]
+    log, mean = judged.scale == "log", means.get(claim.metric)
+    margin = absolute_margin(judged.margin, log=log, baseline_mean=mean)
+    by = None if claim.by is None else absolute_margin(claim.by, log=log, baseline_mean=mean)
+    told = ClaimPower(claim=claim.claim, of=claim.of, metric=claim.metric, scale=judged.scale)
+    why = _why_none(claim, steps, family, floor, margin, by)
+    if why or floor is None:
+        return replace(told, why=why)
+    chance = _chance(steps, family, margin, rising=judged.better == "higher")
+    low, high = floor.sd_interval()
+    sd = Interval(at=floor.sd, low=low, high=high)
+    alone = set(claim.verdicts) == {"equivalent"}
+    if alone:
+        wanted, opposite = Interval(at=0.0, low=0.0, high=0.0), by or margin or 0.0
+    elif by is not None or "equivalent" in claim.verdicts:
+        size = by or margin or 0.0
+        wanted, opposite = Interval(at=size, low=size, high=size), -size
+    else:
+        wanted = _each(lambda sd: _size_with_power(chance, sd), sd)
+        opposite = -wanted.at
+    power = Interval(at=chance(wanted.at, sd.at), low=chance(wanted.high, sd.high), high=chance(wanted.low, sd.low))
+    return replace(
+        told,
+        difference=wanted,
+        given=claim.by is not None,
+        power=power,
+        if_nothing=chance(0.0, sd.at),
+        opposite=opposite,
+        if_opposite=chance(opposite, sd.at),
+        sd=sd,
+        n=family.n,
+        level=family.level,
+        tests=family.tests,
+    )
+
+
+def _why_none(
+    claim: Expected,
+    steps: Sequence[ClaimStep],
+    family: _Family,
+    floor: Floor | None,
+    margin: float | None,
+    by: float | None,
+) -> str:
+    if not steps:
+        return "it is not known yet what is compared"
+    if floor is None:
+        return "there is no noise floor of its metric yet"
+    if family.n < 2:
+        return "one seed has no spread to judge by"
+    if family.level <= 0:
+        return "no level is left for new findings"
+    if floor.sd == 0:
+        return "the differences of the floor do not vary"
+    if any(family.place(step) is None for step in steps):
+        trend = any(step.comparison.kind == "trend" for step in steps)
+        return "it is of a speed-up, whose noise is not known" if trend else "its sides are not paired, as the floor is"
+    if "equivalent" in claim.verdicts and margin is None:
+        return "its margin has no value until the baseline has a mean"
+    if claim.by is not None and by is None:
+        return "its size has no value until the baseline has a mean"
+    return ""
+
+
+def _chance(steps: Sequence[ClaimStep], family: _Family, margin: float | None, *, rising: bool) -> Chance:
+    """Return the chance of a claim: of every step at once, by the verdicts of the simulated family."""
+    simulated = family.simulated
+    assert simulated is not None
+    shift = np.zeros(len(family.weights))
+    wanted: list[tuple[int, list[int]]] = []
+    for step in steps:
+        place, up = family.place(step), family.up(step)
+        assert place is not None
+        better = up if rising else -up
+        codes = {"better": better, "worse": -better, "equivalent": INSIDE}
+        wanted.append((place, [codes[verdict] for verdict in step.verdicts]))
+        shift += _towards(step, rising=rising) * family.shift(step)
+
+    def chance(difference: float, sd: float) -> float:
+        found = simulated.verdicts(difference * shift, sd, margin)
+        return float(np.logical_and.reduce([np.isin(found[:, place], codes) for place, codes in wanted]).mean())
+
+    return chance
+
+
+def _towards(step: ClaimStep, *, rising: bool) -> int:
+    """Return the sign of a difference towards what a step says: of two verdicts that differ, towards the first."""
+    said = next((verdict for verdict in step.verdicts if verdict != "equivalent"), "better")
+    return UP if (said == "better") == rising else DOWN
+
+
+def _size_with_power(chance: Chance, sd: float) -> float:
+    """Return the smallest difference at which a claim comes true with a chance of 80 %; infinite if none has it."""
+    low, high = 0.0, sd
+    while chance(high, sd) < POWER:
+        low, high = high, 2 * high
+        if high > LARGEST * sd:
+            return math.inf
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if chance(middle, sd) < POWER else (low, middle)
+    return high
+
+
+def _each(of: Callable[[float], float], sd: Interval) -> Interval:
+    return Interval(at=of(sd.at), low=of(sd.low), high=of(sd.high))
