@@ -11,8 +11,10 @@ from ablate.block.classifier import CLASSIFIERS
 from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest
 from ablate.errors import InputError
+from ablate.output.words import plural
 from ablate.plan.addresses import pairing_notes
 from ablate.plan.choices import choice_notes
+from ablate.plan.claims import FEWEST_ROWS, OF_TWO, apart
 from ablate.plan.constraints import constraint_notes
 from ablate.plan.designs import Contrast, DesignArm, Layout, arm_of, lay_out
 from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seeds, tuning_settings
@@ -23,12 +25,16 @@ from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
 from ablate.plan.proposals import search_notes
 from ablate.plan.trial import HeldOut, Trial
 from ablate.plan.tuned import Tuned, fields_of
+from ablate.source.located import Span
 from ablate.source.problems import Problems, quote
 from ablate.space.blocks import place_of_block
+from ablate.space.documents import Expected
 from ablate.space.encoder import ENCODER_ALONE
 from ablate.space.fair import Tune
 from ablate.space.space import Space
 
+MOST_COMPARED = 4
+"""The most comparisons of a design that a mistake lists."""
 FACTORIAL_SEEDS = 6
 """With fewer seeds the effects of a factorial, each with its own error, are rarely found."""
 
@@ -336,11 +342,50 @@ def _check_claims(
     # The runs of a factorial are no comparisons with the baseline: only whole variants are
     whole = {comparison.after for comparison in comparisons if comparison.kind == "baseline"}
     names = [name for variant in variants if variant.id in whole for name in variant.names]
+    trends = {comparison.change for comparison in comparisons if comparison.kind == "trend"}
+    every = {name: variant.id for variant in variants for name in variant.names}
     for position, claim in enumerate(space.judge.expect):
-        if claim.of not in (*names, *changes):
+        if claim.of is not None and claim.of not in (*names, *changes):
             message = f"a claim is about {quote(claim.of)}, which this design does not compare"
             place = space.origins.value("judge", "expect", position, "of")
             problems.add_unknown(message, place, claim.of, dict.fromkeys([*names, *changes]), "it compares")
+        elif claim.of in trends and (unsaid := _unsaid_of_trend(claim)):
+            place = space.origins.value("judge", "expect", position, "verdict")
+            problems.add(f"the claim {quote(claim.claim)} {unsaid}", place, notes=("such as verdict: better",))
+        elif claim.order is not None or claim.equivalent is not None:
+            place = space.origins.value("judge", "expect", position, *claim.forms)
+            _check_steps(claim, every, comparisons, place, problems)
+        elif claim.correlation is not None and len(variants) < FEWEST_ROWS:
+            message = f"the claim {quote(claim.claim)} is about a correlation over {plural(len(variants), 'variant')}"
+            place = space.origins.value("judge", "expect", position, "correlation")
+            problems.add(message, place, notes=(f"a correlation takes {FEWEST_ROWS} variants or more",))
+
+
+def _unsaid_of_trend(claim: Expected) -> str:
+    """Return what is wrong with a claim about a trend over sizes, which has no margin: that every verdict confirms it,
+    or none; else nothing.
+    """
+    if {"better", "worse"} <= set(claim.verdicts):
+        return "allows every verdict, since a trend over sizes has no margin: whatever is seen, it comes true"
+    return "" if {"better", "worse"} & set(claim.verdicts) else "cannot come true: no trend over sizes is equivalent"
+
+
+def _check_steps(
+    claim: Expected, names: Mapping[str, str], comparisons: Sequence[Comparison], place: Span, problems: Problems
+) -> None:
+    """Report an order or equivalents of variants that there are not, or that this design does not compare."""
+    for name in claim.variants:
+        if name not in names:
+            message = f"a claim is about {quote(name)}, which is no variant of this design"
+            problems.add_unknown(message, place, name, names, "its variants are")
+            return
+    ids = {id: name for name, id in reversed(list(names.items()))}
+    compared = [f"{ids[c.after]} with {ids[c.before]}" for c in comparisons if c.kind in OF_TWO]
+    for one, other in apart(claim, names, comparisons):
+        message = f"the claim {quote(claim.claim)} is about {one} and {other}, which this design does not compare"
+        way = "judge: {against: …} compares each variant with one of them, design: {path: …} each with that before it"
+        left = f", and {len(compared) - MOST_COMPARED} more" if len(compared) > MOST_COMPARED else ""
+        problems.add(message, place, notes=(f"it compares {', '.join(compared[:MOST_COMPARED])}{left}", way))
 
 
 def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:

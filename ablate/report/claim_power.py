@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 
 from ablate.output.numbers import ratio, significant
 from ablate.output.words import listed, plural, spoken
 from ablate.report.stamps import short
 from ablate.statistics import POWER
-from ablate.verdict.claim_power import ClaimPower, Interval
+from ablate.verdict.claim_power import CORRELATION, ClaimPower, Interval
 from ablate.verdict.stamp import Stamp
 
 
@@ -20,7 +19,9 @@ def claim_lines(powers: Sequence[ClaimPower], stamps: Sequence[Stamp], here: str
     """
     known = [power for power in powers if not power.why]
     yield from map(_line, known)
-    for tested in dict.fromkeys(_tested(power) for power in known):
+    for tested in dict.fromkeys(_tested(power) for power in known if power.scale == CORRELATION):
+        yield f"correlations are tested {tested}, apart from the rest, as if each seed drew its variants anew"
+    for tested in dict.fromkeys(_tested(power) for power in known if power.scale != CORRELATION):
         yield f"claims are tested {tested}; their power is for the sd of the noise floor, its interval that of the sd"
     yield from _by_text(powers, [power.why for power in powers], "no power is known of")
     yield from _by_text(powers, [short(stamp, here) for stamp in stamps], "")
@@ -41,7 +42,7 @@ def _tested(power: ClaimPower) -> str:
 
 def _line(power: ClaimPower) -> str:
     assert power.difference is not None and power.power is not None
-    nothing = "" if power.difference.at == 0 else f"{_share(power.if_nothing)} of the time at no difference, and "
+    nothing = "" if power.difference.at == 0 else f"{_share(power.if_nothing)} of the time at {_nothing(power)}, and "
     return (
         f"claim “{power.claim}” ({spoken(power.metric)}, {power.of}): {_powered(power)}; it comes true {nothing}"
         f"{_share(power.if_opposite)} of the time at {_opposite(power)}"
@@ -51,22 +52,28 @@ def _line(power: ClaimPower) -> str:
 def _powered(power: ClaimPower) -> str:
     assert power.difference is not None and power.power is not None
     size, chance = power.difference, power.power
+    if power.scale == CORRELATION:
+        return f"{_share(chance.at)} power for one of {size.at:g} at each seed"
     if size.at == 0:
         return f"{_interval(chance)} power at no difference"
     if size.low == size.high:
-        what = "" if power.given else ", its margin,"
+        what = "" if power.given else " (its margin)"
         return f"{_interval(chance)} power for a difference of {_size(power, size.at)}{what}"
-    if math.isinf(size.at):
-        return f"less than {100 * POWER:.0f} % power for any difference"
     between = f"[{_size(power, size.low)}, {_size(power, size.high)}]"
     return f"{100 * POWER:.0f} % power for a difference of {_size(power, size.at)} {between}"
 
 
 def _opposite(power: ClaimPower) -> str:
     assert power.opposite is not None and power.difference is not None
+    if power.scale == CORRELATION:
+        return "the opposite one"
     if power.difference.at == 0:
         return f"one of {_size(power, power.opposite)}"
     return "one as large the other way"
+
+
+def _nothing(power: ClaimPower) -> str:
+    return "none" if power.scale == CORRELATION else "no difference"
 
 
 def _interval(chance: Interval) -> str:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ablate.output.words import spoken
+from ablate.output.words import plural, spoken
 from ablate.report import stamps, wording
 from ablate.report.document import Grid, Statement, StyledText, Tone
-from ablate.verdict.summary import Expectation, Summary
+from ablate.space.documents import STEP
+from ablate.verdict.summary import Correlation, Effect, Expectation, Summary
 
 HEADING = ("claim", "expected", "seen", "so it is", "stated")
 LATE: Tone = "worse"
@@ -24,7 +25,7 @@ TONES: dict[str, Tone] = {"as expected": "equivalent", "not as expected": "worse
 def statements(summary: Summary) -> Iterator[Statement]:
     """Yield a sentence for each claim: what was expected, what was seen, and whether that is the same."""
     for claim in summary.expectations:
-        seen = StyledText(f"{claim.outcome}: {_seen(claim)}", TONES[claim.outcome])
+        seen = StyledText(f"{claim.outcome}: {_seen(claim, summary)}", TONES[claim.outcome])
         told = StyledText(f"claim: {claim.claim}; expected {_foreseen(claim)}; ")
         yield Statement((told, seen, *_stamp(claim, summary)))
 
@@ -35,7 +36,7 @@ def table(summary: Summary) -> Grid | None:
         return None
     dated = any(claim.stamp is not None for claim in summary.expectations)
     rows = tuple(
-        (claim.claim, _foreseen(claim), _seen(claim), claim.outcome)
+        (claim.claim, _foreseen(claim), _seen(claim, summary), claim.outcome)
         + (("" if claim.stamp is None else stamps.full(claim.stamp, summary.space),) if dated else ())
         for claim in summary.expectations
     )
@@ -55,12 +56,45 @@ def _stamp(claim: Expectation, summary: Summary) -> Iterator[StyledText]:
 
 
 def _foreseen(claim: Expectation) -> str:
+    if claim.correlation is not None:
+        other = spoken(claim.correlation.other)
+        return f"a {claim.verdicts[0]} correlation of {spoken(claim.metric)} with {other}"
+    if not claim.verdicts:  # an order, or equivalents
+        what = claim.of if STEP in claim.of else f"{claim.of} equivalent"
+        return f"{what} in {spoken(claim.metric)}"
     return f"{' or '.join(map(spoken, claim.verdicts))} on {spoken(claim.metric)}, {claim.of}"
 
 
-def _seen(claim: Expectation) -> str:
-    effect = claim.effect
-    if effect is None:
+def _seen(claim: Expectation, summary: Summary) -> str:
+    if claim.correlation is not None:
+        return _correlated(claim.correlation, sum(each.correlation is not None for each in summary.expectations))
+    if not claim.steps:
         return "nothing of that name was compared"
+    if claim.verdicts:
+        return _of(claim.steps[0].effect)
+    told = "; ".join(
+        f"{_sides(step.effect, summary)} {'undecided, ' if step.outcome == 'undecided' else ''}{_of(step.effect)}"
+        for step in claim.steps
+    )
+    return f"{told} ({len(claim.steps)} of the {plural(summary.tests, 'comparison')} of its family)"
+
+
+def _of(effect: Effect) -> str:
     verdict = "" if effect.verdict == "undecided" else f"{spoken(effect.verdict)}, "
     return f"{verdict}{wording.difference(effect)}, n = {effect.n}"
+
+
+def _sides(effect: Effect, summary: Summary) -> str:
+    return f"{summary.arm(effect.after).name} against {summary.arm(effect.before).name}"
+
+
+def _correlated(seen: Correlation, claimed: int) -> str:
+    """Return a correlation with its interval, and over what it was tested."""
+    if seen.mean is None:
+        return "no seed has a correlation yet"
+    bounds = "" if seen.low is None or seen.high is None else f" [{seen.low:.2f}, {seen.high:.2f}]"
+    family = f", one of {plural(claimed, 'correlation')} that are a family" if claimed > 1 else ", a family of its own"
+    note = f"; {seen.note}" if seen.note else ""
+    sign = f"{seen.sign}, " if seen.sign else ""
+    over = f"mean over {plural(seen.n, 'seed')} of Spearman's ρ over {plural(seen.rows, 'variant')}"
+    return f"{sign}{seen.mean:.2f}{bounds}, {over}{family}{note}"

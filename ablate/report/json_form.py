@@ -46,6 +46,9 @@ def document(
         described["states"] = dict(zip(get_args(State), judgement.states, strict=True))
     for claim, described in zip(summary.expectations, content.get("expectations", ()), strict=True):
         described["outcome"] = claim.outcome
+        described["effect"] = None if claim.effect is None else asdict(claim.effect)
+        if claim.correlation is not None:
+            described["correlation"]["sign"] = claim.correlation.sign
     content["factors"] = [[terms, _factors(factors)] for terms, factors in summary.factors]
     content["decided"] = summary.decided
     content["peculiarities"] = footnotes.peculiarities(summary)

@@ -33,7 +33,7 @@ def _told(stamp: Stamp, here: str, changes: Sequence[str]) -> str:
     else:
         place = f" in {stamp.known_in}" if stamp.known_in not in ("", here) else ""
         when = "not dated" if stamp.at is None else f"stated on {moment(stamp.at)}{by}"
-        told = [f"after results: {when}, and both sides had a result on {moment(stamp.known_at)}{place}"]
+        told = [f"after results: {when}, and what it compares had results on {moment(stamp.known_at)}{place}"]
     if changes:
         told.append(f"since then {', '.join(changes)}")
     if stamp.was:

@@ -92,4 +92,6 @@ def document(summary: Summary, plan: Plan) -> Verdicts:
     }
     if summary.ladders:
         verdicts["ladders"] = [asdict(one) for one in summary.ladders]
+    if claimed := [asdict(each.correlation) for each in summary.expectations if each.correlation is not None]:
+        verdicts["correlations"] = claimed
     return verdicts

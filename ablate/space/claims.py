@@ -1,16 +1,25 @@
-"""Mistakes of claims that can be seen without a plan: those that any verdict confirms, and those that none can."""
+"""Mistakes of claims that can be seen without a plan: their form, and whether a verdict can speak for and against."""
 
 from __future__ import annotations
 
 from ablate.source.problems import Problems, quote
-from ablate.space.documents import Judge
+from ablate.space.documents import FORMS, Expected, Judge, Judged
 from ablate.space.origin import Origins
 
 EQUIVALENT = "equivalent"
+DIFFERENT = {"better", "worse"}
+SIGNS = {"positive", "negative"}
+WAYS = {
+    "of": "such as verdict: better, or verdict: [better, equivalent]",
+    "order": "leave verdict out: an order says what is lower",
+    "equivalent": "leave verdict out: equivalents say it themselves",
+    "correlation": "such as verdict: positive",
+}
 
 
 def check_claims(judge: Judge, origins: Origins, problems: Problems) -> None:
-    """Report claims that every verdict confirms, and claims of equivalence on a metric without a margin.
+    """Report claims of no form or several, with a verdict that is not of their form, which any verdict confirms, or
+    which none can.
 
     Undecided confirms nothing, so a claim says something if one verdict that can be given speaks against it. Without a
     margin nothing is ever equivalent.
@@ -19,14 +28,63 @@ def check_claims(judge: Judge, origins: Origins, problems: Problems) -> None:
         metric = judge.metrics.get(claim.metric)
         if metric is None:  # reported where the claim is read
             continue
-        unmargined = metric.margin == "none"
-        possible = {"better", "worse"} if unmargined else {"better", "worse", EQUIVALENT}
-        place = origins.value("judge", "expect", position, "verdict")
-        why = f", since {claim.metric} has no margin" if unmargined else ""
-        if possible <= set(claim.verdicts):
-            message = f"the claim {quote(claim.claim)} allows every verdict{why}: whatever is seen, it comes true"
-            problems.add(message, place, notes=("leave out the verdict that would speak against it",))
-        elif set(claim.verdicts).isdisjoint(possible):
-            message = f"the claim {quote(claim.claim)} cannot come true: nothing is equivalent{why}"
-            way = f"give {claim.metric} a margin: judge: {{metrics: {{{claim.metric}: {{margin: 1%}}}}}}"
-            problems.add(message, place, notes=(way,))
+        _ClaimCheck(claim, metric, position, origins, problems).report()
+
+
+class _ClaimCheck:
+    def __init__(self, claim: Expected, metric: Judged, position: int, origins: Origins, problems: Problems):
+        self.claim, self.metric, self.keys = claim, metric, ("judge", "expect", position)
+        self.origins, self.problems = origins, problems
+
+    def report(self) -> None:
+        """Report what is wrong, the form first."""
+        forms = self.claim.forms
+        if len(forms) != 1:
+            held = f"has {' and '.join(forms)}" if forms else "says nothing of what it is about"
+            message = f"the claim {quote(self.claim.claim)} {held}: it takes exactly one of {', '.join(FORMS)}"
+            self._add(message, forms[-1] if forms else "", "such as of: op, or order: a < b < c, or equivalent: [a, b]")
+            return
+        form = forms[0]
+        if self._fits(form):
+            self._check_names(form)
+            self._check_possible(form)
+
+    def _fits(self, form: str) -> bool:
+        """Report a verdict that is not of the form of the claim."""
+        given = set(self.claim.verdicts)
+        wanted = {"of": {*DIFFERENT, EQUIVALENT}, "correlation": SIGNS}.get(form, set())
+        if given <= wanted and bool(given) == bool(wanted):
+            return True
+        what = "has no verdict" if not given else f"cannot have the verdict {', '.join(sorted(given))}"
+        self._add(f"the claim {quote(self.claim.claim)} {what}", "verdict" if given else form, WAYS[form])
+        return False
+
+    def _check_names(self, form: str) -> None:
+        """Report an order or equivalents of fewer than two variants, or of one variant twice."""
+        names = self.claim.variants
+        if form in ("order", EQUIVALENT) and (len(names) < 2 or len(set(names)) < len(names) or not all(names)):
+            way = "such as order: a < b < c, the lowest first" if form == "order" else "such as equivalent: [a, b, c]"
+            self._add(f"the claim {quote(self.claim.claim)} needs two or more different variants", form, way)
+        if form == "correlation" and self.claim.correlation == self.claim.metric:
+            message = f"the claim {quote(self.claim.claim)} is about the correlation of {self.claim.metric} with itself"
+            self._add(message, form, "name another metric")
+        by = self.claim.by
+        if form == "correlation" and by is not None and not (isinstance(by, float) and by < 1):
+            self._add(f"the claim {quote(self.claim.claim)} is about a correlation of {by}", "by", "such as by: 0.5")
+
+    def _check_possible(self, form: str) -> None:
+        """Report a claim that every verdict confirms, or none that can be given."""
+        unmargined = self.metric.margin == "none"
+        expected = {EQUIVALENT} if form == EQUIVALENT else set(self.claim.verdicts)
+        why = f", since {self.claim.metric} has no margin" if unmargined else ""
+        if form == "of" and (DIFFERENT if unmargined else {*DIFFERENT, EQUIVALENT}) <= expected:
+            message = f"the claim {quote(self.claim.claim)} allows every verdict{why}: whatever is seen, it comes true"
+            self._add(message, "verdict", "leave out the verdict that would speak against it")
+        elif unmargined and expected == {EQUIVALENT}:
+            message = f"the claim {quote(self.claim.claim)} cannot come true: nothing is equivalent{why}"
+            way = f"give {self.claim.metric} a margin: judge: {{metrics: {{{self.claim.metric}: {{margin: 1%}}}}}}"
+            self._add(message, form if form == EQUIVALENT else "verdict", way)
+
+    def _add(self, message: str, key: str, way: str) -> None:
+        place = self.origins.value(*self.keys, key) if key else self.origins.key(*self.keys)
+        self.problems.add(message, place, notes=(way,))

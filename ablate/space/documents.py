@@ -471,31 +471,70 @@ class Judged(Document):
 Foreseen = Literal["better", "worse", "equivalent"]
 """A verdict that a claim foresees."""
 
+Sign = Literal["positive", "negative"]
+"""The sign of a correlation that a claim foresees."""
+
+STEP = "<"
+"""Stands between the names of an order, the lower first."""
+FORMS = ("of", "order", "equivalent", "correlation")
+"""The forms of a claim, each by its key: a claim has exactly one of them."""
+
 
 class Expected(Document):
-    """A claim about one comparison, written before it is run: `of` is a variant, judged against the baseline, or an
-    edit. It holds if the verdict on the metric is one of these. `by` is the size of the difference that its power is
-    reported for, as a margin is written; it has no part in the verdict.
+    """A claim, written before it is run, in one of four forms.
+
+    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`. `order`
+    is `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
+    is another metric, whose correlation with `metric` over the variants, within each seed, has the sign `verdict`.
+    `by` is the size of the difference (of each step), or of the correlation, that its power is reported for, written as
+    a margin is; it has no part in the verdict.
     """
 
     claim: Annotated[str, Field(min_length=1)]
-    of: str
+    of: str | None = None
     metric: str
     verdict: (
-        Foreseen
+        Literal["better", "worse", "equivalent", "positive", "negative"]
         | Annotated[
             tuple[Foreseen, ...],
             BeforeValidator(as_tuple),
             Field(min_length=1, description="a list such as [better, equivalent]"),
         ]
-    )
-
+    ) = ()
     by: Size | None = None
+    order: str | None = None
+    equivalent: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] | None = None
+    correlation: str | None = None
 
     @property
-    def verdicts(self) -> tuple[Foreseen, ...]:
-        """The verdicts of which one is expected."""
+    def verdicts(self) -> tuple[Foreseen | Sign, ...]:
+        """The verdicts of which one is expected; none of an order or of equivalents, which say it themselves."""
         return self.verdict if isinstance(self.verdict, tuple) else (self.verdict,)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """The forms that it has; of a claim that was checked exactly one."""
+        return tuple(form for form in FORMS if getattr(self, form) is not None)
+
+    @property
+    def variants(self) -> tuple[str, ...]:
+        """The variants that an order or equivalents name; of an order the lowest first."""
+        if self.order is not None:
+            return tuple(name.strip() for name in self.order.split(STEP))
+        return self.equivalent or ()
+
+    @property
+    def about(self) -> str:
+        """What it is about, in words."""
+        if self.correlation is not None:
+            return f"with {self.correlation}"
+        return (
+            self.of
+            if self.of is not None
+            else f" {STEP} ".join(self.variants)
+            if self.order
+            else ", ".join(self.variants)
+        )
 
 
 class Judge(Document):

@@ -335,6 +335,7 @@ class Sections:
             entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
             for key, _ in metrics.entries:
                 self._check_metric(key, measure, "judged", ("judge", "metrics"))
+        self._check_correlated(located.get("expect"), measure)
         judge = validate(Judge, self._opened("judge", tuple(entries)), self.problems, "judge", HINTS)
         if judge is not None:
             check_claims(judge, self.origins, self.problems)
@@ -349,6 +350,13 @@ class Sections:
             if isinstance(metric, Scalar) and metric.value not in metrics:
                 message = f"a claim is about {quote(metric.text)}, which is not judged"
                 self.problems.add_unknown(message, metric.span, metric.text, tuple(metrics), "judged are")
+
+    def _check_correlated(self, located: Located | None, measure: Measure | None) -> None:
+        """Note claims about a correlation with a metric that is not measured."""
+        for position, claim in enumerate(located.items if isinstance(located, Items) else ()):
+            other = claim.get("correlation") if isinstance(claim, Mapping) else None
+            if isinstance(other, Scalar):
+                self._check_metric(other, measure, "correlated", ("judge", "expect", position))
 
     def _check_metric(self, key: Scalar, measure: Measure | None, use: str, within: Keys) -> None:
         if key.value not in self.metrics:

@@ -81,3 +81,22 @@ def _stepped(t: Floats, critical: Floats) -> NDArray[np.bool_]:
     rejected = np.zeros_like(passed)
     np.put_along_axis(rejected, order, passed, axis=1)
     return rejected
+
+
+def correlation_power(correlation: float, rows: int, n: int, level: float) -> float:
+    """Return the chance that a rank correlation is found above zero by t over n seeds, two-sided at this level.
+
+    Each seed's rows are drawn anew from a normal distribution with this correlation, and give one Spearman's ρ.
+    ValueError for fewer than two seeds or three rows.
+    """
+    if n < 2 or rows < 3:
+        raise ValueError(f"a correlation over seeds needs two or more of them and three rows, got {n} and {rows}")
+    random = np.random.default_rng(0)
+    draws = max(100, min(DRAWS, MOST_NUMBERS // (n * rows)))
+    x = random.standard_normal((draws, n, rows))
+    y = correlation * x + math.sqrt(1 - correlation**2) * random.standard_normal((draws, n, rows))
+    places = [np.argsort(np.argsort(values, axis=2), axis=2) - (rows - 1) / 2 for values in (x, y)]
+    over_seeds = (places[0] * places[1]).sum(axis=2) / (rows * (rows**2 - 1) / 12)
+    mean, sd = over_seeds.mean(axis=1), over_seeds.std(axis=1, ddof=1)
+    t = np.divide(mean * math.sqrt(n), sd, out=np.where(mean > 0, math.inf, -math.inf), where=sd > 1e-12)
+    return float((t > stdtrit(n - 1, 1 - level / 2)).mean())

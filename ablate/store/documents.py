@@ -121,6 +121,7 @@ class Verdicts(TypedDict):
     front: Sequence[str]
     sentences: NotRequired[Mapping[str, str]]
     ladders: NotRequired[Sequence[Mapping[str, Sequence[Mapping[str, object]]]]]
+    correlations: NotRequired[Sequence[Mapping[str, Any]]]
 
 
 class AccountDocument(TypedDict):

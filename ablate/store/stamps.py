@@ -18,10 +18,11 @@ from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 from ablate.output.words import spoken
-from ablate.plan.claims import BY_NAME
+from ablate.plan.claims import FEWEST_ROWS, steps_of
 from ablate.plan.designs.coding import coded, columns_of
-from ablate.plan.plan import Factors, VariedFactor, trend_name
+from ablate.plan.plan import Comparison, Factors, VariedFactor, trend_name
 from ablate.source.problems import shorten
+from ablate.space.documents import Expected
 from ablate.store import checksummed_lines, files
 from ablate.store.checksummed_lines import compact
 from ablate.store.documents import ComparisonDocument, PlanDocument
@@ -34,7 +35,7 @@ from ablate.verdict.stamp import Stamp
 NOT_OF_THE_QUESTION = ("profiles", "trials")
 """Keys of a resolved space that say nothing of a claim: profiles that were not chosen, and a mark of the store."""
 CLAIMS = ("judge", "expect")
-SUBJECTS = ("of",)
+SUBJECTS = ("of", "order", "equivalent")
 """The keys of a claim that name variants or edits."""
 NOTHING = "none"
 
@@ -46,12 +47,13 @@ Claim: TypeAlias = Mapping[str, Any]
 class Compared:
     """The variants (ids) that enter a comparison with a minus and those with a plus.
 
-    It is known once `each` side has a result, or `every` variant: an interaction says nothing before.
+    It is known once `each` side has a result, or `every` variant (an interaction says nothing before), or as many
+    `rows` as a correlation takes.
     """
 
     minus: frozenset[str]
     plus: frozenset[str]
-    known: Literal["each", "every"] = "each"
+    known: Literal["each", "every", "rows"] = "each"
 
     @property
     def variants(self) -> frozenset[str]:
@@ -111,6 +113,9 @@ class Stamps:
         sides: list[list[Known | None]] = [
             [self._first(document, variant) for variant in sorted(side)] for side in (compared.minus, compared.plus)
         ]
+        if compared.known == "rows":
+            rows = sorted((one for side in sides for one in side if one is not None), key=lambda one: one.at)
+            return rows[FEWEST_ROWS - 1] if len(rows) >= FEWEST_ROWS else None
         if compared.known == "each":
             needed = [min((one for one in side if one), key=lambda one: one.at, default=None) for side in sides if side]
         else:
@@ -151,22 +156,45 @@ def claims_of(document: PlanDocument) -> tuple[Claim, ...]:
 
 
 def _plain(claim: Mapping[str, Any]) -> Claim:
-    """Return a claim with its verdicts as a list in one order, so that equal claims are equal."""
+    """Return a claim with its verdicts in one order, so that equal claims are equal; a single one stands alone."""
     verdict = claim.get("verdict")
-    listed = sorted(verdict) if isinstance(verdict, list | tuple) else [verdict]
-    return json.loads(compact({**claim, "verdict": listed}))  # type: ignore[no-any-return]
+    if isinstance(verdict, list | tuple):
+        claim = {**claim, "verdict": verdict[0] if len(verdict) == 1 else sorted(verdict)}
+    return json.loads(compact(claim))  # type: ignore[no-any-return]
 
 
 def compared_by(document: PlanDocument, claim: Claim) -> tuple[Compared, ...]:
-    """Return what a claim compares in a plan; nothing where the plan does not compare it."""
-    ids = {name: variant["id"] for variant in document["variants"] for name in variant.get("names", ())}
-    of, variant = claim.get("of"), ids.get(str(claim.get("of")))
-    for comparison in document["comparisons"]:
-        if comparison["kind"] not in BY_NAME:
-            continue
-        if comparison["after"] == variant if comparison["kind"] == "baseline" else comparison["change"] == of:
-            return (_compared(document, comparison),)
-    return ()
+    """Return what a claim compares in a plan, in its own direction; nothing where the plan does not compare it."""
+    expected = Expected.model_validate(claim)
+    if expected.correlation is not None:
+        salted = {each["after"] for each in document["comparisons"] if each["kind"] == "noise"}
+        rows = frozenset(variant["id"] for variant in document["variants"]) - salted
+        return (Compared(frozenset(), rows, "rows"),)
+    comparisons = {_comparison(each): each for each in document["comparisons"]}
+    steps = steps_of(expected, names_in(document), tuple(comparisons), "lower")
+    sides = ((_compared(document, comparisons[step.comparison]), step.turned) for step in steps)
+    return tuple(Compared(each.plus, each.minus, each.known) if turned else each for each, turned in sides)
+
+
+def names_in(document: PlanDocument) -> Mapping[str, str]:
+    """Return the id of the variant of each name."""
+    return {name: variant["id"] for variant in document["variants"] for name in variant.get("names", ())}
+
+
+def comparisons_in(document: PlanDocument) -> tuple[Comparison, ...]:
+    return tuple(map(_comparison, document["comparisons"]))
+
+
+def _comparison(kept: ComparisonDocument) -> Comparison:
+    return Comparison(
+        kind=kept["kind"],
+        change=kept["change"],
+        detail=kept["detail"],
+        before=kept["before"],
+        after=kept["after"],
+        weights=tuple((str(variant), float(weight)) for variant, weight in kept.get("weights", ())),
+        terms=kept.get("terms", ""),
+    )
 
 
 def _compared(document: PlanDocument, comparison: ComparisonDocument) -> Compared:
@@ -241,7 +269,8 @@ def _statement(claim: Claim) -> Claim:
 
 
 def _told(claim: Claim) -> str:
-    return f"{claim['claim']} ({' or '.join(map(spoken, claim['verdict']))})"
+    expected = Expected.model_validate(claim)
+    return f"{expected.claim} ({' or '.join(map(spoken, expected.verdicts)) or expected.about})"
 
 
 def _trials(now: Snapshot) -> Iterator[tuple[str, str, str]]:

@@ -199,10 +199,11 @@ CREATE TABLE claims (
     current BOOLEAN NOT NULL,  -- Whether it is the current plan of its space
     position INTEGER NOT NULL,  -- Order among the claims of the plan, from 1
     claim VARCHAR NOT NULL,  -- The claim, in words
-    about VARCHAR,  -- What it is about: a variant, or an edit
+    about VARCHAR,  -- What it is about: a variant, an edit, an order, equivalents, or the metric that it is to correlate with
     metric VARCHAR NOT NULL,  -- The metric
-    expected VARCHAR[],  -- The verdicts of which one is expected
-    verdict VARCHAR,  -- The verdict that was given; NULL where nothing was judged yet
+    expected VARCHAR[],  -- The verdicts of which one is expected; of an order those of its steps
+    verdict VARCHAR,  -- The verdict that was given, of an order or equivalents that of each step, of a correlation its sign if one was found; NULL where nothing was judged yet
+    correlation DOUBLE,  -- Of a correlation: the mean over seeds of Spearman's ρ over variants; NULL for other claims
     outcome VARCHAR,  -- as expected, not as expected or undecided; NULL where nothing was judged yet
     stamped VARCHAR NOT NULL,  -- before results: a plan with this claim, as it is, was kept before both sides of its comparison had a result in this folder, at whatever seeds, profile or plan; else after results, or not dated where no plan with it has a date and a side has no result
     stated_at DOUBLE,  -- When the first plan with this claim was kept, in seconds since 1970, UTC

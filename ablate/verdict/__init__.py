@@ -19,6 +19,7 @@ number that it is missing from.
     interim.py            all contrasts at a number of seeds, and interim analyses as seeds are added
     judgement.py          which judgement of a question it is, at what level, and which earlier verdicts stand
     claim_power.py        the chance of each claim to come true, for the noise that is known
+    correlation.py        the correlation of two metrics over variants, within seeds and tested over them
     stamp.py              when a claim was made, against when its results were there
     expectations.py       claims that a space makes, beside the verdicts that were seen
     seeds_needed.py       how many seeds would decide an undecided comparison

@@ -21,7 +21,7 @@ from ablate.plan.plan import Factors, Plan
 from ablate.space.documents import Expected, Judge
 from ablate.statistics import POWER, Floor
 from ablate.statistics.blocked import fit
-from ablate.statistics.family import DOWN, INSIDE, UP, SimulatedFamily
+from ablate.statistics.family import DOWN, INSIDE, UP, SimulatedFamily, correlation_power
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
@@ -40,6 +40,10 @@ Floats = NDArray[np.float64]
 Chance = Callable[[float, float], float]
 """The chance that a claim comes true, by the difference (towards what it says above 0) and the sd."""
 
+CORRELATION = "correlation"
+"""The scale of the power of a claim of a correlation."""
+USUAL_CORRELATION = 0.5
+"""The correlation that power is reported for where a claim states none."""
 HALVINGS = 18
 LARGEST = 1e4
 """The largest difference that is looked for, in sds."""
@@ -89,8 +93,12 @@ def claim_powers(
     names = {name: variant.id for variant in plan.variants for name in variant.names}
     families: dict[str, _Family] = {}
     powers = []
+    correlated = [claim for claim in rules.expect if claim.correlation is not None]
     for claim in rules.expect:
         judged = rules.metrics[claim.metric]
+        if claim in correlated:
+            powers.append(_of_correlation(claim, plan, rules, account, len(correlated)))
+            continue
         steps = steps_of(claim, names, plan.comparisons, judged.better)
         if claim.metric not in families:
             families[claim.metric] = _Family(plan, rules, claim.metric, account)
@@ -119,15 +127,29 @@ class _Family:
     def place(self, step: ClaimStep) -> int | None:
         return self.places.get(contrast(step.comparison, self.factors, self.ladders))
 
-    def shift(self, step: ClaimStep) -> Floats:
-        """Return how every contrast changes if the difference of a step, in its own direction, is 1."""
-        place = self.place(step)
-        assert place is not None
-        if not step.comparison.after:
+    def shift(self, claim: Expected, steps: Sequence[ClaimStep], *, rising: bool) -> Floats:
+        """Return how every contrast changes if the difference of each step of a claim is 1, towards what it says.
+
+        Of equivalents the last differs from the others by 1. Variants that an order does not name are as the baseline.
+        """
+        if claim.of is not None and not steps[0].comparison.after:
             alone = np.zeros(len(self.weights))
-            alone[place] = 1.0
+            alone[self.place(steps[0])] = _towards(steps[0], rising=rising)
             return alone
-        return self.weights[:, self.variants[step.comparison.after]]
+        means = np.zeros(len(self.variants))
+        if claim.of is not None:
+            means[self.variants[steps[0].comparison.after]] = _towards(steps[0], rising=rising)
+        elif claim.order is None:
+            means[self._named(claim.variants[-1])] = 1.0
+        else:
+            places = [self._named(name) for name in claim.variants]
+            base = self.variants[self.plan.baseline]
+            means[:] = places.index(base) if base in places else 0.0
+            means[places] = np.arange(len(places))
+        return self.weights @ means
+
+    def _named(self, name: str) -> int:
+        return next(self.variants[variant.id] for variant in self.plan.variants if name in variant.names)
 
     def up(self, step: ClaimStep) -> int:
         """Return the sign with which the contrast goes up where the comparison does."""
@@ -176,21 +198,23 @@ def _power(
     log, mean = judged.scale == "log", means.get(claim.metric)
     margin = absolute_margin(judged.margin, log=log, baseline_mean=mean)
     by = None if claim.by is None else absolute_margin(claim.by, log=log, baseline_mean=mean)
-    told = ClaimPower(claim=claim.claim, of=claim.of, metric=claim.metric, scale=judged.scale)
+    told = ClaimPower(claim=claim.claim, of=claim.about, metric=claim.metric, scale=judged.scale)
     why = _why_none(claim, steps, family, floor, margin, by)
     if why or floor is None:
         return replace(told, why=why)
-    chance = _chance(steps, family, margin, rising=judged.better == "higher")
+    chance = _chance(claim, steps, family, margin, rising=judged.better == "higher")
     low, high = floor.sd_interval()
     sd = Interval(at=floor.sd, low=low, high=high)
-    alone = set(claim.verdicts) == {"equivalent"}
-    if alone:
+    foreseen = {verdict for step in steps for verdict in step.verdicts}
+    if foreseen == {"equivalent"}:
         wanted, opposite = Interval(at=0.0, low=0.0, high=0.0), by or margin or 0.0
-    elif by is not None or "equivalent" in claim.verdicts:
+    elif by is not None or "equivalent" in foreseen:
         size = by or margin or 0.0
         wanted, opposite = Interval(at=size, low=size, high=size), -size
     else:
         wanted = _each(lambda sd: _size_with_power(chance, sd), sd)
+        if math.isinf(max(wanted.at, wanted.high)):
+            return replace(told, why=f"no difference comes true with a chance of {100 * POWER:.0f} %")
         opposite = -wanted.at
     power = Interval(at=chance(wanted.at, sd.at), low=chance(wanted.high, sd.high), high=chance(wanted.low, sd.low))
     return replace(
@@ -229,18 +253,20 @@ def _why_none(
     if any(family.place(step) is None for step in steps):
         trend = any(step.comparison.kind == "trend" for step in steps)
         return "it is of a speed-up, whose noise is not known" if trend else "its sides are not paired, as the floor is"
-    if "equivalent" in claim.verdicts and margin is None:
+    if any("equivalent" in step.verdicts for step in steps) and margin is None:
         return "its margin has no value until the baseline has a mean"
     if claim.by is not None and by is None:
         return "its size has no value until the baseline has a mean"
     return ""
 
 
-def _chance(steps: Sequence[ClaimStep], family: _Family, margin: float | None, *, rising: bool) -> Chance:
+def _chance(
+    claim: Expected, steps: Sequence[ClaimStep], family: _Family, margin: float | None, *, rising: bool
+) -> Chance:
     """Return the chance of a claim: of every step at once, by the verdicts of the simulated family."""
     simulated = family.simulated
     assert simulated is not None
-    shift = np.zeros(len(family.weights))
+    shift = family.shift(claim, steps, rising=rising)
     wanted: list[tuple[int, list[int]]] = []
     for step in steps:
         place, up = family.place(step), family.up(step)
@@ -248,7 +274,6 @@ def _chance(steps: Sequence[ClaimStep], family: _Family, margin: float | None, *
         better = up if rising else -up
         codes = {"better": better, "worse": -better, "equivalent": INSIDE}
         wanted.append((place, [codes[verdict] for verdict in step.verdicts]))
-        shift += _towards(step, rising=rising) * family.shift(step)
 
     def chance(difference: float, sd: float) -> float:
         found = simulated.verdicts(difference * shift, sd, margin)
@@ -274,6 +299,34 @@ def _size_with_power(chance: Chance, sd: float) -> float:
         middle = (low + high) / 2
         low, high = (middle, high) if chance(middle, sd) < POWER else (low, middle)
     return high
+
+
+def _of_correlation(claim: Expected, plan: Plan, rules: Judge, account: Account, claimed: int) -> ClaimPower:
+    """Return the power of a claim of a correlation: of one within each seed, drawn anew with every seed.
+
+    It does not depend on the noise floor. Where variants differ by more than chance the correlation varies less from
+    seed to seed than is taken here, and is found more often.
+    """
+    n, looks = plan.looks[-1] if plan.looks else len(plan.seeds), max(1, len(plan.looks))
+    level = (1 - rules.confidence) * account.get(claim.metric, FIRST).share(looks=bool(plan.looks)) / looks
+    told = ClaimPower(claim=claim.claim, of=claim.about, metric=claim.metric, scale=CORRELATION)
+    if n < 2 or level <= 0:
+        return replace(told, why="one seed has no spread to judge by" if n < 2 else "no level is left for new findings")
+    rows = sum(variant.setting.salt == 0 for variant in plan.variants)
+    size = claim.by if isinstance(claim.by, float) else USUAL_CORRELATION
+    chances = [correlation_power(rho, rows, n, level / claimed) for rho in (size, 0.0, -size)]
+    return replace(
+        told,
+        difference=Interval(at=size, low=size, high=size),
+        given=claim.by is not None,
+        power=Interval(at=chances[0], low=chances[0], high=chances[0]),
+        if_nothing=chances[1],
+        opposite=-size,
+        if_opposite=chances[2],
+        n=n,
+        level=level,
+        tests=claimed,
+    )
 
 
 def _each(of: Callable[[float], float], sd: Interval) -> Interval:

@@ -4,35 +4,48 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ablate.plan.claims import BY_NAME
+from ablate.plan.claims import Better, ClaimStep, steps_of
+from ablate.plan.plan import Comparison
 from ablate.space.documents import Expected
-from ablate.verdict.summary import Effect, Expectation
+from ablate.verdict.summary import Correlation, Effect, Expectation, ExpectedStep
 
 
 def expectations(
-    claims: Sequence[Expected], names: Mapping[str, str], effects: Sequence[Effect]
+    claims: Sequence[Expected],
+    better: Mapping[str, Better],
+    names: Mapping[str, str],
+    comparisons: Sequence[Comparison],
+    effects: Sequence[Effect],
+    correlations: Sequence[Correlation] = (),
 ) -> tuple[Expectation, ...]:
-    """Return each claim with the effect that it is about; None where nothing of that name was compared.
+    """Return each claim with what was seen of it.
 
-    `names` has the id of the variant of each name. Where a variant is compared under several terms of fairness, the
-    claim is about the first.
+    `better` is which way is better of each metric. `names` has the id of the variant of each name, `correlations` those
+    that are claimed, in order.
     """
+    left = iter(correlations)
+    seen = {(effect.metric, _key(effect)): effect for effect in reversed(effects)}
     return tuple(
         Expectation(
             claim=claim.claim,
-            of=claim.of,
+            of=claim.about,
             metric=claim.metric,
             verdicts=claim.verdicts,
-            effect=_about(claim.of, claim.metric, names.get(claim.of), effects),
+            steps=_seen(steps_of(claim, names, comparisons, better[claim.metric]), claim.metric, seen),
+            correlation=None if claim.correlation is None else next(left, None),
         )
         for claim in claims
     )
 
 
-def _about(of: str, metric: str, variant: str | None, effects: Sequence[Effect]) -> Effect | None:
-    for effect in effects:
-        if effect.metric != metric or effect.kind not in BY_NAME:
-            continue
-        if effect.after == variant if effect.kind == "baseline" else effect.change == of:
-            return effect
-    return None
+Key = tuple[str, str, str, str, str]
+
+
+def _seen(steps: Sequence[ClaimStep], metric: str, seen: Mapping[tuple[str, Key], Effect]) -> tuple[ExpectedStep, ...]:
+    pairs = [(step, seen.get((metric, _key(step.comparison)))) for step in steps]
+    whole = [ExpectedStep(verdicts=step.verdicts, effect=effect) for step, effect in pairs if effect is not None]
+    return tuple(whole) if len(whole) == len(steps) else ()
+
+
+def _key(of: Comparison | Effect) -> Key:
+    return of.kind, of.change, of.before, of.after, of.terms

@@ -27,6 +27,7 @@ from ablate.verdict.contrasts import (
     contrasts,
     is_tested_on,
 )
+from ablate.verdict.correlation import correlations
 from ablate.verdict.expectations import expectations
 from ablate.verdict.experiment import Experiment, Treatment, experiment_of, names_of
 from ablate.verdict.finals import Finals
@@ -91,7 +92,20 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         tests=max((judgement.tests for judgement in judgements), default=0),
         judgements=judgements,
         elsewhere=experiment.elsewhere,
-        expectations=expectations(rules.expect, names_of(experiment), effects),
+        expectations=expectations(
+            rules.expect,
+            {name: judged.better for name, judged in rules.metrics.items()},
+            names_of(experiment),
+            experiment.comparisons,
+            effects,
+            correlations(
+                rules.expect,
+                look.sides,
+                look.seeds,
+                judgements,
+                looks=len(experiment.looks),
+            ),
+        ),
         ladders=tuple(_ladders(experiment, look, rules)),
         profile=experiment.profile,
     )

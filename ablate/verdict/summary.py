@@ -325,26 +325,83 @@ Outcome: TypeAlias = Literal["as expected", "not as expected", "undecided"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
-    """A claim, the verdicts that it foresees on a `metric` of a variant or edit, and the `effect` that was seen.
+class ExpectedStep:
+    """A comparison of which a claim foresees one of these verdicts, and the `effect` that was seen of it."""
 
-    `stamp` says when it was made; None where no results folder keeps it.
+    verdicts: tuple[str, ...]
+    effect: Effect
+
+    @property
+    def outcome(self) -> Outcome:
+        """Return what became of the step; a variant that diverged is not as any claim foresees."""
+        seen = self.effect.verdict.removesuffix("_by_rank")
+        if seen == "undecided":
+            return "undecided"
+        return "as expected" if seen in self.verdicts else "not as expected"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correlation:
+    """The rank correlation of two metrics over variants, within each seed, and its test over the n seeds.
+
+    `over_seeds` has Spearman's ρ of each seed, over at most `rows` variants; `mean` is theirs, [`low`, `high`] its
+    interval by t, and `p` that of no correlation, `p_adjusted` by Holm over all correlations that the space claims. It
+    is compared with `level`. What cannot be computed is None. `note` says what is left out.
+    """
+
+    metric: str
+    other: str
+    rows: int
+    n: int
+    over_seeds: tuple[float, ...]
+    mean: float | None
+    low: float | None
+    high: float | None
+    p: float | None
+    p_adjusted: float | None
+    level: float | None
+    note: str = ""
+
+    @property
+    def sign(self) -> str:
+        """The sign that was found; empty where none was."""
+        if self.mean is None or self.p_adjusted is None or self.level is None or not self.p_adjusted < self.level:
+            return ""
+        return "positive" if self.mean > 0 else "negative"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Expectation:
+    """A claim, what it is about (`of`), and the verdicts that it foresees of each of its `steps` on a `metric`.
+
+    `of` is a variant or edit, with one step, an order or equivalents, with several, or a metric with which there is to
+    be a `correlation`, with none. There are no steps either where nothing of that name was compared. `stamp` says when
+    it was made; None where no results folder keeps it.
     """
 
     claim: str
     of: str
     metric: str
     verdicts: tuple[str, ...]
-    effect: Effect | None
+    steps: tuple[ExpectedStep, ...] = ()
+    correlation: Correlation | None = None
     stamp: Stamp | None = None
 
     @property
+    def effect(self) -> Effect | None:
+        """The effect that a claim about one comparison is about; None of others."""
+        return self.steps[0].effect if len(self.steps) == 1 else None
+
+    @property
     def outcome(self) -> Outcome:
-        """Return what became of the claim; a variant that diverged is not as any claim foresees."""
-        seen = None if self.effect is None else self.effect.verdict.removesuffix("_by_rank")
-        if seen in (None, "undecided"):
-            return "undecided"
-        return "as expected" if seen in self.verdicts else "not as expected"
+        """Return what became of the claim: as expected if every step is, and not as expected if one is not."""
+        if self.correlation is not None:
+            seen = self.correlation.sign
+            return "undecided" if not seen else "as expected" if seen in self.verdicts else "not as expected"
+        outcomes = {step.outcome for step in self.steps}
+        if not outcomes or "not as expected" in outcomes:
+            return "not as expected" if outcomes else "undecided"
+        return "undecided" if "undecided" in outcomes else "as expected"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from designed_fixtures import designed, ends
@@ -9,11 +11,13 @@ from report_fixtures import path
 from scipy import stats
 
 from ablate.plan.claims import steps_of
+from ablate.report.claim_power import claim_lines
 from ablate.space.documents import Expected, Judge, Judged
 from ablate.statistics import Floor, power_of
 from ablate.statistics.family import DOWN, INSIDE, UNDECIDED, UP, SimulatedFamily
 from ablate.verdict.claim_power import claim_powers
 from ablate.verdict.judge import judge
+from ablate.verdict.stamp import Stamp
 
 SD = 0.02
 FLOOR = Floor(metric="eval_loss", scale="linear", n=6, sd=SD, whose="pre_ln")
@@ -74,6 +78,7 @@ def test_steps_are_holms():
     assert family.verdicts([0.0, 0.0, 0.0], 1.0, 20.0)[0].tolist() == [INSIDE] * 3
 
 
+PATH = "{path: {from: pre_ln, to: op}}"
 CASES = {
     "the smallest difference that is seen": ("compare", 5, ruled(claim("op", "better"))),
     "a size that is given": ("compare", 5, ruled(claim("op", "worse", by=0.05))),
@@ -89,6 +94,17 @@ CASES = {
         8,
         ruled(claim("model.layers: trend", "worse")),
     ),
+}
+
+
+def stated(**form):
+    return Expected(claim="it is so", metric="eval_loss", **form)
+
+
+CASES |= {
+    "an order around the baseline": ("compare", 6, ruled(stated(order="op < pre_ln < sas"))),
+    "an order along a path": (PATH, 8, ruled(stated(order="pre_ln+2 < pre_ln+1 < pre_ln", by=0.04))),
+    "equivalents": ("compare", 10, ruled(stated(equivalent=("pre_ln", "op", "sas")), margin=0.04)),
 }
 
 
@@ -108,9 +124,12 @@ def test_the_power_is_that_of_judge(case):
 def simulated(plan, rules, difference, *, sd=SD, times=800):
     """How often a claim comes true by `judge`, where its comparison differs by so much towards what it says."""
     (expected,) = rules.expect
-    (step,) = steps_of(expected, {n: v.id for v in plan.variants for n in v.names}, plan.comparisons, "lower")
-    upwards = (expected.verdicts[-1] == "better") == (rules.metrics["eval_loss"].better == "higher")
-    means = difference * (1 if upwards else -1) * means_of(plan, step.comparison)
+    step, *_ = steps_of(expected, {n: v.id for v in plan.variants for n in v.names}, plan.comparisons, "lower")
+    if expected.variants:
+        means = difference * means_of_several(plan, expected)
+    else:
+        upwards = (expected.verdicts[-1] == "better") == (rules.metrics["eval_loss"].better == "higher")
+        means = difference * (1 if upwards else -1) * means_of(plan, step.comparison)
     random, true = np.random.default_rng(7), 0
     for _ in range(times):
         noise = random.normal(size=(len(plan.variants), len(plan.seeds))) * sd / np.sqrt(2)
@@ -118,6 +137,39 @@ def simulated(plan, rules, difference, *, sd=SD, times=800):
         summary = judge(plan, rules, ends(plan, {"eval_loss": table}))
         true += summary.expectations[0].outcome == "as expected"
     return true / times
+
+
+def means_of_several(plan, expected):
+    """Means that rise by 1 from each variant of an order to the next; of equivalents the last differs by 1."""
+    names = [variant.name for variant in plan.variants]
+    if expected.equivalent:
+        return np.array([float(name == expected.variants[-1]) for name in names])
+    base = float(expected.variants.index("pre_ln"))
+    return np.array([float(expected.variants.index(n)) if n in expected.variants else base for n in names])
+
+
+@pytest.mark.full
+def test_the_power_of_a_correlation_is_that_of_judge():
+    plan, seeds, times = designed("compare", seeds=5), 5, 800
+    claimed = stated(correlation="peak_kurtosis", verdict="positive", by=0.7)
+    told = power_of_claim(plan, ruled(claimed), floor=None)
+    assert (told.power.low, told.power.high, told.why) == (told.power.at, told.power.at, "")
+    for correlation, chance in ((0.7, told.power.at), (0.0, told.if_nothing), (-0.7, told.if_opposite)):
+        random, true = np.random.default_rng(3), 0
+        for _ in range(times):
+            x = random.normal(size=(len(plan.variants), seeds))
+            y = correlation * x + np.sqrt(1 - correlation**2) * random.normal(size=x.shape)
+            summary = judge(plan, ruled(claimed), ends(plan, {"eval_loss": y + 9, "peak_kurtosis": x + 9}))
+            true += summary.expectations[0].outcome == "as expected"
+        assert true / times == pytest.approx(chance, abs=0.05)
+
+
+def test_joint_power_is_less_than_that_of_each_step():
+    plan = designed("compare", seeds=6)
+    whole = power_of_claim(plan, ruled(stated(order="op < pre_ln < sas", by=0.03)))
+    steps = [power_of_claim(plan, ruled(claim(of, "worse", by=0.03))).power.at for of in ("op", "sas")]
+    assert 0.2 < whole.power.at < min(steps) - 0.05
+    assert whole.if_nothing < 0.01
 
 
 def means_of(plan, comparison):
@@ -146,3 +198,24 @@ def test_what_has_no_power_says_why():
     assert "until the baseline has a mean" in power_of_claim(plan, ruled(claim("op", "better", by="2%"))).why
     assert power_of_claim(plan, ruled(claim("op", "better", by="2%")), means={"eval_loss": 3.0}).difference.at == 0.06
     assert "one seed" in power_of_claim(path("a", seeds=1), ruled(claim("op", "better"))).why
+
+
+def test_what_the_plan_says(golden):
+    """Every form of a claim, with its power and its date: as the plan prints it."""
+    claims = [
+        claim("op", "better").model_copy(update={"claim": "op is better"}),
+        claim("sas", "worse", by="2%").model_copy(update={"claim": "sas is worse"}),
+        claim("op", "equivalent", "better").model_copy(update={"claim": "op keeps up"}),
+        stated(order="op < pre_ln < sas").model_copy(update={"claim": "from op to sas"}),
+        stated(equivalent=("pre_ln", "op")).model_copy(update={"claim": "both are the same"}),
+        stated(correlation="peak_kurtosis", verdict="positive").model_copy(update={"claim": "they go together"}),
+        Expected(claim="less of them", of="op", metric="peak_kurtosis", verdict="better"),
+    ]
+    rules = ruled(*claims, margin="1%")
+    peak = Judged(margin="none", scale="log", better="lower")
+    rules = rules.model_copy(update={"metrics": {**rules.metrics, "peak_kurtosis": peak}})
+    plan, dates = designed("compare", seeds=5), [Stamp(stamped="not dated")] * 6
+    late = Stamp(stamped="after results", known_at=1.7e9, known_in="other")
+    powers = claim_powers(plan, rules, [FLOOR], {"eval_loss": 3.0}, {})
+    lines = claim_lines(powers, [*dates, late], plan.space)
+    golden(Path(__file__).parent / "claims" / "plan.txt", "".join(f"{line}\n" for line in lines))

@@ -8,7 +8,7 @@ import io
 from pathlib import Path
 
 import pytest
-from claim_worlds import Ran, carry_out, claim
+from claim_worlds import Ran, carry_out, claim, correlation, equivalent, order
 from rich.console import Console
 
 from ablate.report.answers import sentences
@@ -33,6 +33,15 @@ CASES = {
     "margin_changed": [Ran(day=1, claims=[SAME]), Ran(day=2, claims=[SAME], margin="30%")],
     "diverged": [Ran(day=1, ends={"hot": "diverged"}), Ran(day=2, claims=[HOT], seeds=4)],
     "failed": [Ran(day=1, ends={"hot": "bug"}), Ran(day=2, claims=[HOT], seeds=4)],
+    "order": [Ran(day=1, claims=[order()], seeds=5)],
+    "order_not_so": [Ran(day=1, claims=[order("cold < base < hot")], seeds=5)],
+    "order_late": [Ran(day=1, ends={"cold": ""}), Ran(day=2, claims=[order()], seeds=5)],
+    "order_turned": [Ran(day=1, claims=[order("cold < base < hot")]), Ran(day=2, claims=[order()])],
+    "equivalent": [Ran(day=1, claims=[equivalent("base", "hot", "cold")], seeds=5, margin="20%")],
+    "trend": [Ran(day=1, claims=[claim("better", of="heat: trend")], trend=True)],
+    "correlation": [Ran(day=1, claims=[correlation()], seeds=8)],
+    "correlation_late": [Ran(day=1), Ran(day=2, claims=[correlation("negative")], seeds=8)],
+    "correlation_early": [Ran(day=1, ends={"cold": ""}), Ran(day=2, claims=[correlation()], seeds=3)],
     "lost": [Ran(day=1, lose=["hot"]), Ran(day=2, claims=[HOT])],
 }
 

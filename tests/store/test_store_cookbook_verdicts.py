@@ -391,7 +391,7 @@ def test_claims_of_the_current_plans_with_their_stamps(tmp_path, monkeypatch):
     told = [(row["about"], row["expected"], row["outcome"], row["stamped"], row["changed_since"]) for row in rows]
     assert told == [
         ("hot", "better", "as expected", "before results", "seeds: 3 → 4"),
-        ("cold", "better or equivalent", "undecided", "after results", ""),
+        ("cold", "better or equivalent", "not as expected", "after results", ""),
     ]
     assert [f"{row['stated']:%Y-%m-%d} {row['known']:%Y-%m-%d}" for row in rows] == [
         "2026-12-01 2026-12-01",

@@ -29,6 +29,22 @@ def day(number: int) -> float:
     return datetime(2026, 12, number, 9, 30, tzinfo=UTC).timestamp()
 
 
+WARMTH: Mapping[str, float] = {"base": 2.0, "hot": 1.0, "cold": 4.0}
+"""What the kurtosis of each variant is about: it goes with the loss."""
+
+
+def order(text: str = "hot < base < cold", words: str = "Fig. 2: the warmer the better") -> dict[str, Any]:
+    return {"claim": words, "order": text, "metric": "eval_loss"}
+
+
+def equivalent(*names: str) -> dict[str, Any]:
+    return {"claim": "Fig. 3: heat is no matter", "equivalent": list(names), "metric": "eval_loss"}
+
+
+def correlation(sign: str = "positive") -> dict[str, Any]:
+    return {"claim": "Fig. 4: they go together", "correlation": "peak_kurtosis", "metric": "eval_loss", "verdict": sign}
+
+
 def claim(verdict: str | list[str] = "better", of: str = "hot") -> dict[str, Any]:
     return {"claim": "Fig. 1: heat helps", "of": of, "metric": "eval_loss", "verdict": verdict}
 
@@ -50,6 +66,7 @@ class Ran:
     margin: str = "1%"
     ends: Mapping[str, OutcomeKind | str] = field(default_factory=dict)
     lose: Sequence[str] = ()
+    trend: bool = False
 
     @property
     def rules(self) -> Judge:
@@ -69,6 +86,8 @@ class Ran:
             for name, id in ids.items()
             if name != BASE
         )
+        weights = tuple((ids[name], weight) for name, weight in (("cold", -1.0), ("hot", 1.0)) if name in ids)
+        over = Comparison(kind="main", change="heat: trend", detail="", before="", after="", weights=weights)
         seeds = tuple(range(self.seeds))
         return Plan(
             space=self.space,
@@ -76,7 +95,7 @@ class Ran:
             design="compare",
             baseline=ids[BASE],
             variants=variants,
-            comparisons=tuple(against),
+            comparisons=(*against, *([over] if self.trend else [])),
             seeds=seeds,
             trials=tuple(store_fixtures.trial(id, seed) for seed in seeds for id in ids.values()),
             notes=(),
@@ -92,8 +111,12 @@ class Ran:
 
 def course(name: str, seed: int, kind: str) -> list[Event]:
     """What a trial yields: a loss of its variant and its seed."""
-    loss = LOSSES[name] + 0.3 * seed + 0.01 * ((seed * 7 + len(name) * 3) % 5)
-    return [Row(40, "eval_loss", "", loss), Outcome(kind, 40)] if kind == "finished" else [Outcome(kind, 20)]  # type: ignore[arg-type]
+    if kind != "finished":
+        return [Outcome(kind, 20)]  # type: ignore[arg-type]
+    noise = ((seed * 7 + ord(name[0])) * (seed + ord(name[1])) % 5) / 100
+    kurtosis = WARMTH[name] + (0.0 if name != "base" or seed % 3 else 5.0)
+    rows = [Row(40, "kurtosis", "layers.1", kurtosis), Row(40, "eval_loss", "", LOSSES[name] + 0.3 * seed + noise)]
+    return [*rows, Outcome("finished", 40)]
 
 
 def carry_out(folder: Path, runs: Sequence[Ran], monkeypatch: pytest.MonkeyPatch) -> Summary:
