@@ -27,6 +27,7 @@ from ablate.source.located import to_python
 from ablate.store import bundle, earlier, files, sealed, trial_numbers
 from ablate.store.bundle import RESULTS, collect
 from ablate.store.checksummed_lines import compact
+from ablate.store.kept_forecasts import with_kept_forecasts
 from ablate.store.plans import KeptPlan
 from ablate.store.record_chain import chain
 from ablate.store.repair import database
@@ -232,7 +233,7 @@ def _verdicts(now: Snapshot, kept: KeptPlan, read: KeptSpace, plan: Plan, aside:
         return
     finals = trial_numbers.finals(aside, list(used))
     account = account_of(plan, finals, rules=read.space.judge, folder=aside)
-    summary = judge(plan, read.space.judge, finals, account)
+    summary = judge(with_kept_forecasts(plan, aside), read.space.judge, finals, account)
     differ = list(unequal(judgement.content["verdicts"], document(summary, plan)))
     if differ:
         yield Check(kept.space, "verdicts", "wrong", f"computed anew they are others: {some(differ)}")

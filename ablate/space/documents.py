@@ -476,6 +476,10 @@ Sign = Literal["positive", "negative"]
 
 STEP = "<"
 """Stands between the names of an order, the lower first."""
+FORECAST = "forecast."
+"""Stands before the name of a number of a forecast, with which a metric may be claimed to correlate."""
+FORECAST_NUMBERS = ("growth", "cosine", "gradient", "logits")
+"""These numbers: see `plan/forecast.py`."""
 FORMS = ("of", "order", "equivalent", "correlation")
 """The forms of a claim, each by its key: a claim has exactly one of them."""
 
@@ -485,7 +489,8 @@ class Expected(Document):
 
     `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`. `order`
     is `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
-    is another metric, whose correlation with `metric` over the variants, within each seed, has the sign `verdict`.
+    is another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
+    variants, within each seed, has the sign `verdict`.
     `by` is the size of the difference (of each step), or of the correlation, that its power is reported for, written as
     a margin is; it has no part in the verdict.
     """

@@ -26,6 +26,8 @@ from ablate.space.claims import check_claims
 from ablate.space.corpora import CorpusSpec, read_corpus_choice
 from ablate.space.design import Design
 from ablate.space.documents import (
+    FORECAST,
+    FORECAST_NUMBERS,
     LOOKS,
     NEXT_TOKEN,
     Auto,
@@ -352,10 +354,15 @@ class Sections:
                 self.problems.add_unknown(message, metric.span, metric.text, tuple(metrics), "judged are")
 
     def _check_correlated(self, located: Located | None, measure: Measure | None) -> None:
-        """Note claims about a correlation with a metric that is not measured."""
+        """Note claims about a correlation with a metric that is not measured, or with what no forecast has."""
         for position, claim in enumerate(located.items if isinstance(located, Items) else ()):
             other = claim.get("correlation") if isinstance(claim, Mapping) else None
-            if isinstance(other, Scalar):
+            if isinstance(other, Scalar) and other.text.startswith(FORECAST):
+                known = [f"{FORECAST}{name}" for name in FORECAST_NUMBERS]
+                if other.value not in known:
+                    message = f"no forecast has the number {quote(other.text)}"
+                    self.problems.add_unknown(message, other.span, other.text, known, "a forecast has")
+            elif isinstance(other, Scalar):
                 self._check_metric(other, measure, "correlated", ("judge", "expect", position))
 
     def _check_metric(self, key: Scalar, measure: Measure | None, use: str, within: Keys) -> None:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ablate import statistics
 from ablate.output.words import plural
 from ablate.plan.claims import FEWEST_ROWS
-from ablate.space.documents import Expected
+from ablate.space.documents import FORECAST, Expected
 from ablate.verdict.pairing import Side
 from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Correlation, Judgement
@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 def correlations(
     claims: Sequence[Expected],
     sides: Mapping[str, Side],
+    forecasts: Mapping[str, Mapping[str, float]],
     seeds: Sequence[Seed],
     judgements: Sequence[Judgement],
     *,
@@ -43,7 +44,14 @@ def correlations(
     """
     levels = {name: None if each.pending else each.level for each in judgements for name in each.metrics}
     every = [
-        _correlation(claim.metric, str(claim.correlation), sides, seeds, levels.get(claim.metric), max(1, looks))
+        _correlation(
+            claim.metric,
+            str(claim.correlation),
+            list(_values(claim.metric, str(claim.correlation), sides, forecasts)),
+            seeds,
+            levels.get(claim.metric),
+            max(1, looks),
+        )
         for claim in claims
         if claim.correlation is not None
     ]
@@ -51,16 +59,33 @@ def correlations(
     return tuple(replace(each, p_adjusted=p) for each, p in zip(every, adjusted, strict=True))
 
 
+Values = tuple[Mapping[Seed, float], Mapping[Seed, float]]
+"""The values of the two metrics of one variant, by seed."""
+
+
+def _values(
+    metric: str, other: str, sides: Mapping[str, Side], forecasts: Mapping[str, Mapping[str, float]]
+) -> Iterator[Values]:
+    """Yield the values of each variant; a number of its forecast is the same at every seed."""
+    for variant, side in sides.items():
+        measured = side.values(metric, log=False)
+        if not other.startswith(FORECAST):
+            yield side.values(other, log=False), measured
+            continue
+        number = forecasts.get(variant, {}).get(other, math.nan)
+        yield dict.fromkeys(measured, number) if math.isfinite(number) else {}, measured
+
+
 def _correlation(
-    metric: str, other: str, sides: Mapping[str, Side], seeds: Sequence[Seed], level: float | None, looks: int
+    metric: str, other: str, values: Sequence[Values], seeds: Sequence[Seed], level: float | None, looks: int
 ) -> Correlation:
     over_seeds, rows = [], []
-    for x, y in _rows(metric, other, sides, seeds):
+    for x, y in _rows(values, seeds):
         rows.append(x.size)
         if x.size >= FEWEST_ROWS and np.ptp(x) > 0 and np.ptp(y) > 0:
             over_seeds.append(spearman(x, y))
-    lacking = [number for number in rows if number < len(sides)]
-    note = f"{plural(len(lacking), 'seed')} of {len(rows)} without all {len(sides)} variants" if lacking else ""
+    lacking = [number for number in rows if number < len(values)]
+    note = f"{plural(len(lacking), 'seed')} of {len(rows)} without all {len(values)} variants" if lacking else ""
     if len(over_seeds) < len(rows):
         note += f"{'; ' if note else ''}{plural(len(rows) - len(over_seeds), 'seed')} with no correlation left out"
     empty = Correlation(
@@ -83,9 +108,8 @@ def _correlation(
     return replace(empty, low=max(-1.0, test.low), high=min(1.0, test.high), p=test.p)
 
 
-def _rows(metric: str, other: str, sides: Mapping[str, Side], seeds: Sequence[Seed]) -> Iterator[tuple[Floats, Floats]]:
+def _rows(values: Sequence[Values], seeds: Sequence[Seed]) -> Iterator[tuple[Floats, Floats]]:
     """Yield the values of both metrics over the variants that have them, at each seed at which any has."""
-    values = [(side.values(other, log=False), side.values(metric, log=False)) for side in sides.values()]
     for seed in seeds:
         both = [(x[seed], y[seed]) for x, y in values if seed in x and seed in y]
         if both:

@@ -6,11 +6,12 @@ A plan gives one (`experiment_of`), and so does a table of runs that were traine
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from ablate.plan.forecast import Forecast
 from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
 from ablate.space.batch_ramp import sequences_of
-from ablate.space.documents import Recipe
+from ablate.space.documents import FORECAST, FORECAST_NUMBERS, Recipe
 from ablate.verdict.seeds import Seed
 
 
@@ -39,7 +40,8 @@ class Experiment:
     """Variants, the comparisons between them, and their runs.
 
     `baseline` is a variant's id. `trials` maps variant (id) and seed to the id of the run, under which its final
-    metrics are stored. `seeds`, `looks`, `factors`, `ladders` and `profile` are as in `plan.Plan`. `elsewhere`: the
+    metrics are stored. `seeds`, `looks`, `factors`, `ladders` and `profile` are as in `plan.Plan`. `forecasts` are the
+    numbers of the forecast of each variant that has one, by the names that claims have for them. `elsewhere`: the
     runs come from a table, so it is not known what varies from seed to seed, what variants cost, or how often they were
     judged.
     """
@@ -58,6 +60,7 @@ class Experiment:
     elsewhere: bool = False
     ladders: tuple[tuple[str, PlannedLadder], ...] = ()
     profile: str | None = None
+    forecasts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
 
     def variant(self, id: str) -> Treatment:
         """Return the variant of that id; KeyError if there is none."""
@@ -101,7 +104,13 @@ def experiment_of(plan: Plan) -> Experiment:
         factors=plan.factors,
         ladders=plan.ladders,
         profile=plan.profile,
+        forecasts={variant: _numbers(forecast) for variant, forecast in plan.forecasts if not forecast.refused},
     )
+
+
+def _numbers(forecast: Forecast) -> Mapping[str, float]:
+    numbers = {f"{FORECAST}{name}": getattr(forecast, name) for name in FORECAST_NUMBERS}
+    return {name: number for name, number in numbers.items() if number is not None}
 
 
 def _treatment(variant: Variant, recipe: Recipe | None) -> Treatment:

@@ -101,6 +101,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
             correlations(
                 rules.expect,
                 look.sides,
+                experiment.forecasts,
                 look.seeds,
                 judgements,
                 looks=len(experiment.looks),

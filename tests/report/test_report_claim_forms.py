@@ -9,10 +9,11 @@ from claim_worlds import Ran, carry_out, claim, correlation, equivalent, order
 from designed_fixtures import designed, ends
 from scipy import stats
 
+from ablate.plan.forecast import DEFINITIONS, Forecast
 from ablate.report.json_form import to_json
 from ablate.report.verdict_tables import to_markdown
 from ablate.session.judging import document
-from ablate.space.documents import Expected, Judge, Judged
+from ablate.space.documents import FORECAST_NUMBERS, Expected, Judge, Judged
 from ablate.store.query import query
 from ablate.verdict.correlation import spearman
 from ablate.verdict.judge import judge
@@ -101,6 +102,27 @@ def test_without_a_correlation_none_is_found_and_the_other_sign_contradicts():
     falls = -loss + 20 + 0.05 * other
     both = [positive, stated(correlation="peak_kurtosis", verdict="negative")]
     assert outcomes(summary_of(*both, loss=loss, kurtosis=falls)) == ["not as expected", "as expected"]
+
+
+def test_a_forecast_is_one_number_for_all_seeds():
+    loss = levels(3.0, 2.5, 3.5, 4.0, sd=0.4)
+    plan = designed("compare", seeds=SEEDS)
+    cosines = dict(zip([v.id for v in plan.variants], (0.3, 0.2, 0.4, 0.1), strict=True))
+    forecasts = tuple((id, Forecast(cosine=cosine)) for id, cosine in cosines.items())
+    claims = (stated(correlation="forecast.cosine", verdict="positive"),)
+    rules = Judge(metrics={"eval_loss": LOSS}, against="pre_ln", confidence=0.95, expect=claims)
+    (seen,) = judge(replace(plan, forecasts=forecasts), rules, ends(plan, {"eval_loss": loss})).expectations
+    each = [stats.spearmanr(list(cosines.values()), loss[:, seed]).statistic for seed in range(SEEDS)]
+    assert seen.correlation.over_seeds == pytest.approx(each)
+    refused = ((forecasts[0][0], Forecast(refused="it is not known")), *forecasts[1:])
+    (less,) = judge(replace(plan, forecasts=refused), rules, ends(plan, {"eval_loss": loss})).expectations
+    assert (less.correlation.rows, less.correlation.note) == (3, "6 seeds of 6 without all 4 variants")
+    (none,) = judge(plan, rules, ends(plan, {"eval_loss": loss})).expectations
+    assert (none.correlation.mean, none.outcome) == (None, "undecided")
+
+
+def test_the_numbers_of_a_forecast_are_those_that_it_has():
+    assert tuple(DEFINITIONS) == FORECAST_NUMBERS
 
 
 def test_several_correlations_are_a_family():

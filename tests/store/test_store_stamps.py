@@ -12,6 +12,7 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.session.reporting import report
+from ablate.session.verifying import verify
 from ablate.store.checksummed_lines import compact
 from ablate.store.query import query
 from ablate.store.serialise import Documents, plan_document
@@ -138,14 +139,22 @@ def test_sql_says_what_the_screen_says(tmp_path, monkeypatch):
 @pytest.mark.full
 def test_a_plan_is_kept_with_its_date_before_any_of_its_trials_begins(tmp_path):
     space = write_world(tmp_path, steps=4)
-    claims = "expect: [{claim: it is better, of: op, metric: eval_loss, verdict: better}]"
+    claims = (
+        "expect: [{claim: it is better, of: op, metric: eval_loss, verdict: better}, {claim: as forecast,"
+        " correlation: forecast.gradient, metric: eval_loss, verdict: positive}]"
+    )
     space.write_text(space.read_text().replace("scale: log}}}", "scale: log}}, " + claims + "}"))
     run = ablate.run(ablate.load_space(space), results=tmp_path / "results", mirror=False, executor="inline")
     now = Snapshot(tmp_path / "results")
     (plan,) = now.plans.of_space["tiny"]
     assert len(now.endings) == 8
     assert plan.first_seen < min(ending.began for ending in now.endings.values())
-    (expected,) = run.summary.expectations
-    assert (expected.stamp.stamped, expected.stamp.plan) == ("before results", plan.id)
+    for expected in run.summary.expectations:
+        assert (expected.stamp.stamped, expected.stamp.plan) == ("before results", plan.id)
+    correlation = run.summary.expectations[1].correlation
+    assert (correlation.n, correlation.rows, correlation.note) == (2, 4, "")
     page = report(ablate.load_space(space), results=tmp_path / "results")
     assert f"(plan {plan.id[:8]})" in page.markdown.read_text(encoding="utf-8")
+    assert page.summary.expectations[1].correlation == correlation
+    answers = {check.check: check.answer for check in verify(tmp_path / "results").checks}
+    assert "wrong" not in answers.values() and answers["verdicts"] == "right"
