@@ -35,8 +35,9 @@ from ablate.verdict.stamp import Stamp
 NOT_OF_THE_QUESTION = ("profiles", "trials")
 """Keys of a resolved space that say nothing of a claim: profiles that were not chosen, and a mark of the store."""
 CLAIMS = ("judge", "expect")
-SUBJECTS = ("of", "order", "equivalent")
-"""The keys of a claim that name variants or edits."""
+NO_STATEMENT = ("of", "order", "equivalent", "by")
+"""The keys of a claim that name variants or edits, which another space may call otherwise, and the size that its power
+is reported for, which has no part in the verdict."""
 NOTHING = "none"
 
 Claim: TypeAlias = Mapping[str, Any]
@@ -73,19 +74,24 @@ class Stamps:
 
     def __init__(self, now: Snapshot):
         self._now = now
+        self._read: dict[int, tuple[tuple[Claim, tuple[Compared, ...]], ...]] = {}
 
     def of(self, document: PlanDocument) -> tuple[Stamp, ...]:
         """Return the stamp of each claim of a plan, in order."""
-        return tuple(self._stamp(document, claim) for claim in claims_of(document))
+        return tuple(self._stamp(document, claim, own) for claim, own in _read_claims(document))
 
-    def _stamp(self, document: PlanDocument, claim: Claim) -> Stamp:
-        own = compared_by(document, claim)
+    def _claims(self, plan: KeptPlan) -> tuple[tuple[Claim, tuple[Compared, ...]], ...]:
+        """Return the claims of a kept plan with what each compares, read once."""
+        if id(plan) not in self._read:
+            self._read[id(plan)] = _read_claims(plan.document)
+        return self._read[id(plan)]
+
+    def _stamp(self, document: PlanDocument, claim: Claim, own: tuple[Compared, ...]) -> Stamp:
         known = self._known(document, own)
         first: KeptPlan | None = None
         was: dict[str, None] = {}
         for plan, when in self._dated:
-            for other in claims_of(plan.document):
-                theirs = compared_by(plan.document, other)
+            for other, theirs in self._claims(plan):
                 if other["metric"] != claim["metric"] or not _about_the_same(document, own, plan.document, theirs):
                     continue
                 if _statement(other) == _statement(claim) and _directed(document, own, plan.document, theirs):
@@ -147,6 +153,10 @@ class Stamps:
             if trial in ended and (variant not in first or ended[trial] < first[variant].at):
                 first[variant] = Known(ended[trial], space)
         return first
+
+
+def _read_claims(document: PlanDocument) -> tuple[tuple[Claim, tuple[Compared, ...]], ...]:
+    return tuple((claim, compared_by(document, claim)) for claim in claims_of(document))
 
 
 def claims_of(document: PlanDocument) -> tuple[Claim, ...]:
@@ -264,8 +274,8 @@ def _called(variants: Iterable[str], document: PlanDocument) -> frozenset[str]:
 
 
 def _statement(claim: Claim) -> Claim:
-    """Return a claim without the names of what it is about, which another space may call otherwise."""
-    return {key: value for key, value in claim.items() if key not in SUBJECTS}
+    """Return what a claim says of the variants that it is about."""
+    return {key: value for key, value in claim.items() if key not in NO_STATEMENT}
 
 
 def _told(claim: Claim) -> str:

@@ -27,6 +27,7 @@ CASES = {
         Ran(day=1, claims=[claim("worse")], ends=dict.fromkeys(["hot", "cold"], "")),
         Ran(day=2, claims=[HOT]),
     ],
+    "size_added": [Ran(day=1, claims=[HOT]), Ran(day=2, claims=[{**HOT, "by": "5%"}])],
     "moved": [Ran(day=1, claims=[HOT]), Ran(day=2, claims=[HOT], space="weather", names=("base", "hot"))],
     "known_elsewhere": [Ran(day=1), Ran(day=2, claims=[HOT], space="weather")],
     "shared_baseline": [Ran(day=1, space="weather", names=("base", "cold")), Ran(day=2, claims=[HOT])],
