@@ -9,12 +9,11 @@ import json
 import math
 from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
 from ablate.plan.plan import Factors, Plan
 from ablate.report import footnotes
 from ablate.statistics import Floor
-from ablate.verdict.account import State
 from ablate.verdict.claim_power import ClaimPower
 from ablate.verdict.stamp import Stamp
 from ablate.verdict.summary import Summary
@@ -42,8 +41,6 @@ def document(
     for name in ("expectations", "ladders"):  # what only some spaces have
         if not content[name]:
             del content[name]
-    for judgement, described in zip(summary.judgements, content["judgements"], strict=True):
-        described["states"] = dict(zip(get_args(State), judgement.states, strict=True))
     for claim, described in zip(summary.expectations, content.get("expectations", ()), strict=True):
         described["outcome"] = claim.outcome
         described["effect"] = None if claim.effect is None else asdict(claim.effect)

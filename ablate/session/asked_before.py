@@ -7,13 +7,13 @@ their question stood are read through the plan that they are of, which has the c
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
-from ablate.plan.plan import Comparison, Factors, LadderStep, PlannedLadder, VariedFactor
-from ablate.store.documents import AccountDocument, EffectDocument, PlanDocument, Question, Specification
+from ablate.plan.plan import Factors
+from ablate.store.documents import AccountDocument, EffectDocument, Question, Specification
 from ablate.store.judgements import in_order
+from ablate.store.kept_design import KeptDesign
 from ablate.store.serialise import trained_as
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.comparison_key import Unit, comparison_id, key_of, unit_of
@@ -166,41 +166,3 @@ def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> It
             "family": family if question["family"] == "page" else sizes[metric],
         }
         yield Past(question=question, account=account, effect=effect)
-
-
-class KeptDesign:
-    """The comparisons of a plan as it is kept, and what their contrasts are made of."""
-
-    def __init__(self, document: PlanDocument):
-        self._document = document
-
-    @property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        return tuple(Comparison(**_frozen(each)) for each in self._document["comparisons"])
-
-    @property
-    def factors(self) -> tuple[tuple[str, Factors], ...]:
-        return tuple((terms, _factors(each)) for terms, each in self._document.get("factors", ()))
-
-    @property
-    def ladders(self) -> tuple[tuple[str, PlannedLadder], ...]:
-        return tuple((terms, _ladder(each)) for terms, each in self._document.get("ladders", ()))
-
-
-def _factors(kept: Mapping[str, Any]) -> Factors:
-    known = {field.name: kept[field.name] for field in fields(Factors) if field.name in kept}
-    varied = tuple(VariedFactor(**_frozen(each)) for each in kept.get("varied", ()))
-    return Factors(**{**_frozen(known), "aliases": (), "varied": varied})
-
-
-def _ladder(kept: Mapping[str, Any]) -> PlannedLadder:
-    steps = tuple(LadderStep(**_frozen(step)) for step in kept["steps"])
-    return PlannedLadder(**{**_frozen(kept), "steps": steps})
-
-
-def _frozen(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: _tuples(value) for name, value in document.items()}
-
-
-def _tuples(value: Any) -> Any:
-    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value

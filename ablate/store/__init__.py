@@ -28,6 +28,7 @@ by its content, or by the trial whose results it is. All else can be deleted and
     plans.py        the plans that a folder keeps
     requests.py     the requested runs
     judgements.py   verdicts, and how often questions were judged
+    kept_design.py  the comparisons of a kept plan, and what their contrasts are made of
     step_times.py   seconds per training step
     open_trial.py   a trial while it runs
     sealed.py       a trial that has ended

@@ -26,7 +26,8 @@ from ablate.store.versions import ATTENTION, CPU, by_name, of_machine
 
 OF_SPACES = (
     *("files", "plans", "plan_variants", "plan_trials", "plan_comparisons", "plan_proposals", "plan_skipped"),
-    *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes", "questions", "accounts", "claims"),
+    *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes"),
+    *("questions", "accounts", "claims"),
 )
 """The tables that are filled from the documents of spaces."""
 

@@ -19,16 +19,17 @@ from typing import Any, Literal, TypeAlias
 
 from ablate.output.words import spoken
 from ablate.plan.claims import FEWEST_ROWS, steps_of
-from ablate.plan.designs.coding import coded, columns_of
-from ablate.plan.plan import Comparison, Factors, VariedFactor, trend_name
+from ablate.plan.plan import Comparison
 from ablate.source.problems import shorten
 from ablate.space.documents import Expected
 from ablate.store import checksummed_lines, files
 from ablate.store.checksummed_lines import compact
-from ablate.store.documents import ComparisonDocument, PlanDocument
+from ablate.store.documents import PlanDocument
+from ablate.store.kept_design import KeptDesign
 from ablate.store.plans import KeptPlan
 from ablate.store.snapshot import Snapshot
-from ablate.verdict.contrasts import CROSS
+from ablate.verdict.comparison_key import weights_of
+from ablate.verdict.contrasts import Difference, SpeedUpTrend, Term, WeightedSum, contrast
 from ablate.verdict.judgement import RESULTS
 from ablate.verdict.stamp import Stamp
 
@@ -180,9 +181,9 @@ def compared_by(document: PlanDocument, claim: Claim) -> tuple[Compared, ...]:
         salted = {each["after"] for each in document["comparisons"] if each["kind"] == "noise"}
         rows = frozenset(variant["id"] for variant in document["variants"]) - salted
         return (Compared(frozenset(), rows, "rows"),)
-    comparisons = {_comparison(each): each for each in document["comparisons"]}
-    steps = steps_of(expected, names_in(document), tuple(comparisons), "lower")
-    sides = ((_compared(document, comparisons[step.comparison]), step.turned) for step in steps)
+    design = KeptDesign(document)
+    steps = steps_of(expected, names_in(document), design.comparisons, "lower")
+    sides = ((_compared(design, step.comparison), step.turned) for step in steps)
     return tuple(Compared(each.plus, each.minus, each.known) if turned else each for each, turned in sides)
 
 
@@ -192,56 +193,23 @@ def names_in(document: PlanDocument) -> Mapping[str, str]:
 
 
 def comparisons_in(document: PlanDocument) -> tuple[Comparison, ...]:
-    return tuple(map(_comparison, document["comparisons"]))
+    return KeptDesign(document).comparisons
 
 
-def _comparison(kept: ComparisonDocument) -> Comparison:
-    return Comparison(
-        kind=kept["kind"],
-        change=kept["change"],
-        detail=kept["detail"],
-        before=kept["before"],
-        after=kept["after"],
-        weights=tuple((str(variant), float(weight)) for variant, weight in kept.get("weights", ())),
-        terms=kept.get("terms", ""),
-    )
-
-
-def _compared(document: PlanDocument, comparison: ComparisonDocument) -> Compared:
-    known: Literal["each", "every"] = "every" if comparison["kind"] in ("interaction", "trend") else "each"
-    if comparison["before"] and comparison["after"]:
-        signs = [(comparison["before"], -1.0), (comparison["after"], 1.0)]
-    elif weights := comparison.get("weights"):
-        signs = [(str(variant), float(weight)) for variant, weight in weights]
-    elif comparison["kind"] == "trend":
-        signs = list(_over_sizes(document, comparison))
-    else:
-        signs = list(_of_factorial(document, comparison))
+def _compared(design: KeptDesign, comparison: Comparison) -> Compared:
+    known: Literal["each", "every"] = "every" if comparison.kind in ("interaction", "trend") else "each"
+    question = contrast(comparison, dict(design.factors), dict(design.ladders))
+    match question:
+        case Difference():
+            signs = [(comparison.before, -1.0), (comparison.after, 1.0)]
+        case WeightedSum(weights=weights):
+            signs = list(weights)
+        case SpeedUpTrend(pairs=pairs):
+            signs = [(variant, sign) for pair in pairs for variant, sign in zip(pair, (-1.0, 1.0), strict=True)]
+        case Term():
+            signs = weights_of(question, dict(design.factors)[comparison.terms])
     minus = frozenset(variant for variant, sign in signs if sign < 0)
     return Compared(minus, frozenset(variant for variant, sign in signs if sign > 0), known)
-
-
-def _over_sizes(document: PlanDocument, comparison: ComparisonDocument) -> Iterator[tuple[str, float]]:
-    ladder: Mapping[str, Any] = dict(document.get("ladders", ()))[comparison.get("terms", "")]
-    for step in ladder["steps"]:
-        for treatment, variant in step["variants"]:
-            if treatment == ladder["baseline"] or comparison["change"] == trend_name(treatment):
-                yield variant, -1.0 if treatment == ladder["baseline"] else 1.0
-
-
-def _of_factorial(document: PlanDocument, comparison: ComparisonDocument) -> Iterator[tuple[str, float]]:
-    kept: Mapping[str, Any] = dict(document.get("factors", ()))[comparison.get("terms", "")]
-    runs = tuple((variant, tuple(levels)) for variant, levels in kept["runs"])
-    varied = tuple(
-        VariedFactor(address=each["address"], values=tuple(each["values"]), scale=each["scale"])
-        for each in kept.get("varied", ())
-    )
-    factors = Factors(edits=tuple(kept["edits"]), runs=runs, effects=(), varied=varied)
-    places = [column.name for column in columns_of(factors)]
-    of = [places.index(name) for name in comparison["change"].split(CROSS)]
-    columns = coded(factors, [levels for _, levels in runs])[:, of].prod(axis=1).round(9)
-    for (variant, _), sign in zip(runs, columns.tolist(), strict=True):
-        yield variant, sign
 
 
 def _names(document: PlanDocument) -> dict[str, frozenset[str]]:

@@ -22,6 +22,7 @@ from ablate.space.documents import Expected, Judge
 from ablate.statistics import POWER, Floor
 from ablate.statistics.blocked import fit
 from ablate.statistics.family import DOWN, INSIDE, UP, SimulatedFamily, correlation_power
+from ablate.verdict.account import FIRST, Account
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
@@ -30,10 +31,9 @@ from ablate.verdict.contrasts import (
     WeightedSum,
     contrast,
     contrasts,
-    family_size,
     is_tested_on,
 )
-from ablate.verdict.judgement import FIRST, Account
+from ablate.verdict.judgement import groups, judgement_of
 from ablate.verdict.margins import absolute_margin
 
 Floats = NDArray[np.float64]
@@ -113,9 +113,9 @@ class _Family:
         self.plan, self.metric = plan, metric
         self.factors, self.ladders = dict(plan.factors), dict(plan.ladders)
         self.n = plan.looks[-1] if plan.looks else len(plan.seeds)
-        page = rules.family == "page"
-        self.tests = max(1, family_size(plan, rules.metrics if page else [metric], page=page))
-        self.level = (1 - rules.confidence) * account.get(metric, FIRST).share(looks=bool(plan.looks))
+        family = next(metrics for metrics in groups(rules) if metric in metrics)
+        judgement = judgement_of(plan, rules, family, account)
+        self.tests, self.level = judgement.tests, judgement.level if judgement.tested else 0.0
         self.variants = {variant.id: place for place, variant in enumerate(plan.variants)}
         asked = [one for one in dict.fromkeys(contrasts(plan)) if one is not None and is_tested_on(one, metric)]
         rows = {question: row for question in asked if (row := self._weights(question)) is not None}

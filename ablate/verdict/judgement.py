@@ -27,7 +27,7 @@ from ablate.verdict.account import FIRST, Account, EarlierVerdict
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts, family_size, is_tested_on
 from ablate.verdict.finals import Finals
-from ablate.verdict.summary import Effect, Judgement, Verdict
+from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
 """The verdicts that stand at later judgements."""
@@ -291,7 +291,9 @@ def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account
         next_level=alpha * held.next_share(looks=looks),
         left=alpha * (held.left - held.share(looks=looks)),
         tests=held.tests or max(1, family_size(design, metrics, page=True)),
-        states=(states["new"], states["again"], states["continued"], states["settled"]),
+        states=StateCounts(
+            new=states["new"], again=states["again"], continued=states["continued"], settled=states["settled"]
+        ),
         again_level=max(again, default=0.0),
         so_far=share if held.so_far is None else held.so_far,
         questions=held.questions,
@@ -319,7 +321,8 @@ def _judgement_note(judgement: Judgement) -> str:
 
 def told_of(judgement: Judgement) -> Iterator[str]:
     """Yield how the comparisons of a question were judged before, and how often a verdict of it may be false so far."""
-    new, again, continued, settled = judgement.states
+    states = judgement.states
+    new, again, continued, settled = states.new, states.again, states.continued, states.settled
     tests = judgement.tests
     if again and judgement.again_level == 0:
         yield (

@@ -230,6 +230,16 @@ class Anova:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StateCounts:
+    """How many comparisons of a family are in each state of their accounts: see `account.State`."""
+
+    new: int = 0
+    again: int = 0
+    continued: int = 0
+    settled: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
     """How the family of these `metrics` was judged: the `number` of this judgement of its question, counted by the sets
     of seeds that it was judged at; the `level` that adjusted p-values are compared with (`again_level` for what was
@@ -238,9 +248,9 @@ class Judgement:
 
     `question` is its id in the record of questions, empty where there is none. `pending` says why no
     verdict is given yet, empty where verdicts are given. `tests` is the size of the largest family that its comparisons
-    were judged in, and `states` counts those that are new, judged again, continued and settled (`account.State`).
-    In at most `so_far` of tables any verdict of the question is false, over all its judgements; the trainings compared
-    were asked that many `questions`, and at least one verdict among them is false in at most `among`.
+    were judged in, `states` counts them by the states of their accounts. In at most `so_far` of tables any verdict of
+    the question is false, over all its judgements; the trainings compared were asked that many `questions`, and at
+    least one verdict among them is false in at most `among`.
     """
 
     question: str
@@ -251,7 +261,7 @@ class Judgement:
     left: float
     pending: str = ""
     tests: int = 1
-    states: tuple[int, int, int, int] = (0, 0, 0, 0)
+    states: StateCounts = StateCounts()
     again_level: float = 0.0
     so_far: float = 0.0
     questions: int = 1
@@ -259,9 +269,8 @@ class Judgement:
 
     @property
     def tested(self) -> bool:
-        """Return whether anything is tested now, new or again."""
-        *tested, _ = self.states
-        return sum(tested) > 0
+        """Return whether anything is tested now."""
+        return self.states.new + self.states.again + self.states.continued > 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

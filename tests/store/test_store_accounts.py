@@ -12,16 +12,17 @@ from designed_fixtures import FREE, designed, rules
 from ablate.output.numbers import percent
 from ablate.plan.plan import Plan
 from ablate.session.accounts import account_of, compared_in_plan
-from ablate.session.asked_before import KeptDesign, compared_in
+from ablate.session.asked_before import compared_in
 from ablate.space.documents import Judge
 from ablate.store import serialise
 from ablate.store.judgements import in_order
+from ablate.store.kept_design import KeptDesign
 from ablate.store.projection import refresh
 from ablate.store.query import query
 from ablate.store.serialise import Documents
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.comparison_key import comparison_id
-from ablate.verdict.summary import Judgement, Summary
+from ablate.verdict.summary import Judgement, StateCounts, Summary
 
 FIVE, EIGHT = range(5), range(8)
 LOG = FREE.model_copy(update={"scale": "log"})
@@ -119,7 +120,7 @@ def test_other_seeds_spend_the_next_share_over_the_largest_family(folder, whole)
     folder.ask(at(whole, FIVE))
     later = folder.ask(at(of(whole, ["sas"]), EIGHT))
     effect, one = later.effects[0], judgement(later)
-    assert (one.number, one.tests, one.states) == (2, 3, (0, 1, 0, 0)) and one.level == pytest.approx(0.008)
+    assert (one.number, one.tests, one.states) == (2, 3, StateCounts(again=1)) and one.level == pytest.approx(0.008)
     assert effect.p_adjusted == pytest.approx(min(1, 3 * effect.p)) and effect.level == pytest.approx(0.008)
     assert one.so_far == pytest.approx(0.04 + 0.008 / 3)
     assert later.notes[-1].startswith("judged a second time, at 0.8 % over all 3: earlier judgements had other seeds")
@@ -131,7 +132,7 @@ def test_new_arms_are_tested_over_all_so_far_and_earlier_verdicts_stand(folder, 
     grown = folder.ask(plan)
     one = judgement(grown)
     assert verdicts(grown)["op"] == verdicts(first)["op"] == "better"
-    assert (one.states, one.tests) == ((2, 0, 0, 1), 3)
+    assert (one.states, one.tests) == (StateCounts(new=2, settled=1), 3)
     for effect in grown.effects[1:]:
         others = sorted(e.p for e in grown.effects[1:])
         factor = 3 if effect.p == others[0] else 2
@@ -173,7 +174,7 @@ def test_a_plan_of_two_questions_makes_them_one(folder, whole):
     folder.ask(of(plan, ["op"]))
     folder.ask(of(plan, ["sas"]))
     one = judgement(folder.ask(plan))
-    assert (one.tests, one.states, one.questions) == (3, (1, 0, 0, 2), 1)
+    assert (one.tests, one.states, one.questions) == (3, StateCounts(new=1, settled=2), 1)
     assert one.so_far == pytest.approx(0.04 + 0.04 + 0.04 / 3)
 
 
@@ -183,7 +184,7 @@ def test_under_the_budget_of_the_folder_questions_that_share_a_training_have_one
     assert levels == [pytest.approx(0.04), pytest.approx(0.008), pytest.approx(0.0016)]
     assert judgement(folder.ask(of(plan, ["sas"]), BY_FOLDER)).level == pytest.approx(0.008), "the same is the same"
     grown = folder.ask(plan, BY_FOLDER)
-    assert judgement(grown).states == (0, 0, 0, 3), "what was judged is settled"
+    assert judgement(grown).states == StateCounts(settled=3), "what was judged is settled"
     assert judgement(grown).among <= 0.05 + 1e-9
 
 
@@ -195,7 +196,7 @@ def test_another_training_shares_nothing(folder, whole):
     longer = recipe.model_copy(update={"steps": recipe.steps + 1})
     other = replace(plan, trials=tuple(replace(t, id=f"{t.id}x", recipe=longer) for t in plan.trials))
     one = judgement(folder.ask(other, BY_FOLDER))
-    assert (one.number, one.states, one.questions) == (1, (3, 0, 0, 0), 1) and one.level == pytest.approx(0.04)
+    assert (one.number, one.states, one.questions) == (1, StateCounts(new=3), 1) and one.level == pytest.approx(0.04)
 
 
 def test_looks_go_on_in_other_company(folder, whole):
@@ -203,7 +204,9 @@ def test_looks_go_on_in_other_company(folder, whole):
     folder.ask(of(auto, ["sas"]))
     grown = folder.ask(of(auto, ["sas", "sas_p"]))
     one = judgement(grown)
-    assert (one.states, one.tests) == ((1, 0, 1, 0), 2) and one.so_far == pytest.approx(0.05 + 0.05 / 2)
+    assert (one.states, one.tests) == (StateCounts(new=1, continued=1), 2) and one.so_far == pytest.approx(
+        0.05 + 0.05 / 2
+    )
     assert "1 of 2 goes on with its interim analyses; 1 of 2 is new, at 5 % over all 2" in grown.notes[-1]
 
 
@@ -230,7 +233,7 @@ def test_a_result_that_was_missing_reopens_its_own_comparison_alone(folder, whol
     folder.finals = everything
     after = folder.ask(plan)
     assert [effect.judgement for effect in after.effects] == [1, 2, 1]
-    assert judgement(after).states == (0, 1, 0, 2)
+    assert judgement(after).states == StateCounts(again=1, settled=2)
 
 
 DESIGNS = (
@@ -269,7 +272,9 @@ def test_contrasts_of_any_design_are_known_under_other_names(tmp_path, design):
     comparisons = tuple(replace(c, change=change) for c, change in zip(other.comparisons, changes, strict=True))
     again = folder.ask(replace(other, factors=swapped, comparisons=comparisons))
     assert judgement(again).so_far == judgement(first).so_far and judgement(again).questions == 1
-    assert judgement(again).states[-1] == (judgement(first).states[0] if plan.factors else 0), "else the same question"
+    assert judgement(again).states.settled == (judgement(first).states.new if plan.factors else 0), (
+        "else the same question"
+    )
 
 
 @pytest.mark.parametrize("design", [*DESIGNS, "{compare: [pre_ln, op]}"])
@@ -320,7 +325,7 @@ def test_a_judgement_of_an_earlier_version_counts_through_its_plan(tmp_path, who
         results.record_judgement(plan.space, None, old)
     assert all("accounts" not in question for question in in_order(Snapshot(tmp_path).judgements))
     alone = folder.ask(renamed(of(plan, ["sas"])))
-    assert judgement(alone).tests == 3 and judgement(alone).states == (0, 0, 0, 1)
+    assert judgement(alone).tests == 3 and judgement(alone).states == StateCounts(settled=1)
     later = folder.ask(at(of(whole, ["sas"]), EIGHT))
     assert (judgement(later).number, judgement(later).tests) == (2, 3)
 
