@@ -43,8 +43,10 @@ class Trained:
 
     @property
     def pairs(self) -> int:
-        """The differences that there are, one of each comparison of two arms and each seed."""
-        return len({(c.before, c.after) for c in self.plan(2).comparisons if c.before}) * self.seeds
+        """The differences that there are: of arms compared with each other, or in a factorial with the first."""
+        plan = self.plan(2)
+        compared = {(c.before, c.after) for c in plan.comparisons if c.before}
+        return (len(self.arms) - 1 if plan.factors else len(compared)) * self.seeds
 
     def level(self, metric: str, *, log: bool = False) -> Floats:
         """The mean of each arm [arms], of logarithms if `log`."""
@@ -93,7 +95,7 @@ def trained(path: Path) -> tuple[Trained, ...]:
     return tuple(map(_read, lines))
 
 
-def _read(line: dict) -> Trained:  # type: ignore[type-arg]
+def _read(line: dict) -> Trained:
     arms = tuple(line["values"])
     metrics = line["values"][arms[0]]
     values = {name: np.array([line["values"][arm][name] for arm in arms], dtype=np.float64) for name in metrics}
@@ -121,12 +123,14 @@ def as_they_are(residuals: Floats, seeds: int, times: int, random: np.random.Gen
 def normal(
     residuals: Floats, seeds: int, times: int, random: np.random.Generator, *, turned: bool = False
 ) -> Iterator[Floats]:
-    """As `drawn` if `turned`, else as `as_they_are`, from as many normal seeds with the covariance of the residuals.
+    """As `drawn` if `turned`, else as `as_they_are`, from `normal_seeds` that are made anew for each table."""
+    for _ in range(times):
+        yield from (drawn if turned else as_they_are)(normal_seeds(residuals, random), seeds, 1, random)
 
-    Others are made for each table.
-    """
+
+def normal_seeds(residuals: Floats, random: np.random.Generator) -> Floats:
+    """As many normal seeds [arms, seeds] as there are residuals, with their covariance, each arm less its mean."""
     covariance = np.cov(residuals)
     root = np.linalg.cholesky(covariance + 1e-12 * np.trace(covariance) * np.eye(len(residuals)))
-    for _ in range(times):
-        made = root @ random.standard_normal(residuals.shape)
-        yield from (drawn if turned else as_they_are)(made - made.mean(axis=1, keepdims=True), seeds, 1, random)
+    made: Floats = root @ random.standard_normal(residuals.shape)
+    return made - made.mean(axis=1, keepdims=True)
