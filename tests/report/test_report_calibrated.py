@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from kept_noise import Trained, as_they_are, drawn, newest, normal, trained
-from verdict_rows import ROWS, Row, broken, counted, laws
+from verdict_rows import FLOOR, ROWS, Row, broken, counted, laws
 
 
 @pytest.fixture(scope="module")
@@ -58,10 +58,10 @@ def test_laws_go_through_losses_that_are_theirs():
     compute = np.array([1e8, 1e9, 1e10, 1e11])
     for name, losses in (("power", 5 * compute**-0.05), ("trained", np.exp(2 - 0.1 * np.log10(compute) ** 1.0))):
         np.testing.assert_allclose(laws(compute, losses)[name](compute), losses, rtol=1e-9)
-    bent = 0.5 + 60 * compute**-0.2
-    lower = bent.min() / 2
-    again = laws(compute, lower + 60 * compute**-0.2)["saturating"](compute)
-    assert np.all(np.diff(np.diff(np.log(again))) > 0)  # it levels out
+    lower = FLOOR * 3.0
+    bent = lower + (3.0 - lower) * (compute / compute[-1]) ** -0.3
+    np.testing.assert_allclose(laws(compute, bent)["saturating"](compute), bent, rtol=1e-9)
+    assert np.all(np.diff(np.diff(np.log(bent))) > 0)  # it levels out
 
 
 @pytest.mark.slow

@@ -43,10 +43,17 @@ class Trained:
 
     @property
     def pairs(self) -> int:
-        """The differences that there are: of arms compared with each other, or in a factorial with the first."""
+        """The number of paired differences that there are."""
+        return len(self.compared) * self.seeds
+
+    @property
+    def compared(self) -> list[tuple[int, int]]:
+        """The arms compared with each other; in a factorial each with the first."""
         plan = self.plan(2)
-        compared = {(c.before, c.after) for c in plan.comparisons if c.before}
-        return (len(self.arms) - 1 if plan.factors else len(compared)) * self.seeds
+        if plan.factors:
+            return [(0, arm) for arm in range(1, len(self.arms))]
+        of = dict(zip((variant.id for variant in plan.variants), self.places(plan), strict=True))
+        return sorted({(of[c.before], of[c.after]) for c in plan.comparisons if c.before})
 
     def level(self, metric: str, *, log: bool = False) -> Floats:
         """The mean of each arm [arms], of logarithms if `log`."""

@@ -390,9 +390,13 @@ SPEED = 1.3
 """By how much the treatment of a ladder is faster, at every size."""
 
 
+FLOOR = 0.9
+"""The irreducible loss of a law that bends, as a share of the loss at the largest size."""
+
+
 def laws(compute: Floats, means: Floats) -> dict[str, Callable[[Floats], Floats]]:
-    """Losses by training compute, near these means: by a power of it, with E half of the least, or bent as they are."""
-    x, lower = np.log(compute), means.min() / 2
+    """Losses by training compute, near these means: by a power of it, with E most of the least, or bent as they are."""
+    x, lower = np.log(compute), FLOOR * means.min()
     power, above, bent = (
         np.polyfit(x, np.log(means), 1),
         np.polyfit(x, np.log(means - lower), 1),
@@ -444,11 +448,15 @@ def ladder(
     law: str = "power",
     what: Literal["called", "unwarned", "warned"] = "called",
 ) -> Iterator[Hit]:
-    """What is said of `trends`: it is called; it is, and no bend is told; or a bend is told. Rows share the tables."""
+    """What is said of `trends`: it is called; it is, and no bend is told; or a bend is told. Rows share the tables.
+
+    The twin of a bend is one of a law that bends, told at p < 0.2.
+    """
     for space in spaces:
-        for one in trends(space, law, times):
+        bent = trends(space, "saturating", times) if what == "warned" else ()
+        for number, one in enumerate(trends(space, law, times)):
             ours = {"called": one.called, "unwarned": one.called and not one.warned, "warned": one.warned}[what]
-            yield Hit(space.name, ours, one.curvature < 0.2 if what == "warned" else one.p < 0.2)
+            yield Hit(space.name, ours, bent[number].curvature < 0.2 if bent else one.p < 0.2)
 
 
 def won(spaces: Sequence[Trained], times: int, random: np.random.Generator) -> Iterator[Hit]:
@@ -465,7 +473,12 @@ def of(names: Sequence[str], drawing: Drawing) -> Drawing:
 
 BENDS = (
     "the speed-up is read off a power law, from which the baseline's losses bend away: what is the same at every size "
-    "then seems to grow or to shrink. The manual says that all this holds where the law does."
+    "then seems to grow or to shrink. The manual says that all this holds where the law does, and that a bend is told; "
+    "it seldom is: its test takes each size to have noise of its own, and here they share nine tenths of a seed's."
+)
+TAIL = (
+    "the 7 % of the manual is of lognormal differences; those of real trainings are not normal before they are given "
+    "their tail (two values, few seeds), and a quiet baseline cancels none of it."
 )
 FEW = (
     "twenty seeds are few: those of the first edit happen to have light tails (kurtosis 2.1), by which t at five seeds "
@@ -475,6 +488,10 @@ TWO = (
     "differences of the SGD arms of `regression` lie about two values rather than one (kurtosis 1.4; of two values "
     "alone it is 1), so that at five seeds all of them lie on one side, and near together, more often than t expects. "
     "Twenty seeds are few, too: see below."
+)
+PAGE = (
+    "as in the row of `compare`, and by the logarithms of kurtosis of `optimizers`, which err in 7 % at these twenty "
+    "seeds by themselves (the worst of `scale: log`). Not told apart yet from the choice of seeds."
 )
 TAILS = (
     "differences of real trainings have a tail on one side (skewness to -2), for which the manual promises nothing, as "
@@ -504,7 +521,7 @@ ROWS = (
         reason=FEW),
     Row("A/A, `scale: log`, 5 seeds", 0.04, STATISTICS, ALONE, of(COMPARED, ratios), 800),
     Row("A/A, `family: page`, 5 seeds", 0.04, STATISTICS, ALONE, of(COMPARED, page), 800,
-        reason=TWO),
+        reason=PAGE),
     Row("interim analyses at 4, 6, 9, 13, 20", 0.05, STATISTICS, "each look at 4 %", of(COMPARED, looks), 150),
     Row("+k seeds, judged again", 0.05, STATISTICS, "both alone, at 10 %", of(COMPARED, advised), 100),
     Row("asked again in twelve ways", 0.05, STATISTICS, "both alone, at 5 %", of(COMPARED, attacked), 60),
@@ -512,9 +529,9 @@ ROWS = (
         of(COMPARED, at_margin), 400),
     Row("at the margin or without a difference, 12 seeds", 0.075, STATISTICS, "a margin 1.3 times as wide",
         of(COMPARED, partial(at_margin, quiet=False)), 400),
-    Row("no difference beside a large one", 0.04, STATISTICS, ALONE, of(COMPARED, mixed), 800),
+    Row("no difference beside a large one", 0.04, STATISTICS, ALONE, of(COMPARED, mixed), 800, reason=TWO),
     Row("a tail upwards (log-sd 0.5), a quiet baseline", 0.07, STATISTICS, "each comparison alone, at 15 %",
-        of(COMPARED, skewed), 800),
+        of(COMPARED, skewed), 800, reason=TAIL),
     Row("better by rank, the worst fifth diverged, 8 seeds", 0.025, VERDICTS, "survivors by t, at 10 %",
         of(COMPARED, ranked), 300),
     Row("a claim `better` as expected", 0.04, STATISTICS, "alone, at 20 %", of(COMPARED, claimed), 600),
@@ -522,7 +539,7 @@ ROWS = (
     Row("power of a difference that the plan says is seen", 0.8, VERDICTS, "0.7 of that difference",
         of(COMPARED, powered), 150, least=True),
     Row("trend, a power law, 5 seeds", 0.04, STATISTICS, "at 20 %", of(SIZES, ladder), 250),
-    Row("trend, the law bends (E half of the least loss)", 0.04, STATISTICS, "at 20 %",
+    Row("trend, the law bends (E 0.9 of the least loss)", 0.04, STATISTICS, "at 20 %",
         of(SIZES, partial(ladder, law="saturating")), 250, reason=BENDS),
     Row("the same, and no bend is told", 0.04, STATISTICS, "at 20 %",
         of(SIZES, partial(ladder, law="saturating", what="unwarned")), 250, reason=BENDS),
@@ -530,7 +547,7 @@ ROWS = (
         of(SIZES, partial(ladder, law="trained")), 250, reason=BENDS),
     Row("the same, and no bend is told (as in the trainings)", 0.04, STATISTICS, "at 20 %",
         of(SIZES, partial(ladder, law="trained", what="unwarned")), 250, reason=BENDS),
-    Row("a bend is told of a power law", 0.05, "ladder", "told at p < 0.2",
+    Row("a bend is told of a power law", 0.05, "ladder", "of a law that bends, at p < 0.2",
         of(SIZES, partial(ladder, what="warned")), 250),
     WON,
 )  # fmt: skip
