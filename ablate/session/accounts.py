@@ -8,12 +8,14 @@ it stood then.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
+from ablate.block.fingerprint import digest
 from ablate.output.words import spoken
 from ablate.plan.plan import Plan
 from ablate.session.asked_before import AskedBefore, Compared, Past, asked_of, compared_in, joined
@@ -26,7 +28,7 @@ from ablate.store.snapshot import Snapshot
 from ablate.verdict.account import Account, ComparisonAccount, EarlierVerdict, NextJudgement, State, any_of
 from ablate.verdict.comparison_key import Unit
 from ablate.verdict.contrasts import Contrast, is_tested_on
-from ablate.verdict.finals import Finals
+from ablate.verdict.finals import RESULTS, Final, Finals
 from ablate.verdict.judgement import (
     FOUND,
     Family,
@@ -36,6 +38,7 @@ from ablate.verdict.judgement import (
     judged_trials,
     measured_alone,
     opposed,
+    turned,
     with_result,
 )
 
@@ -64,29 +67,31 @@ def compared_in_plan(plan: Plan) -> dict[Contrast, Compared]:
     return compared_in(plan, [trial_document(trial, parts) for trial in first.values()])
 
 
-def account_documents(plan: Plan, rules: Judge, family: Family, held: NextJudgement) -> list[AccountDocument]:
+def account_documents(
+    plan: Plan, rules: Judge, finals: Finals, family: Family, held: NextJudgement
+) -> list[AccountDocument]:
     """Return how each comparison of a family stands, for the record of its judgement."""
-    compared, looks = compared_in_plan(plan), bool(plan.looks)
+    asking = _Asking(plan, finals, rules, family, compared_in_plan(plan))
     documents: list[AccountDocument] = []
-    for id, contrast in family.comparisons.items():
-        for name in family.metrics:
-            if is_tested_on(contrast, name):
-                account, own = held.of(name, id), compared[contrast]
-                spends = 0.0 if account.state == "settled" else spent(account.left, looks=looks)
-                documents.append(
-                    {
-                        "comparison": own.key,
-                        "metric": name,
-                        "of": own.on(name).measured,
-                        "trained": own.trained,
-                        "measured": measured_alone(plan, rules, name),
-                        "state": account.state,
-                        "number": account.number,
-                        "before": account.left,
-                        "left": account.left - spends,
-                        "family": held.tests or 1,
-                    }
-                )
+    for name, id, compared in asking.places:
+        account = held.of(name, id)
+        spends = 0.0 if account.state == "settled" else spent(account.left, looks=bool(plan.looks))
+        documents.append(
+            {
+                "comparison": compared.key,
+                "sign": compared.sign,
+                "metric": name,
+                "of": compared.on(name).measured,
+                "trained": compared.trained,
+                "measured": measured_alone(plan, rules, name),
+                "data": asking.data(compared, name),
+                "state": account.state,
+                "number": account.number,
+                "before": account.left,
+                "left": account.left - spends,
+                "family": held.tests or 1,
+            }
+        )
     return documents
 
 
@@ -115,6 +120,29 @@ class _Asking:
         return with_result(self.plan, self.finals)
 
     @cached_property
+    def ends(self) -> Mapping[str, Sequence[tuple[int, Final | None]]]:
+        """How the trials of each variant have ended, by seed."""
+        ends: dict[str, list[tuple[int, Final | None]]] = {}
+        for trial in judged_trials(self.plan):
+            if trial.seed in self.plan.seeds:
+                ends.setdefault(trial.variant, []).append((trial.seed, self.finals.get(trial.id)))
+        return {variant: sorted(of, key=lambda end: end[0]) for variant, of in ends.items()}
+
+    def data(self, compared: Compared, name: str) -> str:
+        """Return the hash of the numbers that a comparison is judged by; "" with looks, whose seeds are added."""
+        if self.plan.looks:
+            return ""
+        metric = compared.on(name).measured
+        return digest(
+            [
+                [variant, seed, end["status"], repr(end["metrics"].get(metric, end["metrics"].get(name)))]
+                for variant in sorted(compared.trained)
+                for seed, end in self.ends.get(variant, ())
+                if end is not None and end["status"] in RESULTS
+            ]
+        )
+
+    @cached_property
     def measured(self) -> str:
         return how_measured(self.plan, self.rules, self.family.metrics)
 
@@ -129,9 +157,15 @@ class _Asking:
     def is_same(self, question: Question) -> bool:
         """Return whether that judgement was of the same question at the same data."""
         now = kept.basis(self.plan.seeds, self.plan.looks, self.measured)
-        if question["question"] != self.family.id or kept.basis_of(question) != now:
+        if question["question"] != self.family.id or kept.basis_of(question) != now or not self._at_alpha(question):
+            return False
+        then = {(each["comparison"], each["metric"]): each["data"] for each in question.get("accounts", ())}
+        if any(then.get((own.key, name), "") not in ("", self.data(own, name)) for name, _, own in self.places):
             return False
         return bool(self.plan.looks) or self.told.isdisjoint(map(tuple, question["without"]))
+
+    def _at_alpha(self, question: Question) -> bool:
+        return math.isclose(question["alpha"], 1 - self.rules.confidence, rel_tol=1e-9)
 
     def as_then(self, every: AskedBefore, question: Question) -> NextJudgement:
         """Return how it stood when it was judged first."""
@@ -159,7 +193,7 @@ class _Asking:
         for name, id, compared in self.places:
             past = known[name, id]
             account = self._standing(compared, past, name)
-            if account.state != "settled":
+            if account.state in ("new", "again"):
                 number, left = of_folder
                 account = replace(account, number=max(number, account.number), left=min(left, account.left))
             accounts[name, id] = replace(account, earlier=self._earlier(account.state, compared, past, name))
@@ -238,7 +272,7 @@ class _Asking:
 
     def _same_data(self, past: Past, compared: Compared, name: str) -> bool:
         question, plan, rules = past.question, self.plan, self.rules
-        if list(plan.looks) != list(question["looks"]):
+        if list(plan.looks) != list(question["looks"]) or not self._at_alpha(question):
             return False
         if past.account["measured"]:
             measured = past.account["measured"] == measured_alone(plan, rules, name)
@@ -247,22 +281,26 @@ class _Asking:
             measured = known and question["measured"] == how_measured(plan, rules, question["metrics"])
         if not measured or plan.looks:
             return measured
+        if past.account["data"]:
+            return past.account["data"] == self.data(compared, name)
         without = {(variant, seed) for variant, seed in question["without"] if variant in compared.trained}
         return sorted(plan.seeds) == sorted(question["seeds"]) and self.told.isdisjoint(without)
 
     def _earlier(self, state: State, compared: Compared, past: Sequence[Past], name: str) -> EarlierVerdict | None:
         if state != "settled":
-            return self._what_stands(past, name)
+            return self._what_stands(past, compared, name)
         same = [each for each in past if each.tested and self._same_data(each, compared, name)]
-        return self._as_now(same[-1], name, same[-1].effect["note"]) if same else None
+        return self._as_now(same[-1], compared, name, same[-1].effect["note"]) if same else None
 
-    def _what_stands(self, past: Sequence[Past], name: str) -> EarlierVerdict | None:
+    def _what_stands(self, past: Sequence[Past], compared: Compared, name: str) -> EarlierVerdict | None:
         """Return what earlier judgements of a comparison found, with the note of the first.
 
         A difference stands until a later judgement contradicts it. An equivalence holds only for the margin that was
-        declared then: judgements under another margin neither confirm nor contradict it.
+        declared then: judgements under another margin neither confirm nor contradict it. What was found at a lower
+        confidence than that of now does not stand.
         """
-        tested = [each for each in past if each.tested]
+        alpha = (1 - self.rules.confidence) * (1 + 1e-9)
+        tested = [each for each in past if each.tested and each.question["alpha"] <= alpha]
         different: EarlierVerdict | None = None
         equivalent: EarlierVerdict | None = None
         for each in tested:
@@ -271,7 +309,7 @@ class _Asking:
             alike = (margin, metric) == (self.rules.metrics[name].margin, name)
             number = each.effect.get("judgement") or each.account["number"]
             first = next((one for one in tested if one.account["number"] == number), each)
-            given = self._as_now(each, name, first.effect["note"], first.question)
+            given = self._as_now(each, compared, name, first.effect["note"], first.question)
             if given.effect.verdict == "equivalent":
                 equivalent = given if alike else equivalent
             elif given.effect.verdict in FOUND:
@@ -283,11 +321,15 @@ class _Asking:
         differs = equivalent.effect.differs or different is not None
         return replace(equivalent, effect=replace(equivalent.effect, differs=differs))
 
-    def _as_now(self, past: Past, name: str, note: str, of: Question | None = None) -> EarlierVerdict:
-        """Return the verdict of a judgement in the direction that its metric has now."""
+    def _as_now(
+        self, past: Past, compared: Compared, name: str, note: str, of: Question | None = None
+    ) -> EarlierVerdict:
+        """Return the verdict of a judgement in the direction that its contrast and its metric have now."""
         effect, first, metric = effect_of(past.effect), of or past.question, past.account["metric"]
         then, now = past.question["judged"][metric], self.rules.metrics[name]
         elsewhere = []
+        if past.account["sign"] != compared.sign:
+            effect = turned(effect)
         if metric != name:
             elsewhere.append(f"on {spoken(metric)}")
         if effect.kind != "trend":

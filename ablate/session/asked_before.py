@@ -23,9 +23,12 @@ from ablate.verdict.interim import variants_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A contrast: its key, and the hash of how each of its variants is trained, and of the tokens it is trained on."""
+    """A contrast: its key and the sign with which it stands there, and the hash of how each of its variants is trained,
+    and of the tokens it is trained on.
+    """
 
     key: str
+    sign: int = 1
     trained: Mapping[str, str]
     corpora: frozenset[str]
 
@@ -142,7 +145,8 @@ def compared_in(design: ContrastSource, trials: Iterable[Specification]) -> dict
             continue
         own = {variant: trained.get(variant, "") for variant in variants_of(question)}
         corpora = frozenset(str(first[variant]["corpus"]) for variant in own if variant in first)
-        compared[question] = Compared(key=key_of(question, own, factors), trained=own, corpora=corpora)
+        key, sign = key_of(question, own, factors)
+        compared[question] = Compared(key=key, sign=sign, trained=own, corpora=corpora)
     return compared
 
 
@@ -155,10 +159,12 @@ def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> It
         metric = effect["metric"]
         account: AccountDocument = {
             "comparison": compared.key,
+            "sign": compared.sign,
             "metric": metric,
             "of": compared.on(metric).measured,
             "trained": compared.trained,
             "measured": "",
+            "data": "",
             "state": "new" if question["number"] == 1 else "again",
             "number": question["number"],
             "before": question["before"],

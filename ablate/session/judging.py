@@ -72,7 +72,7 @@ def questions_of(summary: Summary, plan: Plan, rules: Judge, account: Account, f
             "so_far": judgement.so_far,
             "questions_asked": judgement.questions,
             "among": judgement.among,
-            "accounts": account_documents(plan, rules, of[judgement.metrics], held),
+            "accounts": account_documents(plan, rules, finals, of[judgement.metrics], held),
             "effects": effect_documents(summary.effects, contrasts, judgement.metrics, keys),
         }
 

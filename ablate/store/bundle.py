@@ -56,8 +56,8 @@ def collect(now: Snapshot, plan: KeptPlan, into: Path) -> None:
 
 
 def _judgements(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:
-    """Yield the judgements of a plan, and of those of other plans the questions in which a comparison of it was judged,
-    or one that was judged with it: what its accounts rest on.
+    """Yield the judgements of a plan, and of those of other plans the questions that share a training with it, directly
+    or through others: what its accounts rest on.
     """
     every = [(each, question) for each in now.judgements for question in each.content["questions"]]
     known = {mark for each, question in every if each.content["plan"] == plan.id for mark in _asked_in(question)}
@@ -72,8 +72,9 @@ def _judgements(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:
 
 
 def _asked_in(question: Question) -> set[str]:
-    """Return what identifies a question, and each comparison that it judged."""
-    return {question["question"], *(account["comparison"] for account in question.get("accounts", ()))}
+    """Return what identifies a question, and each training that it compares."""
+    trained = (each for account in question.get("accounts", ()) for each in account["trained"].items())
+    return {question["question"], *(f"{variant} {training}" for variant, training in trained)}
 
 
 def _requests(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:

@@ -125,17 +125,21 @@ class Verdicts(TypedDict):
 
 
 class AccountDocument(TypedDict):
-    """How a comparison stood when it was judged: see `verdict.account`. `comparison` is its key, `of` the metric that
-    `metric` is a function of, `trained` the hash of how each of its variants is trained, `measured` that of margin and
-    evaluation ("": not kept), `before` and `left` the shares of α before and after, and `family` the comparisons over
-    which it was corrected.
+    """How a comparison stood when it was judged: see `verdict.account`.
+
+    `comparison` is its key, in which it stands with this `sign`, `of` the metric that `metric` is a function of,
+    `trained` the hash of how each of its variants is trained, `measured` that of margin and evaluation and `data` that
+    of its numbers ("": not kept), `before` and `left` the shares of α before and after, and `family` the comparisons
+    over which it was corrected.
     """
 
     comparison: str
+    sign: int
     metric: str
     of: str
     trained: Mapping[str, str]
     measured: str
+    data: str
     state: Literal["new", "again", "continued", "settled"]
     number: int
     before: float

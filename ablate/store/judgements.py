@@ -49,9 +49,9 @@ def latest(judgements: Iterable[Document[JudgementFile]]) -> dict[str, Document[
 def in_order(judgements: Iterable[Document[JudgementFile]]) -> tuple[Question, ...]:
     """Return the judgements of questions in the order in which they were first made, each with its latest result, all
     its `spaces`, and the first `plan`."""
-    last: dict[Key, Question] = {}
+    last: dict[str, Question] = {}
     for plan, question in ((each.content["plan"], every) for each in judgements for every in each.content["questions"]):
-        key = key_of(question)
+        key = _mark(question)
         spaces, first = (last[key]["spaces"], last[key]["plan"]) if key in last else ((), plan)
         last[key] = {**question, "spaces": tuple(dict.fromkeys((*spaces, question["space"]))), "plan": first}
     return tuple(last.values())
@@ -85,10 +85,10 @@ def record(
 ) -> None:
     """Keep new verdicts on a plan, from `trials` of these digests, and new judged questions; needs the lock."""
     kept, _ = files.documents(folder, "verdicts")
-    known = {key_of(question): question for every in questions(kept).values() for question in every}
+    known = {_mark(question): question for every in questions(kept).values() for question in every}
     new = []
     for question in judged:
-        before = known.get(key_of(question))
+        before = known.get(_mark(question))
         if before is None or question["space"] not in before["spaces"] or _content(before) != _content(question):
             new.append({**question, "at": time.time()})
     last = latest(kept).get(plan)
@@ -101,6 +101,12 @@ def record(
 def key_of(question: Question) -> Key:
     """Return what identifies a judgement."""
     return question["question"], question["number"], basis_of(question)
+
+
+def _mark(question: Question) -> str:
+    """Return what tells a judgement from every other: two of one number and basis may be of other numbers."""
+    data = [[each["comparison"], each["metric"], each["data"]] for each in question.get("accounts", ())]
+    return compact([*key_of(question), sorted(data)])
 
 
 def _content(question: Question) -> str:

@@ -30,7 +30,7 @@ from ablate.store.plans import KeptPlan
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.comparison_key import weights_of
 from ablate.verdict.contrasts import Difference, SpeedUpTrend, Term, WeightedSum, contrast
-from ablate.verdict.judgement import RESULTS
+from ablate.verdict.finals import RESULTS
 from ablate.verdict.stamp import Stamp
 
 NOT_OF_THE_QUESTION = ("profiles", "trials")

@@ -17,12 +17,10 @@ from ablate.verdict.contrasts import Contrast, Difference, SpeedUpTrend, Term, W
 
 DIGITS = 16
 
-FUNCTIONS: Mapping[str, str] = {
-    BITS: NATS,
-    "perplexity": NATS,
-    of_averaged_weights(BITS): of_averaged_weights(NATS),
-}
-"""Metrics that rise with another one, by name, under one tokenizer."""
+FUNCTIONS: Mapping[str, str] = {"perplexity": NATS}
+"""Metrics that rise with another one, by name."""
+UNDER_ONE_TOKENIZER: Mapping[str, str] = {BITS: NATS, of_averaged_weights(BITS): of_averaged_weights(NATS)}
+"""Those that do where all texts are in the same tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +33,23 @@ class Unit:
 
 def unit_of(key: str, metric: str, corpora: frozenset[str]) -> Unit:
     """Return the unit of a comparison on a metric, whose variants are trained on these token streams."""
-    return Unit(key, FUNCTIONS.get(metric, metric) if len(corpora) < 2 else metric)
+    functions = FUNCTIONS if len(corpora) > 1 else {**FUNCTIONS, **UNDER_ONE_TOKENIZER}
+    return Unit(key, functions.get(metric, metric))
 
 
-def key_of(question: Contrast, trained: Mapping[str, str], factors: Mapping[object, Factors]) -> str:
-    """Return the key of a contrast whose variants are `trained` as these hashes say; `factors` are by their runs."""
-    return digest([_compared(question, factors), sorted(trained.items())], DIGITS)
+def key_of(question: Contrast, trained: Mapping[str, str], factors: Mapping[object, Factors]) -> tuple[str, int]:
+    """Return the key of a contrast whose variants are `trained` as these hashes say, and the sign with which the
+    contrast stands in it: the same key has either direction. `factors` are by their runs.
+    """
+    if isinstance(question, Difference | SpeedUpTrend):
+        return digest([_of_variants(question), sorted(trained.items())], DIGITS), 1
+    kind = "sum" if isinstance(question, WeightedSum) else "effect"
+    weights = question.weights if isinstance(question, WeightedSum) else weights_of(question, factors[question.runs])
+    ordered = sorted(weights)
+    largest = max((abs(weight) for _, weight in ordered), default=1.0) or 1.0
+    sign = next((1 if weight > 0 else -1 for _, weight in ordered if weight), 1)
+    unsigned = [(variant, round(sign * weight / largest, 9)) for variant, weight in ordered]
+    return digest([[kind, unsigned], sorted(trained.items())], DIGITS), sign
 
 
 def comparison_id(question: Contrast) -> str:
@@ -50,12 +59,6 @@ def comparison_id(question: Contrast) -> str:
     if isinstance(question, Term):
         return digest(["effect", question.edits, sorted(question.runs)], DIGITS)
     return digest(_of_variants(question), DIGITS)
-
-
-def _compared(question: Contrast, factors: Mapping[object, Factors]) -> list[object]:
-    if not isinstance(question, Term):
-        return _of_variants(question)
-    return ["effect", sorted(weights_of(question, factors[question.runs]))]
 
 
 def _of_variants(question: Difference | WeightedSum | SpeedUpTrend) -> list[object]:

@@ -39,10 +39,10 @@ def correlations(
 ) -> tuple[Correlation, ...]:
     """Return the correlations that a space claims, over the variants `sides` at these seeds, in order.
 
-    They are a family of their own, by Holm, each at the level of the judgement of its metric, shared among the `looks`.
-    Without verdicts there are numbers and no p.
+    They are a family of their own, by Holm, each at the least level of the comparisons on its metric, shared among the
+    `looks`. Without verdicts there are numbers and no p.
     """
-    levels = {name: None if each.pending else each.level for each in judgements for name in each.metrics}
+    levels = {name: None if each.pending else each.least_level for each in judgements for name in each.metrics}
     every = [
         _correlation(
             claim.metric,

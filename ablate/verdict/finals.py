@@ -6,6 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import combinations
 from typing import NamedTuple, NotRequired, TypeAlias, TypedDict
 
+RESULTS = ("finished", "diverged")
+"""The endings of a trial that has a result."""
+
 
 class Final(TypedDict):
     """The end of one trial: an outcome's kind, its last step, and its final metrics by name.

@@ -111,7 +111,7 @@ def _shares(experiment: Experiment, rules: Judge, account: Account) -> dict[Aske
         now = spent(own.left, looks=several)
         # The last look leaves no α for another judgement.
         after = alpha * now if several else alpha * spent(own.left - now)
-        wave = f"{own.state} {own.number}"
+        wave = f"{own.state} {own.number} {own.left!r}"  # what has no α left is rejected with nothing, nor with others
         return Share(wave=wave, held=alpha * now, level=alpha * now, next_level=after, family=family)
 
     asked = ((name, question) for question in questions for name in rules.metrics if is_tested_on(question, name))

@@ -8,7 +8,6 @@ part of α (`alpha_spending.py`), and earlier verdicts stand, unless their data 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -26,7 +25,7 @@ from ablate.statistics.alpha_spending import spent
 from ablate.verdict.account import FIRST, Account, EarlierVerdict
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts, family_size, is_tested_on
-from ablate.verdict.finals import Finals
+from ablate.verdict.finals import RESULTS, Finals
 from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict
 
 FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
@@ -38,9 +37,6 @@ OPPOSITE: Mapping[str, Verdict] = {
     "better_by_rank": "worse_by_rank",
     "worse_by_rank": "better_by_rank",
 }
-
-RESULTS = ("finished", "diverged")
-"""The endings of a trial that has a result."""
 
 NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
@@ -159,19 +155,10 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
 
 def settled(effect: Effect, earlier: EarlierVerdict) -> Effect:
     """Return an effect as it was judged at these very data, with the names that it has now."""
-    then, now, elsewhere = oriented(earlier, effect), effect, earlier.elsewhere
-    if not elsewhere and None not in (then.estimate, now.estimate) and not _alike(then, now):
-        elsewhere = "on other trainings of these seeds"
-    if elsewhere:
-        return _as_elsewhere(effect, then, f"judged {elsewhere}, {judged_as(then)}: {_difference(then)}")
+    then, now = oriented(earlier, effect), effect
+    if earlier.elsewhere:
+        return _as_elsewhere(effect, then, f"judged {earlier.elsewhere}, {judged_as(then)}: {_difference(then)}")
     return replace(then, kind=now.kind, change=now.change, before=now.before, after=now.after, terms=now.terms)
-
-
-def _alike(then: Effect, now: Effect) -> bool:
-    """Return whether two effects have the same numbers, to what a sum in another order leaves of them."""
-    width = max(abs(then.high - then.low), 0.0) if then.low is not None and then.high is not None else 0.0
-    assert then.estimate is not None and now.estimate is not None
-    return math.isclose(then.estimate, now.estimate, rel_tol=1e-9, abs_tol=1e-9 * width if width < math.inf else 0.0)
 
 
 def _as_elsewhere(effect: Effect, then: Effect, told: str) -> Effect:

@@ -272,6 +272,15 @@ class Judgement:
         """Return whether anything is tested now."""
         return self.states.new + self.states.again + self.states.continued > 0
 
+    @property
+    def least_level(self) -> float:
+        """The level of what is beside the family and has no account of its own: the least of its comparisons, so that
+        neither an arm that is added nor one that is left out tests it anew.
+        """
+        if self.states.settled and (self.tested or self.tests > self.states.settled):
+            return 0.0
+        return self.again_level if self.states.again else self.level
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeResult:

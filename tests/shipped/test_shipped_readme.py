@@ -36,7 +36,8 @@ PARTS = [(name, block) for name in DOCUMENTS for block in code(name, "yaml") if 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("readme")
-    space = ablate.load_space(write_world(folder), settings=["seeds=1"])
+    claim = "judge.expect=[{claim: Fig. 1, of: op, metric: eval_loss, verdict: better}]"
+    space = ablate.load_space(write_world(folder), settings=["seeds=1", claim])
     ablate.run(space, results=folder / "results", executor="inline", console=Console(quiet=True), mirror=False)
     return folder / "results"
 

@@ -283,9 +283,9 @@ def test_a_kept_plan_has_the_same_keys(design):
     plan = designed(design, seeds=2)
     document = serialise.plan_document(plan, Documents(source=""))
     trials = [serialise.trial_document(trial) for trial in plan.trials]
-    now = {comparison_id(each): made.key for each, made in compared_in_plan(plan).items()}
+    now = {comparison_id(each): (made.key, made.sign) for each, made in compared_in_plan(plan).items()}
     kept = compared_in(KeptDesign(document), trials)  # type: ignore[arg-type]
-    assert {comparison_id(each): made.key for each, made in kept.items()} == now and len(now) > 0
+    assert {comparison_id(each): (made.key, made.sign) for each, made in kept.items()} == now and len(now) > 0
 
 
 def test_it_is_in_sql(folder, whole):
@@ -334,10 +334,72 @@ def _by_id(plan: Plan):
     return {comparison_id(each): made for each, made in compared_in_plan(plan).items()}
 
 
-def test_other_trainings_of_the_same_seeds_show_their_own_numbers_and_the_verdict_of_then(folder, whole):
+def test_other_numbers_at_the_same_seeds_are_other_data(folder, whole):
+    """Trained again to other numbers, or with a result that is lost: judged again, not for the first time."""
     plan = at(whole, FIVE)
     folder.ask(plan)
     folder.values = losses(whole, op=-0.1, sas=-0.1)
-    (effect,) = folder.ask(of(plan, ["sas"])).effects
-    assert effect.verdict == "undecided" and effect.p < 0.001 and effect.p_adjusted is None
-    assert "judged on other trainings of these seeds, judged for the first time, at 4 %: " in effect.note
+    again = folder.ask(plan)
+    assert judgement(again).states == StateCounts(again=1, settled=2)
+    assert {effect.change: effect.level for effect in again.effects}["sas"] == pytest.approx(0.008)
+    lost = next(t.id for t in plan.trials if t.seed == 4 and t.variant == plan.comparisons[0].after)
+    everything = folder.finals
+    folder.finals = lambda asked: {  # type: ignore[method-assign]
+        id: {**end, "status": "timeout", "metrics": {}} if id == lost else end for id, end in everything(asked).items()
+    }
+    third = folder.ask(plan)
+    assert [effect.judgement for effect in third.effects if effect.change == "op"] == [1], "what was found stands"
+    assert judgement(third).states == StateCounts(again=1, settled=2)
+
+
+def test_a_verdict_at_a_lower_confidence_is_none_at_a_higher(tmp_path, whole):
+    plan = at(whole, FIVE)
+    loose = rules(confidence=0.6)
+    for shift in np.linspace(0, -0.02, 41):
+        folder = Folder(tmp_path / f"{shift:.4f}", losses(whole, op=shift))
+        folder.path.mkdir()
+        effect = folder.ask(of(plan, ["op"]), loose).effects[0]
+        if effect.verdict == "better" and effect.p > 0.06:
+            break
+    strict = folder.ask(of(plan, ["op"])).effects[0]
+    assert effect.verdict == "better" and strict.verdict == "undecided"
+    assert (strict.judgement, strict.level) == (2, pytest.approx(0.008))
+
+
+def test_the_ends_of_a_design_swapped_are_the_same_comparisons(tmp_path):
+    """Main effects and whole sums change their sign, and what was found its direction."""
+    there, back = (
+        designed(f"{{factorial: {{from: {start}, to: {end}}}}}", seeds=12)
+        for start, end in (("pre_ln", "op"), ("op", "pre_ln"))
+    )
+    assert {v.id for v in there.variants} == {v.id for v in back.variants}
+    random = np.random.default_rng(2)
+    folder = Folder(tmp_path, {variant.id: random.normal(2, 0.01, 12) for variant in there.variants})
+    first = folder.ask(at(there, FIVE))
+    later = folder.ask(at(back, EIGHT))
+    compared = judgement(first).states.new - 1  # the whole step is compared with the baseline that way round alone
+    assert judgement(later).states == StateCounts(again=compared), "none is new"
+    swapped = folder.ask(at(back, FIVE))
+    assert judgement(swapped).states == StateCounts(settled=compared)
+    estimates = {effect.p: effect.estimate for effect in first.effects}
+    signs = {np.sign(effect.estimate / estimates[effect.p]) for effect in swapped.effects}
+    assert signs == {-1.0, 1.0}, "mains turn, interactions of two edits do not"
+    for effect in swapped.effects:
+        assert abs(effect.estimate) == pytest.approx(abs(estimates[effect.p]))
+
+
+def test_what_has_no_share_left_takes_none_from_others(tmp_path, whole):
+    """op was judged with looks, which leave nothing; sas at fixed seeds, which leave a fifth."""
+    folder = Folder(tmp_path, losses(whole, op=-0.1))
+    folder.ask(replace(at(of(whole, ["op"]), range(9)), looks=(4, 6, 9)))
+    folder.ask(at(of(whole, ["sas"]), FIVE))
+    both = folder.ask(at(of(whole, ["op", "sas"]), range(10)))
+    (sas,) = (effect for effect in both.effects if effect.change == "sas")
+    assert sas.p_adjusted == pytest.approx(min(1, 2 * sas.p)) and sas.adjusted_low is not None
+
+
+def test_under_the_budget_of_the_folder_begun_looks_go_on_at_what_they_had(folder, whole):
+    auto = replace(at(whole, range(9)), looks=(4, 6, 9))
+    folder.ask(of(auto, ["sas"]), BY_FOLDER)
+    both = folder.ask(of(auto, ["sas", "sas_p"]), BY_FOLDER)
+    assert {effect.change: effect.level for effect in both.effects} == {"sas": pytest.approx(0.05), "sas_p": 0.0}
