@@ -12,6 +12,7 @@ from ablate.report.wording import plain_level, with_fate
 from ablate.space.metrics import NATS
 from ablate.space.vary import level_texts
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
+from ablate.statistics.alpha_spending import KEPT
 from ablate.statistics.paired import flips_from
 from ablate.verdict.account import any_of
 from ablate.verdict.comparison_key import FUNCTIONS
@@ -235,7 +236,7 @@ def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> I
     yield (
         f"adjusted interval: adjusted, like the verdict beside it, for {several}judging again, so that the two "
         "agree: for better and worse it does not contain zero, for equivalent it lies inside the margin, for undecided "
-        f"neither holds; all verdicts hold together with {confidence} confidence"
+        f"neither holds; all verdicts hold together with {percent(1 - summary.false_at_most)} confidence"
     )
     others = [effect for effect in shown if effect.adjusted_low is None]
     rest = "; it also stands under `adjusted` where nothing is judged, or ranks decide" if others else ""
@@ -253,7 +254,7 @@ def _error(summary: Summary, confidence: str) -> str:
 
 
 def _verdicts(summary: Summary) -> Iterator[str]:
-    share, level = percent(1 - summary.confidence), p_below(summary)
+    share, level = percent(summary.false_at_most), p_below(summary)
     page = summary.family == "page"
     where = "of the page, all metrics together" if page else "on each metric"
     most = "up to " if summary.tests_differ else "the "
@@ -339,7 +340,10 @@ def _planning(summary: Summary) -> list[str]:
     if not ways:
         return []
     among = f" over {summary.tests} comparisons" if summary.tests > 1 else ""
-    again = dict.fromkeys((j.number + 1, j.next_level) for j in summary.judgements if j.left > 0)
+    kept = {metric for j in summary.judgements if j.left > 0 for metric in j.metrics}
+    again = dict.fromkeys(
+        ((effect.judgement or 1) + 1, KEPT * (effect.level or 0.0)) for effect in planned if effect.metric in kept
+    )
     when = listed([f"a {ordinal(number)} time, at {percent(level)}" for number, level in again]) if again else ""
     judged = f", judged {when}{among}" if again else _level_of_one(summary)
     return [*_auto(summary), f"+k seeds: about k more seeds would {', or would '.join(ways)}{judged}{limit}"]

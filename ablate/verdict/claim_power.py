@@ -20,9 +20,11 @@ from ablate.plan.designs.terms import columns
 from ablate.plan.plan import Factors, Plan
 from ablate.space.documents import Expected, Judge
 from ablate.statistics import POWER, Floor
+from ablate.statistics.alpha_spending import spent
 from ablate.statistics.blocked import fit
 from ablate.statistics.family import DOWN, INSIDE, UP, SimulatedFamily, correlation_power
 from ablate.verdict.account import FIRST, Account
+from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
@@ -91,7 +93,7 @@ def claim_powers(
     """Return the power of each claim of a plan, from the noise `floors` of the metrics and the baseline's `means`."""
     known = {floor.metric: floor for floor in floors}
     names = {name: variant.id for variant in plan.variants for name in variant.names}
-    families: dict[str, _Family] = {}
+    families: dict[tuple[str, float], _Family] = {}
     powers = []
     correlated = [claim for claim in rules.expect if claim.correlation is not None]
     for claim in rules.expect:
@@ -100,22 +102,32 @@ def claim_powers(
             powers.append(_of_correlation(claim, plan, rules, account, len(correlated)))
             continue
         steps = steps_of(claim, names, plan.comparisons, judged.better)
-        if claim.metric not in families:
-            families[claim.metric] = _Family(plan, rules, claim.metric, account)
-        powers.append(_power(claim, steps, families[claim.metric], known.get(claim.metric), rules, means))
+        level = _level(steps, plan, rules, claim.metric, account)
+        if (claim.metric, level) not in families:
+            families[claim.metric, level] = _Family(plan, rules, claim.metric, account, level)
+        powers.append(_power(claim, steps, families[claim.metric, level], known.get(claim.metric), rules, means))
     return tuple(powers)
 
 
-class _Family:
-    """The simulated family of a metric, and the place of each contrast in it."""
+def _level(steps: Sequence[ClaimStep], plan: Plan, rules: Judge, metric: str, account: Account) -> float:
+    """Return the level that is left for what a claim is about: the least of its steps, 0 if one of them is settled."""
+    held, alpha = account.get(metric, FIRST), 1 - rules.confidence
+    factors, ladders = dict(plan.factors), dict(plan.ladders)
+    left = [held.of(metric, comparison_id(contrast(step.comparison, factors, ladders))) for step in steps]
+    shares = (0.0 if one.state == "settled" else spent(one.left, looks=bool(plan.looks)) for one in left)
+    return alpha * min(shares, default=held.share(looks=bool(plan.looks)))
 
-    def __init__(self, plan: Plan, rules: Judge, metric: str, account: Account):
+
+class _Family:
+    """The simulated family of a metric at a level, and the place of each contrast in it."""
+
+    def __init__(self, plan: Plan, rules: Judge, metric: str, account: Account, level: float):
         self.plan, self.metric = plan, metric
         self.factors, self.ladders = dict(plan.factors), dict(plan.ladders)
         self.n = plan.looks[-1] if plan.looks else len(plan.seeds)
         family = next(metrics for metrics in groups(rules) if metric in metrics)
         judgement = judgement_of(plan, rules, family, account)
-        self.tests, self.level = judgement.tests, judgement.level if judgement.tested else 0.0
+        self.tests, self.level = judgement.tests, level
         self.variants = {variant.id: place for place, variant in enumerate(plan.variants)}
         asked = [one for one in dict.fromkeys(contrasts(plan)) if one is not None and is_tested_on(one, metric)]
         rows = {question: row for question in asked if (row := self._weights(question)) is not None}
@@ -247,7 +259,7 @@ def _why_none(
     if family.n < 2:
         return "one seed has no spread to judge by"
     if family.level <= 0:
-        return "no level is left for new findings"
+        return "it was judged before, and no level is left for new findings"
     if floor.sd == 0:
         return "the differences of the floor do not vary"
     if any(family.place(step) is None for step in steps):
@@ -308,7 +320,8 @@ def _of_correlation(claim: Expected, plan: Plan, rules: Judge, account: Account,
     seed to seed than is taken here, and is found more often.
     """
     n, looks = plan.looks[-1] if plan.looks else len(plan.seeds), max(1, len(plan.looks))
-    level = (1 - rules.confidence) * account.get(claim.metric, FIRST).share(looks=bool(plan.looks)) / looks
+    family = next(metrics for metrics in groups(rules) if claim.metric in metrics)
+    level = judgement_of(plan, rules, family, account).least_level / looks
     told = ClaimPower(claim=claim.claim, of=claim.about, metric=claim.metric, scale=CORRELATION)
     if n < 2 or level <= 0:
         return replace(told, why="one seed has no spread to judge by" if n < 2 else "no level is left for new findings")

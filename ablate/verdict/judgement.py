@@ -282,6 +282,7 @@ def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account
             new=states["new"], again=states["again"], continued=states["continued"], settled=states["settled"]
         ),
         again_level=max(again, default=0.0),
+        again_number=max((each.number for each in accounts if each.state == "again"), default=1),
         so_far=share if held.so_far is None else held.so_far,
         questions=held.questions,
         among=share if held.among is None else held.among,
@@ -301,6 +302,13 @@ def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterat
 
 def _judgement_note(judgement: Judgement) -> str:
     ordinal, level = words.ordinal(judgement.number), numbers.percent(judgement.level)
+    states = judgement.states
+    if judgement.pending and states.settled:
+        left = states.new + states.again + states.continued
+        return (
+            f"no verdict yet on {left} of {left + states.settled} comparisons: {judgement.pending}; what was judged "
+            "before stands"
+        )
     if judgement.pending:
         return f"no verdicts yet: {judgement.pending}; the {ordinal} judgement, at {level}"
     return "; ".join(told_of(judgement))
@@ -311,19 +319,20 @@ def told_of(judgement: Judgement) -> Iterator[str]:
     states = judgement.states
     new, again, continued, settled = states.new, states.again, states.continued, states.settled
     tests = judgement.tests
+    among = f"{again} of {tests} comparisons " if new or continued or settled else ""
+    time = f"a {words.ordinal(judgement.again_number)} time"
     if again and judgement.again_level == 0:
         yield (
-            f"judged a {words.ordinal(judgement.number)} time, at 0 %: no α is left for this question, so earlier "
+            f"{among}judged {time}, at 0 %: no α is left for {'these' if among else 'this question'}, so earlier "
             "findings stand and none is added; at seeds that were not seen here it may be asked again, in a results "
             "folder of its own"
         )
     elif again:
-        among = f"{again} of {tests} comparisons " if new or continued or settled else ""
         over = f" over all {tests}" if tests > again else ""
         level = numbers.percent(judgement.again_level)
         yield (
-            f"{among}judged a {words.ordinal(judgement.number)} time, at {level}{over}: "
-            "earlier judgements had other seeds, results or margins, and their findings stand"
+            f"{among}judged {time}, at {level}{over}: earlier judgements had other seeds, results or margins, and "
+            "their findings stand"
         )
     if continued and (new or again or settled):
         yield f"{continued} of {tests} {'goes on with its' if continued == 1 else 'go on with their'} interim analyses"

@@ -243,8 +243,8 @@ class StateCounts:
 class Judgement:
     """How the family of these `metrics` was judged: the `number` of this judgement of its question, counted by the sets
     of seeds that it was judged at; the `level` that adjusted p-values are compared with (`again_level` for what was
-    judged before, at other data); and `next_level`, that of the following judgement at other fixed seeds. `left` is the
-    part of α that `seeds: auto` would have after it.
+    judged before, at other data, now for the `again_number`-th time); and `next_level`, that of the following judgement
+    at other fixed seeds. `left` is the part of α that `seeds: auto` would have after it.
 
     `question` is its id in the record of questions, empty where there is none. `pending` says why no
     verdict is given yet, empty where verdicts are given. `tests` is the size of the largest family that its comparisons
@@ -263,6 +263,7 @@ class Judgement:
     tests: int = 1
     states: StateCounts = StateCounts()
     again_level: float = 0.0
+    again_number: int = 1
     so_far: float = 0.0
     questions: int = 1
     among: float = 0.0
@@ -464,6 +465,15 @@ class Summary:
     def decided(self) -> bool:
         """Return whether every comparison has a verdict other than undecided."""
         return all(effect.verdict != "undecided" for effect in self.effects if effect.judged)
+
+    @property
+    def false_at_most(self) -> float:
+        """The share of tables in which any verdict of better or worse on a metric is false, at most: over all that was
+        judged in its question so far, and what is reserved for judging it again. 1 - `confidence` where nothing was
+        added to a question. Verdicts of equivalence have the same bound of their own.
+        """
+        added = (judgement.so_far + judgement.left for judgement in self.judgements)
+        return max([1 - self.confidence, *added])
 
     @property
     def terms(self) -> tuple[str, ...]:

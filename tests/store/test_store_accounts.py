@@ -11,6 +11,7 @@ from designed_fixtures import FREE, designed, rules
 
 from ablate.output.numbers import percent
 from ablate.plan.plan import Plan
+from ablate.report import footnotes
 from ablate.session.accounts import account_of, compared_in_plan
 from ablate.session.asked_before import compared_in
 from ablate.space.documents import Judge
@@ -22,6 +23,7 @@ from ablate.store.query import query
 from ablate.store.serialise import Documents
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.comparison_key import comparison_id
+from ablate.verdict.judge import judge
 from ablate.verdict.summary import Judgement, StateCounts, Summary
 
 FIVE, EIGHT = range(5), range(8)
@@ -313,7 +315,6 @@ def test_a_judgement_of_an_earlier_version_counts_through_its_plan(tmp_path, who
         ends = folder.finals(plan)
         account = account_of(plan, ends, rules=rules(), folder=tmp_path)
         from ablate.session.judging import questions_of
-        from ablate.verdict.judge import judge
 
         summary = judge(plan, rules(), ends, account)
         compared = {made.key: id for id, made in _by_id(plan).items()}
@@ -403,3 +404,45 @@ def test_under_the_budget_of_the_folder_begun_looks_go_on_at_what_they_had(folde
     folder.ask(of(auto, ["sas"]), BY_FOLDER)
     both = folder.ask(of(auto, ["sas", "sas_p"]), BY_FOLDER)
     assert {effect.change: effect.level for effect in both.effects} == {"sas": pytest.approx(0.05), "sas_p": 0.0}
+
+
+def test_the_screen_bounds_what_may_be_false_by_all_that_was_asked(folder, whole):
+    plan = at(whole, FIVE)
+    first = folder.ask(of(plan, ["op"]))
+    assert first.false_at_most == pytest.approx(0.05)
+    grown = folder.ask(plan)
+    assert grown.false_at_most == pytest.approx(0.04 + 2 / 3 * 0.04 + 0.01)
+    (line,) = (line for line in footnotes.definitions(grown, {}) if line.startswith("better, worse:"))
+    assert "the chance that any of them is false is at most 7.67 %, of which 1 % is reserved" in line
+    assert any("all verdicts hold together with 92.3 % confidence" in line for line in footnotes.definitions(grown, {}))
+
+
+def test_what_was_judged_before_is_not_said_to_wait(folder, whole):
+    plan = at(whole, FIVE)
+    folder.ask(of(plan, ["op"]))
+    known = {trial.id for trial in of(plan, ["op"]).trials}
+    ends = {id: end for id, end in folder.finals(plan).items() if id in known}
+    summary = judge(plan, rules(), ends, account_of(plan, ends, rules=rules(), folder=folder.path, reading=True))
+    assert verdicts(summary) == {"op": "better", "sas": "undecided", "sas_p": "undecided"}
+    (note,) = summary.notes
+    assert note.startswith("no verdict yet on 2 of 3 comparisons: 10 of 20 trials have not ended")
+    assert note.endswith("; what was judged before stands")
+
+
+def test_a_mixed_judgement_says_how_often_each_part_was_judged(folder, whole):
+    """sas for the third time, sas_p for the first; more seeds would be the fourth and the second."""
+    for seeds in (FIVE, range(6)):
+        folder.ask(at(of(whole, ["sas"]), seeds))
+    both = folder.ask(at(of(whole, ["sas", "sas_p"]), range(7)))
+    assert both.notes[-1].startswith("1 of 2 comparisons judged a third time, at 0.16 % over all 2: ")
+    (line,) = (line for line in footnotes.definitions(both, {}) if line.startswith("+k seeds"))
+    assert "judged a fourth time, at 0.032 % and a second time, at 0.8 % over 2 comparisons" in line
+
+
+def test_what_has_nothing_left_beside_what_is_new_says_which(folder, whole):
+    folder.ask(replace(at(of(whole, ["sas"]), range(9)), looks=(4, 6, 9)))
+    both = folder.ask(at(of(whole, ["sas", "sas_p"]), EIGHT))
+    assert both.notes[-1].startswith(
+        "1 of 2 comparisons judged a second time, at 0 %: no α is left for these, so earlier findings stand and none is"
+    )
+    assert "; 1 of 2 is new, at 4 % over all 2: " in both.notes[-1]

@@ -138,7 +138,7 @@ def _meaning(summary: Summary) -> Iterator[str]:
     yield f"Differences are after minus before{', or after divided by before (×)' if log else ''}, {paired}."
     if any(effect.adjusted_low is not None for effect in summary.effects):
         over = f", by Holm over {summary.tests} comparisons" if summary.tests > 1 else ""
-        together = percent(summary.confidence)
+        together = percent(1 - summary.false_at_most)
         yield f"Each interval is adjusted like its verdict{over}; all verdicts hold together at {together} confidence."
     else:
         yield f"Each interval is the unadjusted {percent(summary.confidence)} interval of that comparison."
