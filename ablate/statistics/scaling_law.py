@@ -17,12 +17,15 @@ E is `identified` where its interval does not reach 0. Where it does, the seeds 
 are not to be read; the curve between the sizes measured may still be as good as any.
 
 `curvature_p` tests the law: whether the means bend away from it, as a square of log C would that its parameters cannot
-take up.
+take up. Runs of one seed share most of their noise over sizes, by batches and held-out data, which the errors above
+take for independent: a bend would seldom be seen. Where all sizes have three seeds or more in common, the same sum is
+taken within each, and t over seeds tests it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
@@ -31,12 +34,16 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from ablate.statistics.magnitude import divided, logarithms, magnitude, times
+from ablate.statistics.paired import student_p
 from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
 from ablate.statistics.spread import spread
 
 Floats = NDArray[np.float64]
 
 Kind: TypeAlias = Literal["power", "saturating"]
+
+FEWEST_SHARED = 3
+"""The fewest seeds that all sizes share within which a law is tested."""
 
 FEWEST_SIZES: dict[Kind, int] = {"power": 3, "saturating": 4}
 """One more than the law has parameters."""
@@ -62,10 +69,14 @@ STEPS = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SizeLadder:
-    """One treatment over sizes: training compute of each in FLOPs, and the final losses of its seeds."""
+    """One treatment over sizes: training compute of each in FLOPs, and the final losses of its seeds.
+
+    `seeds` names the seed of each loss; none where losses of one place at two sizes have nothing in common.
+    """
 
     compute: tuple[float, ...]
     losses: tuple[tuple[float, ...], ...]
+    seeds: tuple[tuple[int | str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +127,16 @@ def fit_law(ladder: SizeLadder, *, kind: Kind = "power", level: float = 0.95) ->
     line = noise_line(variances, n - 1, x).variance(x)
     curve = fit_curve(kind, x, means, n / line)
     falls(curve)
-    tests = _Tests(x=x, means=means, curve=curve, variances=variances, line=line, n=n, level=level)
+    tests = _Tests(
+        x=x,
+        means=means,
+        curve=curve,
+        variances=variances,
+        line=line,
+        n=n,
+        level=level,
+        within=_within_seeds(ladder.seeds, values),
+    )
     law = tests.power() if kind == "power" else tests.saturating()
     return replace(
         law,
@@ -276,7 +296,9 @@ def _scanned(z: Floats, means: Floats, weights: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tests:
-    """What is asked of a fitted curve, given its means [sizes], their variances, and the line of these."""
+    """What is asked of a fitted curve, given its means [sizes], their variances, and the line of these; `within` are
+    the values [seeds, sizes] of the seeds that all sizes share.
+    """
 
     x: Floats
     means: Floats
@@ -285,6 +307,7 @@ class _Tests:
     line: Floats
     n: Floats
     level: float
+    within: Floats
 
     @property
     def z(self) -> Floats:
@@ -366,6 +389,10 @@ class _Tests:
             return along(self.z**2, self.tangents, weights)[..., None, :]
 
         coefficients = rows(self.curve.weights)
+        if len(self.within) >= FEWEST_SHARED:
+            sums = (self.within - self.curve.value(self.x)) @ coefficients[0]
+            if (sd := spread(sums)) > 0:
+                return student_p(float(sums.mean()), sd / math.sqrt(sums.size), sums.size - 1.0)
         error, df = self.error(coefficients)
         t = np.abs(coefficients @ (self.means - self.curve.value(self.x)) / error)
         by_draws = (1 + (np.abs(self.t(rows)) >= t).sum()) / (1 + DRAWS)
@@ -406,6 +433,13 @@ class _Tests:
         error = np.sqrt((coefficients**2 * (variances / self.n)[:, None]).sum(axis=-1))
         t: Floats = (coefficients * means[:, None]).sum(axis=-1) / error
         return t
+
+
+def _within_seeds(seeds: Sequence[Sequence[int | str]], values: Sequence[Floats]) -> Floats:
+    """Return the values [seeds, sizes] of the seeds that all sizes have."""
+    tables = [dict(zip(own, of_size.tolist(), strict=True)) for own, of_size in zip(seeds, values, strict=False)]
+    shared = [seed for seed in tables[0] if all(seed in table for table in tables)] if tables else []
+    return np.array([[table[seed] for table in tables] for seed in shared]).reshape(len(shared), len(tables))
 
 
 def along(direction: Floats, others: Floats, weights: Floats) -> Floats:

@@ -16,6 +16,7 @@ from ablate.verdict.contrasts import SpeedUpTrend, trend_of
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.hypothesis_test import Ruling, Tested
 from ablate.verdict.pairing import Side, pair
+from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric, SizeComparison, SizeResult
 
 PER_TENFOLD = math.log(10)
@@ -185,27 +186,34 @@ def _ladders(
     question: SpeedUpTrend, sides: Mapping[str, Side], compute: Mapping[str, float | None], metric: Metric
 ) -> tuple[SizeLadder, SizeLadder]:
     """Return the losses of both at each size; ValueError where a size has too few, or its compute is not known."""
-    losses = [_losses(sides[before], sides[after], metric, question) for before, after in question.pairs]
-    if short := [number for number, both in enumerate(losses, 1) if min(map(len, both)) < FEWEST]:
-        sizes = f"size {short[0]} has" if len(short) == 1 else f"{len(short)} sizes have"
-        raise ValueError(f"no law: {sizes} fewer than {FEWEST} seeds with a loss on both sides")
+    sizes = [_losses(sides[before], sides[after], metric, question) for before, after in question.pairs]
+    if short := [number for number, both in enumerate(sizes, 1) if min(map(len, both)) < FEWEST]:
+        which = f"size {short[0]} has" if len(short) == 1 else f"{len(short)} sizes have"
+        raise ValueError(f"no law: {which} fewer than {FEWEST} seeds with a loss on both sides")
     known = [[compute[variant] for variant in pair_of] for pair_of in question.pairs]
     flops = [tuple(each for each in column if each is not None) for column in zip(*known, strict=True)]
     if any(len(column) < len(question.pairs) for column in flops):
         raise ValueError("no law: the training compute of a size is not known yet")
     before, after = (
-        SizeLadder(compute=column, losses=tuple(both[side] for both in losses)) for side, column in enumerate(flops)
+        SizeLadder(
+            compute=column,
+            losses=tuple(tuple(both[side].values()) for both in sizes),
+            seeds=tuple(tuple(both[side]) for both in sizes),
+        )
+        for side, column in enumerate(flops)
     )
     return before, after
 
 
 def _losses(
     before: Side, after: Side, metric: Metric, question: SpeedUpTrend
-) -> tuple[tuple[float, ...], tuple[float, ...]]:
+) -> tuple[Mapping[Seed, float], Mapping[Seed, float]]:
+    """Return the losses of both sides by seed."""
     if question.paired:
         pairs = pair(before, after, metric.name, log=True)
-        return pairs.before, pairs.after
-    return tuple(before.values(metric.name, log=True).values()), tuple(after.values(metric.name, log=True).values())
+        x, y = (dict(zip(pairs.seeds, side, strict=True)) for side in (pairs.before, pairs.after))
+        return x, y
+    return before.values(metric.name, log=True), after.values(metric.name, log=True)
 
 
 def _lost(question: SpeedUpTrend, sides: Mapping[str, Side], metric: Metric) -> list[str]:

@@ -80,7 +80,7 @@ class Side:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pairs:
-    """One metric on two sides, aligned by seed, and why the other seeds could not be paired.
+    """One metric on two sides, aligned by seed, the `seeds` of these, and why the others could not be paired.
 
     Among the unpaired, `lost` are the seeds with a diverged run: 1 where only the run after diverged, -1 where only the
     run before did, 0 where both did. `open` is the number of seeds at which a run finished with an unusable value.
@@ -91,6 +91,7 @@ class Pairs:
     unpaired: Mapping[Seed, str]
     lost: tuple[int, ...] = ()
     open: int = 0
+    seeds: tuple[Seed, ...] = ()
 
     @property
     def n(self) -> int:
@@ -149,6 +150,7 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
             or OTHER_VERSIONS
             for seed in sorted((before.seeds | after.seeds).difference(common))
         },
+        seeds=tuple(common),
         lost=tuple((seed in after.diverged) - (seed in before.diverged) for seed in sided),
         open=len(ranked) - len(sided),
     )

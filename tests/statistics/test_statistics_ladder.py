@@ -424,3 +424,48 @@ def test_intervals_of_a_law_hold_its_parameters(kind, n):
     assert np.mean([law.exponent_low <= b <= law.exponent_high for law in laws]) > 0.92
     assert np.mean([law.irreducible_low <= floor <= law.irreducible_high for law in laws]) > 0.92
     assert np.mean([law.curvature_p < 0.05 for law in laws]) < 0.08
+
+
+def bends(bent: bool, *, shared: float, named: bool, sd: float, n: int = 5, ladders: int = 200) -> float:
+    """How often a bend is told at 5 % of a power law, or of losses with an irreducible part of nine tenths.
+
+    Sizes share that much of a seed's variance; where seeds are not `named`, the law cannot know it.
+    """
+    rng, share = np.random.default_rng(5), np.array(COMPUTE) / COMPUTE[-1]
+    losses = 2.34 + 0.26 * share**-0.3 if bent else 3 * share**-0.05
+    told = 0
+    for _ in range(ladders):
+        noise = math.sqrt(shared) * rng.standard_normal((1, n))
+        noise = sd * (noise + math.sqrt(1 - shared) * rng.standard_normal((share.size, n)))
+        ladder = SizeLadder(
+            compute=COMPUTE,
+            losses=tuple(map(tuple, losses[:, None] * np.exp(noise))),
+            seeds=(tuple(range(n)),) * share.size if named else (),
+        )
+        told += statistics.fit_law(ladder).curvature_p < 0.05
+    return told / ladders
+
+
+@pytest.mark.full
+def test_a_bend_is_told_through_the_noise_that_sizes_share():
+    """The twin does not know which losses are of one seed: it tells few."""
+    assert bends(True, shared=0.9, named=True, sd=0.3) > 0.5
+    assert bends(True, shared=0.9, named=False, sd=0.3, ladders=60) < 0.3
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("shared", [0.0, 0.9])
+@pytest.mark.parametrize("n", [3, 5])
+def test_and_seldom_where_there_is_none(shared, n):
+    assert bends(False, shared=shared, named=True, sd=0.02, n=n, ladders=400) <= 0.085
+
+
+def test_within_seeds_it_is_t_of_their_own_bends():
+    """Three sizes at equal steps of log C: each seed's second difference, against 0."""
+    losses = np.array([[3.0, 3.1, 2.9, 3.05], [2.6, 2.72, 2.51, 2.64], [2.3, 2.39, 2.2, 2.36]])
+    ladder = SizeLadder(compute=(1.0, 4.0, 16.0), losses=tuple(map(tuple, losses)), seeds=((1, 2, 3, 4),) * 3)
+    second = np.log(losses)[0] - 2 * np.log(losses)[1] + np.log(losses)[2]
+    assert statistics.fit_law(ladder).curvature_p == pytest.approx(stats.ttest_1samp(second, 0).pvalue, rel=1e-9)
+    few = SizeLadder(compute=ladder.compute, losses=ladder.losses, seeds=((1, 2, 3, 4), (1, 2, 5, 6), (1, 2, 7, 8)))
+    apart = SizeLadder(compute=ladder.compute, losses=ladder.losses)
+    assert statistics.fit_law(few).curvature_p == statistics.fit_law(apart).curvature_p
