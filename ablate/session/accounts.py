@@ -281,10 +281,12 @@ class _Asking:
             measured = known and question["measured"] == how_measured(plan, rules, question["metrics"])
         if not measured or plan.looks:
             return measured
+        if sorted(plan.seeds) != sorted(question["seeds"]):
+            return False
         if past.account["data"]:
             return past.account["data"] == self.data(compared, name)
         without = {(variant, seed) for variant, seed in question["without"] if variant in compared.trained}
-        return sorted(plan.seeds) == sorted(question["seeds"]) and self.told.isdisjoint(without)
+        return self.told.isdisjoint(without)
 
     def _earlier(self, state: State, compared: Compared, past: Sequence[Past], name: str) -> EarlierVerdict | None:
         if state != "settled":

@@ -63,15 +63,19 @@ def world(tmp_path_factory):
     """A path and a comparison that were trained here."""
     folder = tmp_path_factory.mktemp("judge")
     space = write_world(folder, seeds=3)
-    quiet = {"results": folder / "results", "executor": "inline", "console": Console(quiet=True), "mirror": False}
-    path = ablate.run(ablate.load_space(space), **quiet)
+    quiet = {"executor": "inline", "console": Console(quiet=True), "mirror": False}
+    path = ablate.run(ablate.load_space(space), results=folder / "results", **quiet)
     text = space.read_text(encoding="utf-8")
     other = folder / "other.yaml"
     other.write_text(
         text.replace("space: tiny", "space: other").replace("path: {from: pre_ln, to: op}", "compare: [pre_ln, op]"),
         encoding="utf-8",
     )
-    return folder, {"tiny": path, "other": ablate.run(ablate.load_space(other), **quiet)}
+    # In a folder of its own: what was judged in one space is known in another.
+    return folder, {"tiny": path, "other": ablate.run(ablate.load_space(other), results=folder / "other", **quiet)}
+
+
+RESULTS = {"tiny": "results", "other": "other"}
 
 
 def numbers_of(effect: dict) -> dict:
@@ -89,13 +93,14 @@ def test_the_rows_of_a_space_are_judged_as_the_space_judges_them(world, space, o
     folder, runs = world
     monkeypatch.chdir(tmp_path)
     sql = EXPORT.replace(" ORDER BY", f" WHERE f.space = '{space}' ORDER BY")
-    exported = invoke("sql", sql, "--format", "csv", "--results", str(folder / "results"))
+    results = str(folder / RESULTS[space])
+    exported = invoke("sql", sql, "--format", "csv", "--results", results)
     assert exported.exit_code == 0, exported.output
     Path("runs.csv").write_text(exported.stdout, encoding="utf-8")
     own = by_comparison(json.loads(runs[space].report()["verdicts.json"]))
     assert len(own) == {"tiny": 12, "other": 2}[space]
     of_file = invoke("judge", "runs.csv", *AS_JUDGED, *options, "--json")
-    of_query = invoke("judge", sql, *AS_JUDGED, *options, "--json", "--results", str(folder / "results"))
+    of_query = invoke("judge", sql, *AS_JUDGED, *options, "--json", "--results", results)
     for judged in (of_file, of_query):
         assert judged.exit_code == 0, judged.output
         summary = json.loads(judged.stdout)

@@ -446,3 +446,12 @@ def test_what_has_nothing_left_beside_what_is_new_says_which(folder, whole):
         "1 of 2 comparisons judged a second time, at 0 %: no α is left for these, so earlier findings stand and none is"
     )
     assert "; 1 of 2 is new, at 4 % over all 2: " in both.notes[-1]
+
+
+def test_seeds_that_are_only_planned_are_other_data(folder, whole):
+    """A plan is told how it will be judged before its new trials are run."""
+    folder.ask(at(whole, FIVE))
+    more, known = at(whole, EIGHT), {trial.id for trial in at(whole, FIVE).trials}
+    ends = {id: end for id, end in folder.finals(more).items() if id in known}
+    (held,) = account_of(more, ends, rules=rules(), folder=folder.path, reading=True).values()
+    assert {account.state for account in held.accounts.values()} == {"again"}
