@@ -23,11 +23,13 @@ import ablate
 from ablate.cli.app import app
 from ablate.errors import InputError, RefusedError
 from ablate.session.bundling import load_bundle, write_bundle
+from ablate.session.judging import judged
 from ablate.session.reporting import report_run
 from ablate.session.verifying import Verified, verify
 from ablate.store import files, sealed
 from ablate.store.bundle import SUMS
 from ablate.store.files import put_listed
+from ablate.store.results import Results
 from ablate.store.serialise import digest, plan_id
 from ablate.store.snapshot import Snapshot
 
@@ -288,19 +290,13 @@ def reseal(folder: Path, trial: str, ending: files.Ending, *, add: float = 0.0, 
 
 
 def judged_anew(folder: Path) -> None:
-    """Write verdicts that agree with the numbers: what a liar does next."""
-    space = report_run("tiny", results=folder)
-    assert space.summary is not None
-    now = Snapshot(folder)
-    (document,) = now.verdicts.values()
-    digests = {trial: ending.digest[: files.DIGITS] for trial, ending in now.endings.items()}
-    from ablate.session.judging import document as verdicts_of
-
-    assert space.record is not None
-    content = {**document.content, "trials": digests, "verdicts": verdicts_of(space.summary, space.record.plan)}
-    bare = {name: value for name, value in content.items() if name not in ("format", "number")}
-    files.withdraw(folder, document.name)
-    files.keep(folder, "verdicts", bare, document.number)
+    """Judge the numbers as if for the first time, and leave no other judgement: what a liar does next."""
+    record = report_run("tiny", results=folder).record
+    assert record is not None
+    for document in Snapshot(folder).judgements:
+        files.withdraw(folder, document.name)
+    with Results(folder, say=lambda said: None) as store:
+        judged(record.plan, record.rules, store)
 
 
 @pytest.mark.full
