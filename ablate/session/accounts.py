@@ -214,11 +214,9 @@ class _Asking:
         question = self._question(before)
         others = [each for each in before.families if each.isdisjoint(question) and self._shares(before, each)]
         so_far = sum(_most([*_spent_in(before, question), *now]))
-        left = [account.left for account in accounts.values()]
         return NextJudgement(
             question=self.family.id,
             number=max((account.number for account in accounts.values()), default=1),
-            left=max(left, default=1.0),
             tests=family,
             accounts=accounts,
             so_far=so_far,

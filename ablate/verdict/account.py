@@ -49,7 +49,7 @@ class ComparisonAccount:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextJudgement:
     """How a family is judged now. `accounts` are those of its comparisons, by metric and `comparison_id`; one that is
-    not named is judged as judgement `number` of it, with the share `left` of α, and what it was `given` before.
+    not named is judged as judgement `number` of it, with the share `left` of α.
 
     `tests` is the size of the largest family (None: the comparisons of the plan). `counted`: the record of questions
     may count this judgement; where it may not, numbers are shown and no verdict is given. `so_far` is the share of
@@ -60,7 +60,6 @@ class NextJudgement:
     question: str = ""
     number: int = 1
     left: float = 1.0
-    given: Mapping[tuple[str, str], EarlierVerdict] = field(default_factory=dict)
     counted: bool = True
     tests: int | None = None
     accounts: Mapping[tuple[str, str], ComparisonAccount] = field(default_factory=dict)
@@ -74,18 +73,22 @@ class NextJudgement:
         if place in self.accounts:
             return self.accounts[place]
         state: State = "new" if self.number == 1 else "again"
-        return ComparisonAccount(state=state, number=self.number, left=self.left, earlier=self.given.get(place))
+        return ComparisonAccount(state=state, number=self.number, left=self.left)
+
+    @property
+    def before(self) -> float:
+        """The share of α that is left before this judgement: of the comparisons that it tests, the largest."""
+        tested = [account.left for account in self.accounts.values() if account.state != "settled"]
+        return max(tested or [account.left for account in self.accounts.values()], default=self.left)
 
     def share(self, *, looks: bool) -> float:
         """Return the share of α that this judgement spends on what it tests: of several, the largest."""
-        left = [account.left for account in self.accounts.values() if account.state != "settled"]
-        return spent(max(left, default=0.0 if self.accounts else self.left), looks=looks)
+        settled = self.accounts and all(account.state == "settled" for account in self.accounts.values())
+        return 0.0 if settled else spent(self.before, looks=looks)
 
-    def next_share(self, *, looks: bool) -> float:
-        """Return the share of α that a following judgement at fixed seeds would spend."""
-        left = [account.left for account in self.accounts.values() if account.state != "settled"]
-        most = max(left, default=self.left)
-        return spent(most - spent(most, looks=looks))
+    def after(self, *, looks: bool) -> float:
+        """Return the share of α that it leaves."""
+        return self.before - self.share(looks=looks)
 
 
 FIRST = NextJudgement()

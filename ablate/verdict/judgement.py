@@ -275,8 +275,8 @@ def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account
         metrics=tuple(metrics),
         number=max((account.number for account in accounts), default=held.number),
         level=share if states.total() > states["settled"] else max(known, default=share),
-        next_level=alpha * held.next_share(looks=looks),
-        left=alpha * (held.left - held.share(looks=looks)),
+        next_level=alpha * spent(held.after(looks=looks)),
+        left=alpha * held.after(looks=looks),
         tests=held.tests or max(1, family_size(design, metrics, page=True)),
         states=StateCounts(
             new=states["new"], again=states["again"], continued=states["continued"], settled=states["settled"]

@@ -18,7 +18,7 @@ from test_report_aa import any_claim, bound
 
 from ablate.plan.plan import Plan
 from ablate.statistics.alpha_spending import KEPT, spent
-from ablate.verdict.account import EarlierVerdict, NextJudgement
+from ablate.verdict.account import ComparisonAccount, EarlierVerdict, NextJudgement
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import contrasts
 from ablate.verdict.finals import Final
@@ -40,13 +40,17 @@ def at(plan: Plan, seeds: int) -> Plan:
 
 def next_held(held: NextJudgement, plan: Plan, summary: Summary) -> NextJudgement:
     """What the record of questions says after a judgement at fixed seeds."""
-    asked = contrasts(plan)
-    given = {
+    number, left = held.number + 1, held.left - spent(held.left)
+    found = {
         ("eval_loss", comparison_id(question)): EarlierVerdict(effect=effect, seeds=effect.n)
-        for question, effect in zip(asked, summary.effects, strict=True)
+        for question, effect in zip(contrasts(plan), summary.effects, strict=True)
         if question is not None and effect.verdict in FOUND
     }
-    return NextJudgement(number=held.number + 1, left=held.left - spent(held.left), given=MappingProxyType(given))
+    accounts = {
+        place: ComparisonAccount(state="again", number=number, left=left, earlier=earlier)
+        for place, earlier in found.items()
+    }
+    return NextJudgement(number=number, left=left, accounts=MappingProxyType(accounts))
 
 
 def advised(summary: Summary, now: int) -> int | None:

@@ -455,3 +455,14 @@ def test_seeds_that_are_only_planned_are_other_data(folder, whole):
     ends = {id: end for id, end in folder.finals(more).items() if id in known}
     (held,) = account_of(more, ends, rules=rules(), folder=folder.path, reading=True).values()
     assert {account.state for account in held.accounts.values()} == {"again"}
+
+
+def test_what_is_left_is_of_what_is_tested(folder, whole):
+    """sas for the third time beside op, which is settled and has more left: 0.04 of 5 % was left, a fifth of it is."""
+    folder.ask(at(of(whole, ["op"]), range(7)))
+    for seeds in (FIVE, range(6)):
+        folder.ask(at(of(whole, ["sas"]), seeds))
+    one = judgement(folder.ask(at(of(whole, ["op", "sas"]), range(7))))
+    assert one.states == StateCounts(again=1, settled=1) and one.again_number == 3
+    assert (one.level, one.left) == (pytest.approx(0.0016), pytest.approx(0.0004))
+    assert one.next_level == pytest.approx(0.00032)
