@@ -17,7 +17,6 @@
     dataframes.py        a result as tables: verdicts, trials, curves
     asked_before.py      what a folder was asked: the judgements of each comparison
     accounts.py          how each comparison of a plan is judged now, by what was asked before
-    stamping.py          the claims of a summary with the dates at which they were made
     judging.py           the verdicts of a plan, stored with it
     judging_table.py     the verdicts of a table of runs that were trained elsewhere
     reporting.py         the page of a space: gathered from its results, and written

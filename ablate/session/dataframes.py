@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ablate.output.numbers import factor
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.store.schema import TABLES, effect_fields
@@ -65,7 +66,6 @@ KERNELS = f"""
 
 
 def verdicts(summary: Summary | None) -> pandas.DataFrame:
-    import numpy
     import pandas
 
     names = {} if summary is None else {arm.variant: arm.name for arm in summary.arms}
@@ -82,9 +82,8 @@ def verdicts(summary: Summary | None) -> pandas.DataFrame:
             row["more_seeds"] = effect.seeds_needed - (effect.ranked or effect.n)
         rows.append(row)
     frame = pandas.DataFrame(rows, columns=list(types)).astype(types)
-    with numpy.errstate(over="ignore"):  # an end of an interval may be unbounded
-        for of, ratio in RATIOS.items():
-            frame[ratio] = numpy.exp(frame[of]).where(frame["scale"] == "log")
+    for of, ratio in RATIOS.items():  # by the exponential function of C, as in SQL: NumPy's own may differ in a bit
+        frame[ratio] = frame[of].map(factor).where(frame["scale"] == "log")
     return frame
 
 

@@ -8,10 +8,10 @@ from dataclasses import asdict
 from ablate.plan.plan import Plan
 from ablate.report.answers import against_baseline
 from ablate.session.accounts import account_documents, account_of, compared_in_plan
-from ablate.session.stamping import stamped
 from ablate.space.documents import Judge
 from ablate.store.documents import Question, Verdicts
 from ablate.store.results import Results
+from ablate.store.stamps import stamped
 from ablate.verdict.account import Account
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import contrasts as contrasts_of

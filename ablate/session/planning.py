@@ -34,7 +34,6 @@ from ablate.plan.proposals import most_trials
 from ablate.plan.trial import HeldOut, Trial
 from ablate.report import wording
 from ablate.session.stages import Plans, Stage, counts, has_time_budget, unfold
-from ablate.session.stamping import unkept
 from ablate.session.step_time import read_step_times
 from ablate.source.located import to_python
 from ablate.source.problems import Problems, together
@@ -51,7 +50,7 @@ from ablate.store import machines
 from ablate.store.durable import check_folder
 from ablate.store.kept_forecasts import reusable_forecasts
 from ablate.store.snapshot import Snapshot
-from ablate.store.stamps import Stamps
+from ablate.store.stamps import Stamps, unkept
 from ablate.store.versions import CPU, installed, mixed
 from ablate.train.events import Outcome
 from ablate.verdict.stamp import Stamp

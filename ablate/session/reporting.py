@@ -30,7 +30,6 @@ from ablate.report.verdict_tables import to_markdown
 from ablate.session.accounts import account_of
 from ablate.session.kept_question import as_run, of_same_words, page_of, requests_of, resolved_of
 from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, mixed_versions, plan_space
-from ablate.session.stamping import stamped, unkept
 from ablate.session.step_time import step_times_of
 from ablate.source.located import to_python
 from ablate.space.space import Space
@@ -45,6 +44,7 @@ from ablate.store.record_chain import chain
 from ablate.store.requests import Request
 from ablate.store.serialise import digest, plan_id
 from ablate.store.snapshot import Snapshot
+from ablate.store.stamps import stamped, unkept
 from ablate.store.trial_numbers import finals
 from ablate.verdict.fairness_audit import Unequal, unequal
 from ablate.verdict.judge import judge

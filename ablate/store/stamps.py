@@ -13,13 +13,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
 
 from ablate.output.words import spoken
 from ablate.plan.claims import FEWEST_ROWS, steps_of
-from ablate.plan.plan import Comparison
+from ablate.plan.plan import Comparison, Plan
 from ablate.source.problems import shorten
 from ablate.space.documents import Expected
 from ablate.store import checksummed_lines, files
@@ -27,11 +28,13 @@ from ablate.store.checksummed_lines import compact
 from ablate.store.documents import PlanDocument
 from ablate.store.kept_design import KeptDesign
 from ablate.store.plans import KeptPlan
+from ablate.store.serialise import Documents, plan_document
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.comparison_key import weights_of
 from ablate.verdict.contrasts import Difference, SpeedUpTrend, Term, WeightedSum, contrast
 from ablate.verdict.finals import RESULTS
 from ablate.verdict.stamp import Stamp
+from ablate.verdict.summary import Summary
 
 NOT_OF_THE_QUESTION = ("profiles", "trials")
 """Keys of a resolved space that say nothing of a claim: profiles that were not chosen, and a mark of the store."""
@@ -154,6 +157,21 @@ class Stamps:
             if trial in ended and (variant not in first or ended[trial] < first[variant].at):
                 first[variant] = Known(ended[trial], space)
         return first
+
+
+def unkept(plan: Plan, resolved: Mapping[str, object]) -> PlanDocument:
+    """Return a plan that no folder keeps as it would be kept, as far as claims are about it."""
+    document = plan_document(plan, Documents(source="", resolved=resolved, profile=plan.profile))
+    return cast(PlanDocument, json.loads(compact(document)))
+
+
+def stamped(summary: Summary, plan: PlanDocument | None, folder: Path) -> Summary:
+    """Return a summary whose claims say when they were made; as it is where it has none, or no plan of it is kept."""
+    if plan is None or not summary.expectations:
+        return summary
+    stamps = Stamps(Snapshot(folder)).of(plan)
+    marked = (replace(claim, stamp=stamp) for claim, stamp in zip(summary.expectations, stamps, strict=True))
+    return replace(summary, expectations=tuple(marked))
 
 
 def _read_claims(document: PlanDocument) -> tuple[tuple[Claim, tuple[Compared, ...]], ...]:

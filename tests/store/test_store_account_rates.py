@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 from accounts import Folder, at, of
-from asking_again import ATTACKS, FIRST, Attack, chain, delete, deleted_and_more, deleted_and_moved, found
+from asking_again import ATTACKS, FIRST, Attack, delete, deleted_and_more, deleted_and_moved, found
 from designed_fixtures import designed, rules, tables
 
 from ablate.plan.plan import Plan
@@ -83,8 +83,9 @@ def test_by_families_alone_it_would(attack):
 
 
 @pytest.mark.full
-def test_asking_again_finds_nothing_in_a_few_tables_either():
-    assert rate(chain, 3, FEW) <= 0.15 < 2 * MOST + 0.05
+def test_in_a_few_tables_accounts_find_less_than_half_of_what_families_alone_do():
+    ours, twin = (rate(delete, 8, FEW, kind) for kind in (Folder, Twin))
+    assert ours <= MOST + 0.04 and ours < twin / 2
 
 
 def grown(folder: Folder, plan: Plan, ruled: Judge) -> Iterator[Summary]:
