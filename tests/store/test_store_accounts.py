@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from accounts import Folder, at, of, renamed
+from accounts import Folder, at, between, of, renamed
 from designed_fixtures import FREE, designed, rules
 
 from ablate.output.numbers import percent
 from ablate.plan.plan import Plan
 from ablate.report import footnotes
 from ablate.session.accounts import account_of, compared_in_plan
-from ablate.session.asked_before import compared_in
-from ablate.space.documents import Judge
+from ablate.session.asked_before import asked_of, compared_in
+from ablate.space.documents import Expected, Judge
 from ablate.store import serialise
+from ablate.store.bundle import _judgements
 from ablate.store.judgements import in_order
 from ablate.store.kept_design import KeptDesign
+from ablate.store.plans import KeptPlan
 from ablate.store.projection import refresh
 from ablate.store.query import query
 from ablate.store.serialise import Documents
@@ -83,6 +86,8 @@ def test_what_was_judged_is_settled_in_whatever_words(folder, whole, way):
     assert {name.removesuffix("_again"): verdict for name, verdict in verdicts(again).items()}.items() <= kept.items()
     assert kept["op"] == "better" and kept["sas"] == "undecided"
     assert judgement(again).so_far == pytest.approx(0.04) and judgement(again).number == 1
+    other = way in ("other scale", "a function of it", "an arm less", "an arm alone")  # else the very same question
+    assert judgement(again).states.settled == (len(again.effects) if other else 0)
 
 
 def test_an_arm_left_alone_is_not_found_where_it_was_not(tmp_path, whole):
@@ -466,3 +471,51 @@ def test_what_is_left_is_of_what_is_tested(folder, whole):
     assert one.states == StateCounts(again=1, settled=1) and one.again_number == 3
     assert (one.level, one.left) == (pytest.approx(0.0016), pytest.approx(0.0004))
     assert one.next_level == pytest.approx(0.00032)
+
+
+def test_no_judgement_takes_the_place_of_another_at_the_same_seeds(folder, whole):
+    """op at six seeds, one of them without a result, beside sas for the third time; then with it. Both count."""
+    for seeds in (FIVE, range(7)):
+        folder.ask(at(of(whole, ["sas"]), seeds))
+    both = at(of(whole, ["sas", "op"]), range(6))
+    lost = next(t.id for t in both.trials if t.seed == 5 and t.variant == both.comparisons[1].after)
+    everything = folder.finals
+    folder.finals = lambda asked: {  # type: ignore[method-assign]
+        id: {**end, "status": "bug", "metrics": {}} if id == lost else end for id, end in everything(asked).items()
+    }
+    folder.ask(both)
+    folder.finals = everything  # type: ignore[method-assign]
+    after = judgement(folder.ask(both))
+    assert after.states == StateCounts(again=1, settled=1)
+    once, twice, thrice = 0.04, 0.04 + 0.008, 0.0016 / 2  # of sas at five and seven seeds, alone, and at six
+    assert after.so_far == pytest.approx(twice + thrice + once / 2 + 0.008 / 2)
+    assert judgement(folder.ask(both)).so_far == after.so_far
+    assert len(asked_of(Snapshot(folder.path)).questions) == 4
+
+
+def test_leaving_arms_out_tests_no_correlation_anew(folder, whole):
+    claim = {"claim": "they go together", "correlation": "other", "metric": "eval_loss", "verdict": "positive"}
+    ruled = rules("eval_loss", "other").model_copy(update={"expect": (Expected.model_validate(claim),)})
+    plan = at(whole, FIVE)
+    (first,) = folder.ask(plan, ruled).expectations
+    (fewer,) = folder.ask(of(plan, ["op", "sas"]), ruled).expectations
+    (more,) = folder.ask(at(whole, EIGHT), ruled).expectations
+    assert (first.correlation.level, first.correlation.rows) == (pytest.approx(0.04), 4)
+    assert (fewer.correlation.level, fewer.correlation.p, fewer.correlation.rows) == (0.0, None, 3)
+    assert more.correlation.level == pytest.approx(0.008)
+
+
+def test_a_bundle_has_what_shares_a_training_also_through_others(folder, whole):
+    """pre_ln with op, op with sas, sas with sas_p, and another two that have nothing to do with these."""
+    plan = at(whole, FIVE)
+    recipe = plan.trials[0].recipe
+    longer = recipe.model_copy(update={"steps": recipe.steps + 1})
+    apart = replace(plan, space="apart", trials=tuple(replace(t, id=f"{t.id}x", recipe=longer) for t in plan.trials))
+    chain = [between(plan, *pair) for pair in (("pre_ln", "op"), ("op", "sas"), ("sas", "sas_p"))]
+    for asked in (*chain, apart):
+        folder.ask(asked)
+    now = Snapshot(folder.path)
+    document = serialise.plan_document(chain[0], Documents(source=""))
+    kept = KeptPlan("", 0, chain[0].space, None, document)  # type: ignore[arg-type]
+    asked_in = {question["space"] for _, text in _judgements(now, kept) for question in json.loads(text)["questions"]}
+    assert asked_in == {asked.space for asked in chain}

@@ -39,7 +39,7 @@ class Folder:
         account = account_of(plan, finals, rules=ruled, folder=self.path)
         summary = judge(plan, ruled, finals, account)
         asked = tuple(questions_of(summary, plan, ruled, account, finals))
-        judgements.record(self.path, plan.space, "", {}, verdicts=None, judged=asked)
+        judgements.record(self.path, plan.space, plan.space, {}, verdicts=None, judged=asked)
         return summary
 
 
@@ -75,3 +75,17 @@ def renamed(plan: Plan) -> Plan:
 def compared(plan: Plan) -> Plan:
     """The plan with the comparisons of its arms with the baseline alone."""
     return replace(plan, comparisons=tuple(c for c in plan.comparisons if c.kind == "baseline"))
+
+
+def between(plan: Plan, before: str, after: str) -> Plan:
+    """Two arms of the plan (names), the first as the baseline, asked by a space of their own."""
+    first, second = (variant for name in (before, after) for variant in plan.variants if variant.name == name)
+    (like, *_) = plan.comparisons
+    return replace(
+        plan,
+        space=f"{before}_{after}",
+        baseline=first.id,
+        variants=(first, second),
+        comparisons=(replace(like, change=after, before=first.id, after=second.id),),
+        trials=tuple(trial for trial in plan.trials if trial.variant in (first.id, second.id)),
+    )
