@@ -362,8 +362,8 @@ def _check_claims(
 
 
 def _unsaid_of_trend(claim: Expected) -> str:
-    """Return what is wrong with a claim about a trend over sizes, which has no margin: that every verdict confirms it,
-    or none; else nothing.
+    """Return the fault of a claim about a trend over sizes, which has no margin: every verdict confirms it, or none;
+    empty where it has none.
     """
     if {"better", "worse"} <= set(claim.verdicts):
         return "allows every verdict, since a trend over sizes has no margin: whatever is seen, it comes true"

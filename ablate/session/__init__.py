@@ -15,8 +15,8 @@
     search_run.py        a run of a search, and what it has found as one record
     run_result.py        the result of a run
     dataframes.py        a result as tables: verdicts, trials, curves
-    asked_before.py      what a folder was asked: the judgements of each comparison
-    accounts.py          how each comparison of a plan is judged now, by what was asked before
+    asked_before.py      the judgements of each comparison that a folder keeps
+    accounts.py          how each comparison of a plan is judged now, by these
     judging.py           the verdicts of a plan, stored with it
     judging_table.py     the verdicts of a table of runs that were trained elsewhere
     reporting.py         the page of a space: gathered from its results, and written

@@ -1,9 +1,8 @@
 """How each comparison of a plan is judged now, by what a results folder was asked before.
 
-At data that it was judged at (its seeds, margin and evaluation, and its trials that had no result have none now) a
-comparison is settled, whatever else was judged beside it then. At other data it is judged again, and what was never
-judged is new; with looks, the same looks go on. The same question at the same data is the same judgement: it stands as
-it stood then.
+At data that it was judged at (the same numbers at the same seeds, margin, evaluation and confidence) a comparison is
+settled, whatever else was judged beside it then. At other data it is judged again, and what was never judged is new;
+interim analyses that were begun go on. The same question at the same data is the same judgement, as it stood then.
 """
 
 from __future__ import annotations
@@ -44,7 +43,7 @@ from ablate.verdict.judgement import (
 
 
 def account_of(plan: Plan, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False) -> Account:
-    """Return how each comparison of a plan stands, by the judgements that a folder keeps.
+    """Return the account of each comparison of a plan, by the judgements that a folder keeps.
 
     When only `reading`, without storing the judgement, data that it was not judged at give no verdicts: else one could
     look at any number of seeds.
@@ -61,7 +60,7 @@ def account_of(plan: Plan, finals: Finals, *, rules: Judge, folder: Path, readin
 
 
 def compared_in_plan(plan: Plan) -> dict[Contrast, Compared]:
-    """Return what identifies each contrast of a plan."""
+    """Return the key of each contrast of a plan, and how its variants are trained."""
     first = {trial.variant: trial for trial in reversed(tuple(judged_trials(plan)))}
     parts: dict[int, object] = {}
     return compared_in(plan, [trial_document(trial, parts) for trial in first.values()])
@@ -70,7 +69,7 @@ def compared_in_plan(plan: Plan) -> dict[Contrast, Compared]:
 def account_documents(
     plan: Plan, rules: Judge, finals: Finals, family: Family, held: NextJudgement
 ) -> list[AccountDocument]:
-    """Return how each comparison of a family stands, for the record of its judgement."""
+    """Return the account of each comparison of a family, for the record of its judgement."""
     asking = _Asking(plan, finals, rules, family, compared_in_plan(plan))
     documents: list[AccountDocument] = []
     for name, id, compared in asking.places:
@@ -116,7 +115,7 @@ class _Asking:
         )
 
     @cached_property
-    def told(self) -> frozenset[tuple[str, int]]:
+    def ended(self) -> frozenset[tuple[str, int]]:
         return with_result(self.plan, self.finals)
 
     @cached_property
@@ -162,13 +161,13 @@ class _Asking:
         then = {(each["comparison"], each["metric"]): each["data"] for each in question.get("accounts", ())}
         if any(then.get((own.key, name), "") not in ("", self.data(own, name)) for name, _, own in self.places):
             return False
-        return bool(self.plan.looks) or self.told.isdisjoint(map(tuple, question["without"]))
+        return bool(self.plan.looks) or self.ended.isdisjoint(map(tuple, question["without"]))
 
     def _at_alpha(self, question: Question) -> bool:
         return math.isclose(question["alpha"], 1 - self.rules.confidence, rel_tol=1e-9)
 
     def as_then(self, every: AskedBefore, question: Question) -> NextJudgement:
-        """Return how it stood when it was judged first."""
+        """Return the accounts of a judgement as they were when it was made first."""
         before = every.until(question)
         documents = [past.account for past in every.of_one(question)]
         then = {(each["comparison"], each["metric"]): each for each in documents}
@@ -186,13 +185,13 @@ class _Asking:
         return self._held(before, accounts, max((each["family"] for each in then.values()), default=1))
 
     def anew(self, every: AskedBefore) -> NextJudgement:
-        """Return how it stands now."""
+        """Return the accounts of data that this question was not judged at."""
         accounts = {}
         known = {(name, id): every.of_comparison(compared, id, name) for name, id, compared in self.places}
         of_folder = self._of_folder(every) if self.rules.budget == "folder" else (1, 1.0)
         for name, id, compared in self.places:
             past = known[name, id]
-            account = self._standing(compared, past, name)
+            account = self._account_now(compared, past, name)
             if account.state in ("new", "again"):
                 number, left = of_folder
                 account = replace(account, number=max(number, account.number), left=min(left, account.left))
@@ -252,7 +251,7 @@ class _Asking:
         judged = {kept.key_of(past.question) for past in own}
         return 1 + len(judged), min([KEPT ** len(judged), *(past.account["left"] for past in own)])
 
-    def _standing(self, compared: Compared, past: Sequence[Past], name: str) -> ComparisonAccount:
+    def _account_now(self, compared: Compared, past: Sequence[Past], name: str) -> ComparisonAccount:
         if not past:
             return ComparisonAccount()
         same = [each for each in past if each.tested and self._same_data(each, compared, name)]
@@ -284,7 +283,7 @@ class _Asking:
         if past.account["data"]:
             return past.account["data"] == self.data(compared, name)
         without = {(variant, seed) for variant, seed in question["without"] if variant in compared.trained}
-        return self.told.isdisjoint(without)
+        return self.ended.isdisjoint(without)
 
     def _earlier(self, state: State, compared: Compared, past: Sequence[Past], name: str) -> EarlierVerdict | None:
         if state != "settled":
@@ -293,7 +292,7 @@ class _Asking:
         return self._as_now(same[-1], compared, name, same[-1].effect["note"]) if same else None
 
     def _what_stands(self, past: Sequence[Past], compared: Compared, name: str) -> EarlierVerdict | None:
-        """Return what earlier judgements of a comparison found, with the note of the first.
+        """Return the earlier finding of a comparison that stands, with the note of the judgement that made it first.
 
         A difference stands until a later judgement contradicts it. An equivalence holds only for the margin that was
         declared then: judgements under another margin neither confirm nor contradict it. What was found at a lower

@@ -1,7 +1,7 @@
-"""What a folder was asked: the judgements of each comparison, whatever question, space, seeds or names it came with.
+"""The judgements of each comparison that a folder keeps, whatever question, space, seeds or names it came with.
 
-A judgement keeps for each of its comparisons how it stood then (`accounts`). Those of versions that kept only how
-their question stood are read through the plan that they are of, which has the contrasts and how variants were trained.
+A judgement keeps the account of each of its comparisons. Those of versions that kept only one for the whole question
+are read through the plan that they are of, which has the contrasts and how variants were trained.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Compared:
     corpora: frozenset[str]
 
     def on(self, metric: str) -> Unit:
-        """Return what has the account of this contrast on a metric."""
+        """Return the holder of this contrast's account on a metric."""
         return unit_of(self.key, metric, self.corpora)
 
 
@@ -85,7 +85,7 @@ class AskedBefore:
         return tuple(families)
 
     def until(self, question: Question) -> AskedBefore:
-        """Return what was asked before a judgement was made for the first time."""
+        """Return the judgements that were made before this one was for the first time."""
         return AskedBefore(self.questions[: self.questions.index(question)], self.snapshot)
 
     @cached_property
@@ -123,7 +123,7 @@ class AskedBefore:
 
 
 def asked_of(snapshot: Snapshot) -> AskedBefore:
-    """Return what a folder was asked so far."""
+    """Return the judgements that a folder keeps."""
     return AskedBefore(in_order(snapshot.judgements), snapshot)
 
 
@@ -134,7 +134,7 @@ def joined(families: Iterable[frozenset[Unit]], own: frozenset[Unit]) -> list[fr
 
 
 def compared_in(design: ContrastSource, trials: Iterable[Specification]) -> dict[Contrast, Compared]:
-    """Return what identifies each contrast of a design whose variants have these trials."""
+    """Return the key of each contrast of a design whose variants have these trials, and how they are trained."""
     judged = [trial for trial in trials if trial["split"] == "verdict" and trial["salt"] == 0]
     first = {str(trial["variant"]): trial for trial in reversed(judged)}
     trained = {variant: trained_as(trial) for variant, trial in first.items()}

@@ -530,7 +530,7 @@ class Expected(Document):
 
     @property
     def about(self) -> str:
-        """What it is about, in words."""
+        """Its subject in words."""
         if self.correlation is not None:
             return f"with {self.correlation}"
         return (

@@ -72,7 +72,7 @@ def _judgements(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:
 
 
 def _asked_in(question: Question) -> set[str]:
-    """Return what identifies a question, and each training that it compares."""
+    """Return the id of a question, and a mark of each training that it compares."""
     trained = (each for account in question.get("accounts", ()) for each in account["trained"].items())
     return {question["question"], *(f"{variant} {training}" for variant, training in trained)}
 

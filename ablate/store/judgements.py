@@ -99,12 +99,12 @@ def record(
 
 
 def key_of(question: Question) -> Key:
-    """Return what identifies a judgement."""
+    """Return the question, number and basis of a judgement."""
     return question["question"], question["number"], basis_of(question)
 
 
 def _mark(question: Question) -> str:
-    """Return what tells a judgement from every other: two of one number and basis may be of other numbers."""
+    """Return a text that no other judgement has: two of one number and basis may be of other numbers."""
     data = [[each["comparison"], each["metric"], each["data"]] for each in question.get("accounts", ())]
     return compact([*key_of(question), sorted(data)])
 

@@ -193,7 +193,7 @@ def _plain(claim: Mapping[str, Any]) -> Claim:
 
 
 def compared_by(document: PlanDocument, claim: Claim) -> tuple[Compared, ...]:
-    """Return what a claim compares in a plan, in its own direction; nothing where the plan does not compare it."""
+    """Return the sides that a claim compares in a plan, in its own direction; none where the plan does not."""
     expected = Expected.model_validate(claim)
     if expected.correlation is not None:
         salted = {each["after"] for each in document["comparisons"] if each["kind"] == "noise"}
@@ -260,7 +260,7 @@ def _called(variants: Iterable[str], document: PlanDocument) -> frozenset[str]:
 
 
 def _statement(claim: Claim) -> Claim:
-    """Return what a claim says of the variants that it is about."""
+    """Return a claim without the names of the variants that it is about."""
     return {key: value for key, value in claim.items() if key not in NO_STATEMENT}
 
 

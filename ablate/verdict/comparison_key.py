@@ -1,7 +1,7 @@
 """The key of a comparison: its contrast, and how its variants are trained.
 
-Seeds, space, names, order, scale and direction are no part of it, so that what was asked once is known again however it
-is asked. Metrics that are functions of one another, such as loss and perplexity, are one.
+Seeds, space, names, order, scale and direction are no part of it, so that a comparison is known again however it is
+asked. Metrics that are functions of one another, such as loss and perplexity, are one.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNDER_ONE_TOKENIZER: Mapping[str, str] = {BITS: NATS, of_averaged_weights(BITS):
 
 @dataclass(frozen=True, slots=True)
 class Unit:
-    """What has an account of its own: a comparison, by its key, on a metric and all that are functions of it."""
+    """The holder of an account: a comparison, by its key, on a metric and all that are functions of it."""
 
     comparison: str
     measured: str

@@ -1,4 +1,4 @@
-"""What small real trainings vary by, seed by seed, kept to calibrate verdicts with (`verdict_rates.py`).
+"""Losses of small real trainings, seed by seed, kept to calibrate verdicts with (`verdict_rates.py`).
 
     PYTHONPATH=tests/support python tests/benchmarks/training_noise.py > results/bench/DATE-training_noise.jsonl
 

@@ -1,4 +1,4 @@
-"""What is said of a claim: whether it was made before its results, what has changed since, and what became of it.
+"""The sentence about a claim: whether it was made before its results, what has changed since, and what became of it.
 
 Each case is a results folder: runs at given days, of which the last is shown. `pytest -n 0 --update-goldens` writes the
 screens anew.

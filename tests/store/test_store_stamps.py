@@ -1,4 +1,4 @@
-"""What a claim compares, in a kept plan of every design, and the date that the store gives it."""
+"""The sides that a claim compares, in a kept plan of every design, and the date that the store gives it."""
 
 import json
 from dataclasses import replace
