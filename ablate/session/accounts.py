@@ -204,7 +204,7 @@ class _Asking:
         self, before: AskedBefore, accounts: Mapping[tuple[str, str], ComparisonAccount], family: int
     ) -> NextJudgement:
         alpha, looks = 1 - self.rules.confidence, bool(self.plan.looks)
-        basis = kept.basis(self.plan.seeds, self.plan.looks, self.measured)
+        basis = kept.basis(self.plan.seeds, self.plan.looks, "")
         now = [
             ((compared.on(name), account.number, basis), alpha * spent(account.left, looks=looks) / family)
             for name, id, compared in self.places
@@ -248,8 +248,11 @@ class _Asking:
             for past in pasts
             if past.tested
         ]
-        judged = {kept.key_of(past.question) for past in own}
-        return 1 + len(judged), min([KEPT ** len(judged), *(past.account["left"] for past in own)])
+        together: dict[kept.Key, set[Judged]] = {}
+        for past in own:
+            together.setdefault(kept.key_of(past.question), set()).add((past.unit, past.account["number"], _seen(past)))
+        judged = len({frozenset(of_one) for of_one in together.values()})
+        return 1 + judged, min([KEPT**judged, *(past.account["left"] for past in own)])
 
     def _account_now(self, compared: Compared, past: Sequence[Past], name: str) -> ComparisonAccount:
         if not past:
@@ -341,7 +344,13 @@ class _Asking:
 
 
 Judged: TypeAlias = tuple[Unit, int, kept.Basis]
-"""A judgement of a comparison: which one, and at which data; two may have one number where a bundle was loaded."""
+"""A judgement of a comparison: which one, and at which seeds or looks, whichever of metrics that are functions of one
+another it was on; two may have one number where a bundle was loaded.
+"""
+
+
+def _seen(past: Past) -> kept.Basis:
+    return kept.basis(past.question["seeds"], past.question["looks"], "")
 
 
 def _spent_in(before: AskedBefore, question: Collection[Unit]) -> Iterator[tuple[Judged, float]]:
@@ -351,7 +360,7 @@ def _spent_in(before: AskedBefore, question: Collection[Unit]) -> Iterator[tuple
             if past.tested:
                 account = past.account
                 share = (account["before"] - account["left"]) / account["family"]
-                yield (unit, account["number"], kept.basis_of(past.question)), past.question["alpha"] * share
+                yield (unit, account["number"], _seen(past)), past.question["alpha"] * share
 
 
 def _most(tests: Iterable[tuple[Judged, float]]) -> Iterable[float]:

@@ -519,3 +519,16 @@ def test_a_bundle_has_what_shares_a_training_also_through_others(folder, whole):
     kept = KeptPlan("", 0, chain[0].space, None, document)  # type: ignore[arg-type]
     asked_in = {question["space"] for _, text in _judgements(now, kept) for question in json.loads(text)["questions"]}
     assert asked_in == {asked.space for asked in chain}
+
+
+def test_a_metric_and_a_function_of_it_are_counted_once(folder, whole):
+    """Judged side by side, later with an arm more, and under one account of the folder."""
+    plan = at(whole, FIVE)
+    both = rules("eval_loss", "perplexity")
+    first = folder.ask(of(plan, ["op", "sas"]), both)
+    grown = folder.ask(plan, both)
+    assert [one.so_far for one in (*first.judgements, *grown.judgements)] == pytest.approx(
+        [0.04, 0.04, 0.04 + 0.04 / 3, 0.04 + 0.04 / 3]
+    )
+    later = folder.ask(at(of(whole, ["op"]), EIGHT), both.model_copy(update={"budget": "folder"}))
+    assert [one.number for one in later.judgements] == [3, 3], "behind two judgements"
