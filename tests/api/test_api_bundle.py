@@ -18,6 +18,7 @@ from tiny_spaces import ROOT, write_world
 
 import ablate
 from ablate.session.bundling import write_bundle
+from ablate.session.verifying import verify
 
 LADDER = (
     "design={ladder: {compare: [pre_ln, op], sizes: [{model.width: 8}, {model.width: 16}, {model.width: 24}], "
@@ -78,12 +79,8 @@ def test_it_is_made_twice_the_same_and_read_where_nothing_else_is(made, tmp_path
     assert {check["answer"] for check in checks} == {"right"}
     assert {"seals", "plan", "page"} <= {check["check"] for check in checks}
     if made is searched:
-        (told,) = (
-            check
-            for check in json.loads(said(place, "verify", "one.zip", "--json"))["checks"]
-            if check["check"] == "plan"
-        )
-        assert told["answer"] == "told" and "runs the code of pool.py" in told["what"]
+        (told,) = (check for check in verify(place / "one.zip").checks if check.check == "plan")
+        assert told.answer == "told" and "runs the code of pool.py" in told.what
     said(place, "load", "one.zip")
     said(place, "report", "tiny")
     assert (place / "results" / "pages" / "tiny.html").exists()
