@@ -21,6 +21,7 @@
     read.py          Reader: located YAML to expressions, every mistake noted
     printer.py       expressions to YAML that reads back the same
     normal_form.py        the normal form: blocks that train to the same bits have one
+    effective.py     the effective form: equal at the sizes of a model
     fingerprint.py   canonical text and hashes
     address.py       the names of parts
     select.py        finds and changes parts by address

@@ -86,10 +86,13 @@ def plan(
         loaded = kept.space
         note(f"{kept.changed}: this plan is of the run" if kept.changed else f"{space} is planned as it was run")
     planned = plan_space(loaded, results=results, texts=None if kept is None else kept.texts)
-    kernels = None
+    kernels, alike = None, None
     if full:  # only this needs torch
+        from ablate.execute.equal_start import starting_alike
         from ablate.execute.kernel_orders import described, kernel_orders
+        from ablate.execute.task import cache_of
 
+        alike = starting_alike(planned.plan, loaded.grammar.catalogue, cache_of(results))
         kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
     if json:
         write_text(
@@ -97,6 +100,7 @@ def plan(
                 planned.plan,
                 planned.known,
                 kernels=kernels,
+                alike=alike,
                 floors=planned.floors,
                 claims=planned.claim_powers,
                 stamps=planned.stamps,
@@ -108,8 +112,9 @@ def plan(
         return
     screen = console()
     show_plan(screen, planned, None, results=results)
-    if kernels is not None:
-        screen.print(described(planned.plan, kernels), markup=False, highlight=False, soft_wrap=True)
+    if kernels is not None and alike is not None:
+        for line in (described(planned.plan, kernels), *alike):
+            screen.print(line, markup=False, highlight=False, soft_wrap=True)
         screen.print(check.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
 
 

@@ -111,6 +111,11 @@ measured as the last argument of `propagate`.
 A model that holds a component without it cannot be forecast, and says which. `ComponentContract` of `ablate.testing`
 compares what a component says with initialisations that are measured.
 
+**Equal models.** A Config whose values may have no effect at the sizes of a model says what the component comes to
+there, so that two variants which are the same model are trained once (`block/effective.py`): a static method
+`effective(node, within)` returns the `Node` itself, another one, a `Sequence` of a part, or None for an empty slot.
+Arithmetic is numbers there (`fixed(node["size"])`), and `within` has the sizes of the layer and the model's own init.
+
 **Equation.** Each Config gives its equation as text, with makers that give text, so `ablate show` prints a whole block:
 
     part, norm, activation   equation(x)       "RMSNorm(x)"; `details()` gives the lines that define an attention or MLP
@@ -159,7 +164,10 @@ from ablate.block.catalogue import (
 )
 from ablate.block.config_values import GainMaker, Maker
 from ablate.block.cost import Cost
+from ablate.block.effective import Within, constant
+from ablate.block.expression import Node, Sequence, Value
 from ablate.block.network import BLOCK, STACK
+from ablate.block.normal_form import fixed
 from ablate.block.sizes import Sizes
 from ablate.components.kept import Kept
 from ablate.components.protocols import (
@@ -196,22 +204,28 @@ __all__ = [
     "Kept",
     "Maker",
     "Mixing",
+    "Node",
     "OffersLosses",
     "Profiled",
     "RegulatesLogits",
     "RegulatesQueriesKeys",
     "RegulatesWeights",
     "Same",
+    "Sequence",
     "Signal",
     "Sizes",
     "Transparent",
+    "Value",
     "WatchesLogits",
+    "Within",
     "alternative",
     "alternatives",
     "arithmetic",
     "branches",
     "component",
+    "constant",
     "earlier",
+    "fixed",
     "flag",
     "implements",
     "layers",

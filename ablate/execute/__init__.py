@@ -33,6 +33,7 @@
     model_inputs.py      what a model reads of its data, as a forecast begins with it
     forecaster.py        what the variants of a plan will do before a single step
     rehearsal.py         blocks built without training them
+    equal_start.py       variants that start alike, told before they are trained
     step_time.py         how long a training step takes, relative to one of another model
     policy.py            what follows from each way a trial can end
     search/              proposals over a grammar: random, evolution, Optuna's samplers

@@ -16,6 +16,7 @@
     known.py        what a plan uses of earlier results
     forecast.py     what a model will do before a single step, as a plan is handed it
     size.py         parameters and FLOPs of a model in closed form
+    effective.py    equal treatments, whatever has no effect
     identity.py     the identity of a trial: the hash of what decides its numbers
     values_read.py  whether each value that a block reads stands before it
     versions.py     the versions of what a trial uses, which its identity holds

@@ -100,6 +100,7 @@ def build_plan(
     notes = (
         *constraint_notes(variants, space),
         *layout.notes,
+        *space.replaced,
         *_folding_notes(folded),
         *terms.notes,
         *tuning_notes(models, variants),

@@ -60,7 +60,7 @@ def conditions_of(trial: Trial, trained_by: str) -> str:
     """
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_CONDITIONS}
     versions = [shared_versions(ALWAYS), trained_by]
-    whole = {**fields, "measure": _measured(trial), "around": _around(trial.architecture), "versions": versions}
+    whole = {**fields, "measure": _measured(trial), "around": around(trial.architecture), "versions": versions}
     return digest(whole, ID_DIGITS)
 
 
@@ -72,14 +72,15 @@ def training_of(trial: Trial) -> str:
     """
     left_out = (*NOT_CONDITIONS, "threads")
     told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}
-    return digest({**told, "around": _around(trial.architecture)}, ID_DIGITS)
+    return digest({**told, "around": around(trial.architecture)}, ID_DIGITS)
 
 
-def _around(architecture: Architecture) -> dict[str, Any]:
-    around = {f: getattr(architecture, f) for f in told(architecture) if f not in ("block", "share")}
+def around(architecture: Architecture) -> dict[str, Any]:
+    """Return the parts and numbers of a model around its blocks, and which layers share theirs."""
+    fields = {f: getattr(architecture, f) for f in told(architecture) if f not in ("block", "share")}
     # Which layers share is told by the layers themselves, as two ways of saying it may come to the same.
     shared = {} if architecture.share is None else {"sources": architecture.sources()}
-    return {**around, **shared, **architecture.numbers()}
+    return {**fields, **shared, **architecture.numbers()}
 
 
 def _measured(trial: Trial) -> dict[str, Any]:
@@ -95,31 +96,45 @@ def computed(architecture: Architecture, catalogue: Catalogue) -> str:
 
 def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
     """Return a model by what it computes: layers in normal form, expressions evaluated, equal layers in a row once."""
-    described = {name: canonical(value) for name, value in _around(architecture).items()}
-    described["layers"] = _layers(architecture, catalogue)
+    described = {name: canonical(value) for name, value in around(architecture).items()}
+    described["layers"] = layers_of(architecture, catalogue)
     if architecture.kind == "encoder_decoder":
-        described["encoder"] = _layers(architecture.of_encoder(), catalogue, encoder_block)
+        described["encoder"] = layers_of(architecture.of_encoder(), catalogue, encoder_block)
     return described
 
 
-def _whole(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
+def whole_block(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
+    """Return the block of a layer: all of it."""
     return block
 
 
-def _layers(
-    architecture: Architecture, catalogue: Catalogue, of_layer: Callable[[Block, Sizes, Catalogue], Block] = _whole
+def as_resolved(block: Block, sizes: Sizes) -> Block:
+    """Return the form of a layer that an identity has: as it is resolved."""
+    return block
+
+
+def layers_of(
+    architecture: Architecture,
+    catalogue: Catalogue,
+    of_layer: Callable[[Block, Sizes, Catalogue], Block] = whole_block,
+    form: Callable[[Block, Sizes], Block] = as_resolved,
 ) -> list[tuple[int, Any]]:
-    """Return the layers of a stack, resolved, and how many in a row are equal; `of_layer` gives the block of one."""
+    """Return the layers of a stack, resolved, and how many in a row are equal.
+
+    `of_layer` gives the block of a layer, and `form` what is told of it once it is resolved, which may be another for
+    the same block in layer 1 than in all others.
+    """
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
-    before, resolved = None, None
+    before, told_before = None, None
     for layer in range(1, architecture.sizes.n_layers + 1):
         here = architecture.sizes.at(layer)
         seen = resolve(of_layer(block, here, catalogue), here, catalogue)
-        if seen != before:  # most layers are as the one before, and their normal form takes the most time
-            before, resolved = seen, canonical(without_added(normalise(seen, catalogue), catalogue))
-        if layers and layers[-1][1] == resolved:
-            layers[-1] = (layers[-1][0] + 1, resolved)
+        if seen != before or layer == 2:  # most layers are as the one before, and their forms take the most time
+            before = seen
+            told_before = canonical(without_added(normalise(form(seen, here), catalogue), catalogue))
+        if layers and layers[-1][1] == told_before:
+            layers[-1] = (layers[-1][0] + 1, told_before)
         else:
-            layers.append((1, resolved))
+            layers.append((1, told_before))
     return layers

@@ -15,8 +15,9 @@ from ablate.block.fingerprint import digest, fingerprint
 from ablate.block.normal_form import normalise
 from ablate.errors import InputError
 from ablate.output.words import ordinal
+from ablate.plan.effective import effective_model, effective_recipe
 from ablate.plan.hidden_future import check_hides_the_future
-from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
+from ablate.plan.identity import computed, conditions_of, trained_by, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
@@ -53,6 +54,7 @@ class Models:
     repetition: float | None = None
     read: Callable[[Space], TokenisedText] | None = field(default=None, repr=False, compare=False)
     _changed: dict[Changes, Space] = field(default_factory=dict, repr=False, compare=False)
+    _identities: dict[tuple[Block, Setting], str] = field(default_factory=dict, repr=False, compare=False)
     texts: dict[Changes, TokenisedText] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -106,7 +108,10 @@ class Models:
 
     def identity(self, block: Block, setting: Setting = PLAIN) -> str:
         """Return a hash that is equal for blocks that are the same model, at the sizes of the space or setting."""
-        return digest(model_identity(self.architecture(block, setting), self.space.grammar.catalogue), 64)
+        if (block, setting) not in self._identities:
+            described = effective_model(self.architecture(block, setting), self.space.grammar.catalogue)
+            self._identities[block, setting] = digest(described, 64)
+        return self._identities[block, setting]
 
     def treatment(self, block: Block, setting: Setting = PLAIN) -> str:
         """Return a hash that is equal for what is the same model, trained in the same way on the same text."""
@@ -114,7 +119,10 @@ class Models:
         changed = self.at(setting.changes)
         if (changed.recipe, changed.data) == (self.space.recipe, self.space.data):
             return model
-        recipe = changed.recipe.model_dump(mode="json", exclude=untold(changed.recipe))
+        architecture, catalogue = self.architecture(block, setting), self.space.grammar.catalogue
+        recipe, usual = (effective_recipe(space.recipe, architecture, catalogue) for space in (changed, self.space))
+        if changed.data == self.space.data and recipe == usual:
+            return model
         data = changed.data.model_dump(mode="json", exclude=untold(changed.data))
         return digest([model, recipe, data], 64)
 

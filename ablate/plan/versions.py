@@ -57,6 +57,7 @@ SHARED: Mapping[str, tuple[str, ...]] = {
         "execute/drawing.py",
         "execute/attention.py",
         "space/batch_ramp.py",
+        "space/rate_schedule.py",
     ),
     "probing": ("probes/watch.py", "probes/*.py"),
     "kernel eager": ("kernels/eager.py",),

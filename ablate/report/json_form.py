@@ -60,6 +60,7 @@ def plan_to_json(
     *,
     seconds: float | None = None,
     kernels: Mapping[str, Iterable[Any]] | None = None,
+    alike: Sequence[str] | None = None,
     floors: Sequence[Floor] = (),
     claims: Sequence[ClaimPower] = (),
     stamps: Sequence[Stamp] = (),
@@ -74,6 +75,7 @@ def plan_to_json(
     `ablate/plan/forecast.py`; one that is refused has none of them, and the reason.
 
     `kernels` are the attention backends that each variant tries, by its id, as dataclasses; None leaves them out.
+    `alike` are the lines on variants that start alike, likewise.
     """
     forecasts = dict(plan.forecasts)
     return dump(
@@ -133,6 +135,7 @@ def plan_to_json(
             "seconds": seconds,
             "epochs": [{e.noun: e.tokens, "epochs": e.epochs, "repeated": e.repeated} for e in epochs],
             "mixed": mixed,
+            **({} if alike is None else {"starting_alike": alike}),
             "notes": plan.notes,
         }
     )

@@ -80,6 +80,8 @@ def verdict(effect: Effect) -> str:
     if not effect.judged:
         return "A/A, diverged" if effect.verdict == "diverged" else "A/A"
     words: list[str] = [spoken(effect.verdict)]
+    if effect.verdict == "undecided" and effect.identical:
+        return "identical"
     if effect.verdict == "undecided":
         words.append(_undecided(effect, "+{} seed", f"> {_most_seeds()} seeds"))
     if effect.differs:
@@ -136,6 +138,8 @@ def phrase(effect: Effect, metric: Metric) -> str:
     name, together = spoken(metric.name), effect.kind == "interaction"
     if effect.kind == "trend":
         return f"{name}: {trend(effect)}"
+    if effect.verdict == "undecided" and effect.identical:
+        return f"{name} identical at every seed (more seeds change nothing)"
     if effect.verdict == "undecided":
         return f"{name} undecided ({_undecided(effect, 'about {} more seed', f'over {_most_seeds()} seeds needed')})"
     if effect.verdict == "equivalent":

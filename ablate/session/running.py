@@ -12,6 +12,7 @@ from rich.console import Console
 from ablate.data.streams import prepare
 from ablate.errors import InputError, RefusedError
 from ablate.execute.controller import Controller, EndCounts
+from ablate.execute.equal_start import starting_alike
 from ablate.execute.executor_options import ExecutorOptions
 from ablate.execute.interrupt import Interrupt
 from ablate.execute.rehearsal import rehearse
@@ -69,6 +70,9 @@ def run(
         if show_plan is not None:
             show_plan(planned)
         rehearse(planned.plan, space, planned.to_run, files)
+        if planned.to_run:
+            for line in starting_alike(planned.plan, space.grammar.catalogue, cache_of(folder)):
+                say(line)
         return planned
 
     with Interrupt(say, options.patience) as interrupt, Results(folder, say=_note_on(console)) as store:

@@ -24,6 +24,7 @@
     objectives.py   declarations of objectives
     samplers.py     declarations of samplers
     saved_tokenizer.py  what a space needs to know of a tokenizer in a file
+    rate_schedule.py  the learning rate as a share of its peak: warm-up, hold, and then a schedule
     batch_ramp.py   the size of each batch of a run, where it grows
     streamed.py     how many bytes of a streamed corpus are read
     blocks.py       the blocks that a space names

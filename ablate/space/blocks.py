@@ -14,7 +14,7 @@ from ablate.source.located import Items, Located, Mapping, Scalar, Span
 from ablate.source.problems import Problems, quote
 from ablate.space.design import Design
 from ablate.space.documents import Judge
-from ablate.space.override import FurtherBlocks, Override, apply_overrides, read_overrides
+from ablate.space.override import FurtherBlocks, Override, apply_overrides, own_values_replaced, read_overrides
 from ablate.space.variants import NamedVariant, read_variants
 
 DRAWN = 1_000
@@ -22,13 +22,14 @@ DRAWN = 1_000
 
 
 class Blocks(NamedTuple):
-    """The blocks that a space names, with its overrides applied, by name; those overrides, for derived blocks; and the
-    variants, whose blocks are among the named.
+    """The blocks that a space names, with its overrides applied, by name; those overrides, for derived blocks; the
+    variants, whose blocks are among the named; and notes on what overrides replace.
     """
 
     named: dict[str, Block]
     overrides: tuple[Override, ...]
     variants: dict[str, NamedVariant]
+    replaced: tuple[str, ...] = ()
 
 
 def read_blocks(
@@ -77,7 +78,11 @@ def read_blocks(
         else FurtherBlocks(cache(lambda: drawn_blocks(grammar)), grammar.reader_for(Problems()))
     )
     reader = grammar.reader_for(problems)
+    overriding = len(problems)
     changed = apply_overrides(chosen, overrides, reader, presets, drawn)
+    replaced = (
+        tuple(own_values_replaced(chosen, overrides, reader, grammar.defaults)) if len(problems) == overriding else ()
+    )
     for name in set(changed) & set(variants):
         changed |= apply_overrides({name: changed[name]}, variants[name].overrides, reader, alone=True)
     for name, block in changed.items():
@@ -89,7 +94,7 @@ def read_blocks(
                     place_of_block(located, name),
                     notes=(f"because {constraint.because}", *([] if search else [constraint.let_through])),
                 )
-    return Blocks(changed, overrides, variants)
+    return Blocks(changed, overrides, variants, replaced)
 
 
 def drawn_blocks(grammar: Grammar) -> tuple[Block, ...]:

@@ -164,6 +164,7 @@ def _space(
         around=around,
         blocks=blocks.named,
         overrides=blocks.overrides,
+        replaced=blocks.replaced,
         data=streamed(
             data,
             recipe,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, Self, TypeAlias, get_args
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
@@ -40,6 +40,10 @@ class Settings(Document):
         AfterValidator(_in_order),
         Field(description=f"a list of {', '.join(PARAMETER_KINDS)}"),
     ]
+
+    def effective(self, steps: int) -> Self:
+        """Return the settings without those that have no effect in a run of `steps`."""
+        return self.model_copy(update={"embedding_lr": None}) if self.embedding_lr == self.lr else self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

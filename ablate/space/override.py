@@ -7,7 +7,7 @@ of a search are not known beforehand, so an override must change its reference o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -19,11 +19,12 @@ from ablate.block.catalogue import Arithmetic, Catalogue, ComponentSpec, FieldTy
 from ablate.block.expression import Block, Node, Series, Value
 from ablate.block.layers import alternatives
 from ablate.block.normal_form import normalise
-from ablate.block.printer import print_value
+from ablate.block.printer import Defaults, print_value
 from ablate.block.read import Invalid, Reader
-from ablate.block.select import Selector, change_parts, has_field, is_start, parse_address
-from ablate.source.located import Located, Mapping, Scalar, Source
-from ablate.source.problems import Problems, quote
+from ablate.block.select import Selector, change_parts, has_field, is_start, parse_address, value_at
+from ablate.output.words import listed
+from ablate.source.located import Located, Mapping, Scalar, Source, to_python
+from ablate.source.problems import Problems, quote, shorten
 
 PART = Sequenced()
 """The kind of what a part of a block stands in."""
@@ -111,6 +112,44 @@ def apply_overrides(
             _note_no_effect(override, tuple(changed.values()), drawn, reader, alone=alone)
         changed = {name: block for name, (block, _) in after.items()}
     return changed
+
+
+def own_values_replaced(
+    blocks: Map[str, Block], overrides: tuple[Override, ...], reader: Reader, defaults: Defaults
+) -> Iterator[str]:
+    """Yield a note for each override that replaces what blocks set themselves: a value that is not the default."""
+    changed = dict(blocks)
+    for override in overrides:
+        own: dict[str, list[str]] = {}
+        for name, block in changed.items():
+            replaced: list[str] = []
+
+            def change(node: Node, override: Override = override, replaced: list[str] = replaced) -> Node:
+                after = _set(node, override.address.fields, override, reader)
+                replaced.extend(_own_value(node, after, override.address.fields, reader.catalogue, defaults))
+                return after
+
+            changed[name], _ = change_parts(block, override.address.part, change, reader.catalogue)
+            for value in dict.fromkeys(replaced):
+                own.setdefault(value, []).append(name)
+        for value, names in own.items():
+            written = f"block: {{{override.address.text}: {shorten(str(to_python(override.value)))}}}"
+            sets = "sets itself" if len(names) == 1 else "set themselves"
+            yield f"{written} replaces {value}, which {listed(names)} {sets}"
+
+
+def _own_value(
+    before: Node, after: Node, fields: tuple[str, ...], catalogue: Catalogue, defaults: Defaults
+) -> Iterator[str]:
+    """Yield the value of a field that a part sets itself, printed, if it is another afterwards."""
+    *way, last = fields
+    holder = value_at(before, way)
+    there, now = value_at(before, fields), value_at(after, fields)
+    if there == now or not there or not holder or not isinstance(holder[0], Node):
+        return
+    usual = defaults.get(holder[0].name, {})
+    if last in usual and there[0] != usual[last]:  # without a default every block sets it
+        yield shorten(print_value(there[0], catalogue, defaults))
 
 
 def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) -> Block:

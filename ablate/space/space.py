@@ -65,6 +65,7 @@ class Space:
     `auto` the `seeds` are those of its first look, and more may follow. `warned` holds the names of constraints that
     it lets through with a warning; a search has none. `variants` are the treatments that the space declares by name;
     `blocks` has the block of each. `text` is that of the file; `kept` are the texts it was read from if not from files.
+    `replaced` are notes on values of blocks that `block:` replaces.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Space:
     variants: Map[str, NamedVariant] = field(default_factory=dict)
     text: str = field(default="", repr=False, compare=False)
     kept: KeptTexts | None = field(default=None, repr=False, compare=False)
+    replaced: tuple[str, ...] = ()
 
     @cached_property
     def origins(self) -> Origins:

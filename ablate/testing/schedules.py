@@ -27,8 +27,8 @@ from ablate.space.batch_ramp import counted
 from ablate.space.choice import read_choice
 from ablate.space.documents import Schedule
 from ablate.space.optimizers import ScheduleSpec
+from ablate.space.rate_schedule import relative_rate
 from ablate.space.ways import HINTS
-from ablate.train.schedule import relative_rate
 
 LENGTHS = tuple(itertools.product((1, 2, 37), (0, 0.25, 1.0), (0, 3), (False, True)))
 """Steps, warm-up, hold, and whether the rate starts from zero (finished steps are counted)."""

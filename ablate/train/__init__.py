@@ -11,7 +11,6 @@
     contributions.py       losses that parts of a model add, and what they do after an update
     optimizer.py    the parameters with their kinds, rates and decays, and the rate of each step
     optimizers/     the optimisers, one per file
-    schedule.py     the learning rate as a share of its peak: warm-up, hold, and then a schedule
     schedules/      the schedules, one per file
     average.py      the average of the weights over training
     clipping.py     the global gradient norm, and clipping to it

@@ -54,7 +54,7 @@ TRAINING = (
         "learning_rate",
         "rate of the step's update, before single parts' multiples; at `embedding` the embeddings' own, if any, and at "
         "`adamw` that of what Muon leaves to AdamW, where it has one",
-        "see ablate/train/schedule.py",
+        "see ablate/space/rate_schedule.py",
     ),
     Definition(
         LOSS_SCALE,

@@ -31,6 +31,7 @@ from ablate.probes.update import changes, streams
 from ablate.probes.watch import padding_of, watching
 from ablate.space.batch_ramp import smallest_batch
 from ablate.space.metrics import SMOOTHED, of_averaged_weights
+from ablate.space.rate_schedule import rate_schedule
 from ablate.train.average import WeightAverage, average_of
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.clipping import clip_gradients, gradient_norm
@@ -47,7 +48,6 @@ from ablate.train.objective import objective_of
 from ablate.train.objectives.declare import Objective
 from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.rows import Clock, evaluated, rows_of, statistics
-from ablate.train.schedule import rate_schedule
 
 VERSION: Final = 1
 """The version of the numbers of training and evaluation: see `plan/versions.py`."""

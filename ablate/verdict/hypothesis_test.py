@@ -22,6 +22,8 @@ from ablate.verdict.summary import Method, Metric
 
 Floats = NDArray[np.float64]
 
+TIED = "the two sides are identical at every seed: no spread, so the sign test decides"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ruling:
@@ -250,8 +252,11 @@ def missing(reasons: Mapping[Seed, str], what: str) -> list[str]:
 def _of(result: Paired, metric: Metric, ruling: Ruling) -> Tested:
     note = ""
     if result.sd == 0:
-        same = "the two sides are identical" if result.mean == 0 else "the difference is the same"
-        note = f"{same} at every seed: no spread, so the sign test decides"
+        note = (
+            TIED
+            if result.mean == 0
+            else "the difference is the same at every seed: no spread, so the sign test decides"
+        )
     return Tested(
         n=result.n,
         estimate=result.mean,

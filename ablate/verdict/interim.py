@@ -27,7 +27,7 @@ from ablate.verdict.hypothesis_test import Ruling, Tested, test_pairs, test_sum
 from ablate.verdict.ladder import test_trend
 from ablate.verdict.margins import judged_metric
 from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, Share, correct
-from ablate.verdict.pairing import Side, pair, sides
+from ablate.verdict.pairing import Side, identical, pair, sides
 from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric
 
@@ -164,9 +164,20 @@ def _each_look(
 
 
 def is_decided(request: Asked, looks: Sequence[InterimAnalysis], level: float) -> bool:
-    """Return whether a contrast is decided: a difference, equivalence, or a variant that diverged at every seed."""
+    """Return whether a contrast is decided: a difference, equivalence, a variant that diverged at every seed, or two
+    that are identical.
+    """
     findings = stand(request, looks, level)
-    return findings.difference is not None or findings.inside is not None or lost(request[1], looks[-1])
+    found = findings.difference is not None or findings.inside is not None
+    return found or lost(request[1], looks[-1]) or the_same(request, looks[-1])
+
+
+def the_same(request: Asked, look: InterimAnalysis) -> bool:
+    """Return whether a contrast is of two variants whose results are identical at every seed, on its metric too."""
+    question, test = request[1], look.tested[request]
+    if not isinstance(question, Difference) or test.ranks is not None or test.estimate != 0 or test.sd != 0:
+        return False
+    return identical(look.sides[question.first], look.sides[question.second])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,8 +31,8 @@ from ablate.verdict.correlation import correlations
 from ablate.verdict.expectations import expectations
 from ablate.verdict.experiment import Experiment, Treatment, experiment_of, names_of
 from ablate.verdict.finals import Finals
-from ablate.verdict.hypothesis_test import Ruling, Tested, missing, test_pairs
-from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand
+from ablate.verdict.hypothesis_test import TIED, Ruling, Tested, missing, test_pairs
+from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand, the_same
 from ablate.verdict.judgement import carried_over, groups, judgement_notes, judgement_of, settled
 from ablate.verdict.ladder import size_comparisons
 from ablate.verdict.margins import absolute_margin
@@ -45,6 +45,7 @@ from ablate.verdict.summary import Anova, Arm, Effect, Judgement, Level, Metric,
 
 __all__ = ["absolute_margin", "judge"]
 
+IDENTICAL = "identical at every seed; more seeds change nothing"
 NEW: Account = MappingProxyType({})
 """The account of a question that was never judged before."""
 
@@ -135,6 +136,8 @@ def _effect(
     verdict = _verdict(findings, test, diverged=diverged, rising=trend or metric.better == "higher")
     corrected = look.corrected[request]
     judged = analyses.left == 0 and held.counted
+    same = judged and the_same(request, now)
+    more = verdict == "undecided" and judged and not same
     effect = _filled(
         comparison,
         metric,
@@ -144,9 +147,11 @@ def _effect(
         corrected,
         verdict=verdict,
         differs=verdict == "equivalent" and findings.difference is not None,
-        seeds=seeds_needed(test, metric, look.rulings[request]) if verdict == "undecided" and judged else None,
+        seeds=seeds_needed(test, metric, look.rulings[request]) if more else None,
+        identical=same,
         notes=[
-            *_notes(question, before, after, test, metric, verdict),
+            *([IDENTICAL] if same else []),
+            *(note for note in _notes(question, before, after, test, metric, verdict) if not same or note != TIED),
             *_over_looks(comparison, question, metric, findings, look, now),
         ],
     )
@@ -230,6 +235,7 @@ def _filled(
     verdict: Verdict,
     differs: bool = False,
     seeds: int | None = None,
+    identical: bool = False,
     notes: Sequence[str] = (),
 ) -> Effect:
     return Effect(
@@ -257,6 +263,7 @@ def _filled(
         verdict=verdict,
         differs=differs,
         seeds_needed=seeds,
+        identical=identical,
         note="; ".join(notes),
         terms=comparison.terms,
         q=corrected.q,

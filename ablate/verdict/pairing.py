@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from ablate.space.metrics import LOSSES
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.finals import Finals, RanWith, alike
 from ablate.verdict.seeds import Seed
@@ -128,6 +129,21 @@ def _side(trials: Mapping[Seed, str], finals: Finals) -> Side:
             if not end or end["status"] not in ("finished", "diverged")
         },
     )
+
+
+def identical(before: Side, after: Side) -> bool:
+    """Return whether two variants are one model by their results: every loss is the same number at every seed.
+
+    Two seeds or more have ended on both sides, none of them lost; runs of other machines or versions say nothing.
+    """
+    seeds = before.finished.keys() & after.finished.keys()
+    ended = before.finished.keys() | after.finished.keys() | before.diverged | after.diverged
+    if len(seeds) < 2 or seeds != ended:
+        return False
+    sides = [(before.finished[seed], after.finished[seed]) for seed in seeds]
+    losses = {loss for one, other in sides for loss in LOSSES if loss in one or loss in other}
+    same = all(one.get(loss) == other.get(loss) for one, other in sides for loss in losses)
+    return bool(losses) and same and all(before.ran_with(seed).like(after.ran_with(seed)) for seed in seeds)
 
 
 def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:

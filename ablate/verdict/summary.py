@@ -145,6 +145,9 @@ class Effect:
     question, from 1, that gave the verdict and the numbers; training more seeds, since nothing was decided, leads to
     the next one.
 
+    `identical`: every loss is the same number at every seed, so the two variants are one model and training more seeds
+    changes nothing; undecided where there are too few seeds for equivalence.
+
     A `noise` comparison is of the baseline with itself: it has an interval, is in no family, and is never judged.
     """
 
@@ -187,6 +190,7 @@ class Effect:
     adjusted_low: float | None = None
     adjusted_high: float | None = None
     adjusted_confidence: float | None = None
+    identical: bool = False
 
     def __repr__(self) -> str:
         difference = interval(self.estimate, self.low, self.high, log=self.scale == "log")
@@ -463,8 +467,8 @@ class Summary:
 
     @property
     def decided(self) -> bool:
-        """Return whether every comparison has a verdict other than undecided."""
-        return all(effect.verdict != "undecided" for effect in self.effects if effect.judged)
+        """Return whether every comparison has a verdict other than undecided, or is of two identical variants."""
+        return all(effect.verdict != "undecided" or effect.identical for effect in self.effects if effect.judged)
 
     @property
     def false_at_most(self) -> float:

@@ -38,6 +38,8 @@ NOT_COMPUTING = frozenset(
         "train/definitions.py",  # texts
         "probes/declare.py",  # what is declared
         "compiler/size.py",  # counts
+        "block/effective.py",  # which variants of a plan are one
+        "block/normal_form.py",
         "components/inverted.py",  # forecasts, as all below
         "signal/propagation.py",
         "signal/attention_kernel.py",

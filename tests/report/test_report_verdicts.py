@@ -13,6 +13,7 @@ from statsmodels.stats.multitest import multipletests
 
 from ablate.plan.plan import Comparison
 from ablate.plan.setting import Setting
+from ablate.report import wording
 from ablate.space.documents import Judged
 from ablate.verdict.finals import Final
 from ablate.verdict.judge import absolute_margin, judge
@@ -79,6 +80,31 @@ def test_the_direction_is_the_metrics():
     assert one_edit(before, after, FREE).verdict == "better"
     assert one_edit(after, before, FREE).verdict == "worse"
     assert one_edit(before, after, higher).verdict == "worse"
+
+
+def test_two_sides_whose_losses_are_the_same_bits_are_identical_and_more_seeds_change_nothing():
+    before = losses(2.31, 2.29, 2.33)
+    effect = one_edit(before, before, TIGHT)
+    assert (effect.verdict, effect.identical, effect.seeds_needed) == ("undecided", True, None)
+    assert "identical at every seed; more seeds change nothing" in effect.note and "sign test" not in effect.note
+    assert wording.verdict(effect) == "identical"
+    plan = path("edit", seeds=3)
+    assert judge(plan, rules(eval_loss=TIGHT), finals({"v0": before, "v1": before})).decided
+
+
+def test_an_equal_metric_beside_another_loss_is_not_identical():
+    peaks = {"v0": [(2.31, 5.0), (2.29, 6.0), (2.33, 5.5)], "v1": [(2.31, 5.0), (2.29, 6.0), (2.3300001, 5.5)]}
+    ends = finals(
+        {name: [{"eval_loss": loss, "peak_kurtosis": peak} for loss, peak in of] for name, of in peaks.items()}
+    )
+    found = judge(path("edit", seeds=3), rules(eval_loss=TIGHT, peak_kurtosis=PEAK), ends)
+    (tied,) = (effect for effect in found.effects if effect.metric == "peak_kurtosis" and effect.kind == "edit")
+    assert tied.estimate == 0 and not tied.identical and not found.decided
+
+
+def test_one_seed_is_never_identical():
+    effect = one_edit(losses(2.31), losses(2.31), TIGHT)
+    assert not effect.identical
 
 
 def test_a_sure_difference_inside_the_margin_is_equivalent_and_said_to_differ():
@@ -221,9 +247,9 @@ def test_a_metric_nobody_measured_is_named():
 
 @pytest.mark.parametrize(("n", "verdict"), [(4, "undecided"), (5, "equivalent")])
 def test_identical_sides_need_five_seeds_to_be_equivalent(n, verdict):
-    values = losses(*(2.3 + 0.01 * i for i in range(n)))
-    effect = one_edit(values, values)
-    assert (effect.verdict, effect.estimate) == (verdict, 0.0)
+    ties = [{"gradient_norm": 2.3 + 0.01 * i, "eval_loss": 1.0} for i in range(n)]
+    effect = one_edit(ties, [each | {"eval_loss": 1.1} for each in ties], metric="gradient_norm")
+    assert (effect.verdict, effect.estimate, effect.identical) == (verdict, 0.0, False)
     # More seeds would be judged a second time, at 0.8 %: 2^-n is below it from seven on.
     assert effect.seeds_needed == (7 if verdict == "undecided" else None)
     assert "identical at every seed" in effect.note

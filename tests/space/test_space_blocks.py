@@ -9,6 +9,7 @@ from space_fixtures import SECTIONS, space
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, walk
 from ablate.errors import InputError
+from ablate.plan.build import build_plan
 from ablate.space.space import Space
 
 
@@ -119,3 +120,23 @@ def test_the_model_around_a_block(tmp_path: Path) -> None:
     plain = space(tmp_path, model=SECTIONS["model"].replace("position: sinusoidal, ", ""))
     assert plain.architecture(plain.blocks["op"], 77).position_std is None
     assert plain.architecture(plain.blocks["op"], 77).positions == "none"
+
+
+CYCLED = "[residual: [layer_norm, attention: {position: {cycle: [rope, none]}}], residual: [layer_norm, mlp]]"
+
+
+@pytest.mark.parametrize(
+    ("block", "said"),
+    [
+        (
+            "{attention.position: rope}",
+            ["block: {attention.position: rope} replaces {cycle: [rope, none]}, which cycled sets itself"],
+        ),
+        ("{mlp.activation: relu}", []),  # the default, which no block set itself
+        ("{attention.position: {cycle: [rope, none]}}", []),  # what it sets itself
+    ],
+)
+def test_a_value_of_a_block_that_an_override_replaces_is_said(tmp_path, block, said):
+    written = space(tmp_path, blocks=f"{{cycled: {CYCLED}}}", design="{compare: [pre_ln, op, cycled]}", block=block)
+    assert list(written.replaced) == said
+    assert set(said) <= set(build_plan(written, vocab_size=256, corpus="text").notes)

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from ablate.space.documents import EndRate, Schedule
 from ablate.space.optimizers import ScheduleSpec
-from ablate.train.schedule import relative_rate
+from ablate.space.rate_schedule import relative_rate
 
 pytestmark = pytest.mark.fast
 

@@ -7,7 +7,7 @@ Maas et al. 2013, Rectifier Nonlinearities Improve Neural Network Acoustic Model
 
 from typing import Any
 
-from ablate.components.declare import Sizes, component, implements, number
+from ablate.components.declare import Node, Sizes, Within, component, fixed, implements, number
 from ablate.components.elementwise import Elementwise
 
 
@@ -17,6 +17,11 @@ class Config(Elementwise):
 
     slope: float = number()
     kinks = (0.0,)
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return ReLU for a slope of 0."""
+        return Node("relu") if fixed(node["slope"]) == 0 else node
 
     def equation(self, x: str) -> str:
         """Return the activation of x, with its slope."""

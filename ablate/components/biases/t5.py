@@ -12,9 +12,10 @@ There all layers share one set of numbers; here each attention has its own.
 Dimension key: H heads, N buckets, T queries, S keys.
 """
 
+from bisect import bisect_left
 from typing import Any
 
-from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, number, part
+from ablate.components.declare import Cost, Draw, Maker, Node, Sizes, Within, component, fixed, implements, number, part
 from ablate.errors import InputError
 
 
@@ -44,6 +45,21 @@ class Config:
         """Return the cost of one number per bucket and head."""
         self.edges(sizes.causal)
         return Cost(parameters=int(self.buckets) * sizes.n_heads)
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return it with the least M that has the same buckets within the context."""
+        sizes, buckets, largest = within.sizes, int(fixed(node["buckets"]) or 0), int(fixed(node["max_distance"]) or 0)
+        here = buckets if sizes.causal else buckets // 2
+        least = here // 2 + 1
+
+        def met(most: int) -> list[int]:
+            return [edge for edge in edges(here, most) if edge < sizes.seq_len]
+
+        if here >= 2 and largest >= least:  # another is refused
+            longer = range(least, largest + 1)
+            largest = longer[bisect_left(longer, True, key=lambda most: met(most) == met(largest))]
+        return node.replace({"max_distance": float(largest), "init": within.own(node["init"])})
 
     @property
     def sampled(self) -> bool:

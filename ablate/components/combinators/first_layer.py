@@ -10,7 +10,7 @@ The released code of two of the papers keeps a LayerNorm in its first block even
 Dimension key: B batch, T time, D width of the model.
 """
 
-from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, sequence
+from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, Within, component, implements, sequence
 
 
 @component(
@@ -25,6 +25,11 @@ class Config:
     """`inside` are the parts of the first layer."""
 
     inside: Maker = sequence()
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Value:
+        """Return the parts in layer 1, nothing in others."""
+        return node["inside"] if within.sizes.layer == 1 else None
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of the parts, in layer 1 only."""

@@ -11,7 +11,19 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, branches, component, implements, scaling
+from ablate.components.declare import (
+    Cost,
+    GainMaker,
+    Maker,
+    Node,
+    Signal,
+    Sizes,
+    Within,
+    branches,
+    component,
+    implements,
+    scaling,
+)
 from ablate.errors import InputError
 
 
@@ -34,6 +46,14 @@ class Config:
     def __post_init__(self) -> None:
         if not self.branches:
             raise InputError("parallel has no branches\n  = give it at least one: branches: [[attention], [mlp]]")
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return a residual for a single branch."""
+        inside = node["branches"]
+        if not isinstance(inside, tuple) or len(inside) != 1:
+            return node
+        return Node("residual", (("skip", node["skip"]), ("gain", node["gain"]), ("branch", inside[0])))
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of the trained gains and the branches."""

@@ -13,7 +13,21 @@ Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, component, implements, part, scaling
+from ablate.components.declare import (
+    Cost,
+    GainMaker,
+    Maker,
+    Node,
+    Signal,
+    Sizes,
+    Value,
+    Within,
+    component,
+    fixed,
+    implements,
+    part,
+    scaling,
+)
 
 
 @component("blend", slots=("weight",), source="Zhou et al. 2024, arXiv:2410.17897", version=1)
@@ -24,6 +38,12 @@ class Config:
     beside: Maker = part("weight")
     own_gain: GainMaker = scaling(per=("scalar", "channel"))
     gain: GainMaker = scaling(per=("scalar", "channel"))
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Value:
+        """Return the weight itself where nothing is added to it: a value that is read, times 0."""
+        read = isinstance(node["beside"], Node) and node["beside"].name == "from"
+        return node["own"] if read and fixed(node["own_gain"]) == 1 and fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """Return the cost of both weights and of the gains that are trained."""

@@ -12,7 +12,20 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, component, earlier, implements, scaling
+from ablate.components.declare import (
+    Cost,
+    GainMaker,
+    Maker,
+    Node,
+    Signal,
+    Sizes,
+    Within,
+    component,
+    earlier,
+    fixed,
+    implements,
+    scaling,
+)
 
 
 @component("recall", slots=("part",), modifier=True, source="Jordan et al. 2024", shorthand="of", version=1)
@@ -22,6 +35,11 @@ class Config:
     of: Maker = earlier()
     skip: GainMaker = scaling(per=("scalar", "channel"))
     gain: GainMaker = scaling(per=("scalar", "channel"))
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node | None:
+        """Return nothing where the input passes as it is."""
+        return None if fixed(node["skip"]) == 1 and fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of the gains that are trained."""

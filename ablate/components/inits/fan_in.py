@@ -7,7 +7,7 @@
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements
+from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
 
 
 @component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain", version=1)
@@ -15,6 +15,11 @@ class Config:
     """`gain` is the standard deviation of the output for inputs of variance 1."""
 
     gain: float = arithmetic(at_least=0.0)
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return zeros where it gives nothing else."""
+        return Node("zero") if fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""

@@ -7,7 +7,7 @@
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements
+from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
 
 
 @component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std", version=1)
@@ -15,6 +15,11 @@ class Config:
     """`std` is the standard deviation of each entry."""
 
     std: float = arithmetic(at_least=0.0)
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return zeros where it gives nothing else."""
+        return Node("zero") if fixed(node["std"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""

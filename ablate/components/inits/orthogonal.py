@@ -11,7 +11,7 @@ lengths must grow with it; if it narrows, U alone does so on average. For square
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements
+from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
 
 
 @component("orthogonal", slots=("init",), source="Saxe et al. 2014, arXiv:1312.6120", shorthand="gain", version=1)
@@ -19,6 +19,11 @@ class Config:
     """`gain` is the root mean square of the output for inputs of mean square 1."""
 
     gain: float = arithmetic()
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return zeros where it gives nothing else."""
+        return Node("zero") if fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""

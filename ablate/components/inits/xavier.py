@@ -11,7 +11,19 @@ With `per_head` the fan-out is that of one head, d_out / heads, as if each head 
 Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, flag, implements, word
+from ablate.components.declare import (
+    Cost,
+    Node,
+    Signal,
+    Sizes,
+    Within,
+    arithmetic,
+    component,
+    fixed,
+    flag,
+    implements,
+    word,
+)
 
 
 @component("xavier", slots=("init",), source="Glorot & Bengio 2010", shorthand="gain", version=1)
@@ -21,6 +33,13 @@ class Config:
     gain: float = arithmetic(at_least=0.0)
     distribution: str = word("uniform", "normal")
     per_head: bool = flag()
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return zeros where it gives nothing else; per head or not is the same for a single head."""
+        if fixed(node["gain"]) == 0:
+            return Node("zero")
+        return node.replace({"per_head": False}) if within.sizes.n_heads == 1 else node
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""

@@ -14,7 +14,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ablate.components.declare import Cost, Maker, Sizes, arithmetic, component, earlier, implements
+from ablate.components.declare import (
+    Cost,
+    Maker,
+    Node,
+    Sizes,
+    Within,
+    arithmetic,
+    component,
+    earlier,
+    fixed,
+    implements,
+)
 from ablate.errors import InputError
 
 
@@ -36,6 +47,11 @@ class Config:
             )
         read: Cost = self.of("tokens")
         return read
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return the mask without a separator of its own where that is the tokenizer's."""
+        return node.replace({"separator": None}) if fixed(node["separator"]) == within.sizes.separator else node
 
     def propagate(self, sizes: Sizes) -> Any:
         """Raise InputError: it is not forecast."""

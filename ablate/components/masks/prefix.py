@@ -10,7 +10,7 @@ In training on next tokens the model would see what it predicts, within the firs
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ablate.components.declare import Cost, Sizes, component, implements, number
+from ablate.components.declare import Cost, Node, Sizes, Within, component, fixed, implements, number
 
 
 @component("prefix", slots=("mask",), source="Raffel et al. 2020, arXiv:1910.10683", shorthand="length", version=1)
@@ -24,6 +24,14 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return full attention for a prefix of the whole context, and the causal mask for one of a single token."""
+        length = fixed(node["length"]) or 0
+        if length >= within.sizes.seq_len:
+            return Node("full")
+        return Node("causal") if length == 1 else node
 
     def propagate(self, sizes: Sizes) -> Any:
         """Return which keys each query sees, [T, T]."""

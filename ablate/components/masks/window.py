@@ -11,7 +11,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
+from ablate.components.declare import Cost, Node, Sizes, Within, arithmetic, component, constant, fixed, implements
 
 
 @component("window", slots=("mask",), source="Beltagy et al. 2020, arXiv:2004.05150", shorthand="size", version=1)
@@ -25,6 +25,14 @@ class Config:
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
         return Cost()
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return the plain mask for a window as long as the context; else its size rounded up."""
+        size = math.ceil(fixed(node["size"]) or 0)
+        if size >= within.sizes.seq_len:
+            return Node("causal" if within.sizes.causal else "full")
+        return node.replace({"size": constant(size)})
 
     def propagate(self, sizes: Sizes) -> Any:
         """Return whether each query sees each key, [T, T]."""

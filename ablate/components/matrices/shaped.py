@@ -13,7 +13,19 @@ Dimension key: B batch, H heads, T time, K width of a head.
 """
 
 from ablate.block.notation import total, weighted
-from ablate.components.declare import Cost, GainMaker, Mixing, Same, Sizes, component, implements, scaling
+from ablate.components.declare import (
+    Cost,
+    GainMaker,
+    Mixing,
+    Node,
+    Same,
+    Sizes,
+    Within,
+    component,
+    fixed,
+    implements,
+    scaling,
+)
 
 
 @component(
@@ -29,6 +41,13 @@ class Config:
     skip: GainMaker = scaling(per=("scalar", "head"))
     gain: GainMaker = scaling(per=("scalar", "head"))
     centre: GainMaker = scaling(per=("scalar", "head"))
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return value SkipInit where nothing is taken off."""
+        if fixed(node["centre"]) != 0:
+            return node
+        return Node("value_skipinit", (("skip", node["skip"]), ("gain", node["gain"])))
 
     @property
     def attends(self) -> bool:

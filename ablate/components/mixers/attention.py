@@ -32,6 +32,7 @@ from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from ablate.block.config_values import PartMaker, ValueMaker
+from ablate.block.effective import one_or_more, parts_of
 from ablate.block.notation import grouped
 from ablate.block.value_addresses import ENCODER
 from ablate.components.declare import (
@@ -39,15 +40,19 @@ from ablate.components.declare import (
     GivesBias,
     Maker,
     Mixing,
+    Node,
     RegulatesLogits,
     RegulatesQueriesKeys,
     RegulatesWeights,
     Signal,
     Sizes,
+    Value,
     WatchesLogits,
+    Within,
     arithmetic,
     component,
     earlier,
+    fixed,
     implements,
     number,
     own_size,
@@ -56,6 +61,9 @@ from ablate.components.declare import (
 )
 from ablate.components.inverted import refuse_inverted, turned_back, undoes
 from ablate.errors import InputError
+
+HIDE_THE_FUTURE = ("document", "padding", "window")
+"""The masks that in a causal model hide later keys, as the causal mask does."""
 
 
 @component(
@@ -95,6 +103,18 @@ class Config:
     mask: PartMaker | tuple[tuple[str, PartMaker], ...] | None = part("mask", optional=True, several=True)
     sink: PartMaker | None = part("sink", optional=True)
     source: ValueMaker | None = earlier(optional=True)
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return it without heads and masks of its own that are those of the model; lists in one order."""
+        sizes = within.sizes
+        heads = int(fixed(node["heads"]) or sizes.n_heads)
+        own = {"heads": sizes.n_heads, "kv_heads": heads, "head_width": sizes.d_model // heads}
+        if sizes.kv_heads is None and sizes.head_width is None:
+            node = node.replace({field: None for field, usual in own.items() if fixed(node[field]) == usual})
+        biases = tuple(sorted(parts_of(node["bias"]), key=lambda bias: bias.name))
+        masks = tuple(sorted(parts_of(node["mask"]), key=lambda mask: mask.name))
+        return node.replace({"mask": effective_masks(masks, sizes.causal), "bias": one_or_more(biases)})
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of four weights, norms and two products of pairs; InputError for heads that do not fit."""
@@ -414,6 +434,17 @@ class Config:
         of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
         width = f", each {self.head_width} wide" if self.head_width else ""
         return f"{self.heads or 'H'} heads{of_keys}{width}"
+
+
+def effective_masks(masks: tuple[Node, ...], causal: bool) -> Value:
+    """Return masks without those that others imply; none for the model's own."""
+    names = {mask.name for mask in masks}
+    hidden = causal and not names.isdisjoint(HIDE_THE_FUTURE)
+    implied = {"full"} if len(names) > 1 else set()
+    implied |= {"full", "prefix"} if hidden or "causal" in names else set()
+    implied |= {"causal"} if hidden else set()
+    left = tuple(mask for mask in masks if mask.name not in implied)
+    return None if left == (Node("causal" if causal else "full"),) else one_or_more(left)
 
 
 def evenly(queries: int, keys: int) -> Any:

@@ -36,9 +36,12 @@ from ablate.components.declare import (
     Cost,
     Kept,
     Maker,
+    Node,
     Signal,
     Sizes,
+    Within,
     component,
+    fixed,
     flag,
     implements,
     number,
@@ -72,6 +75,11 @@ class Config:
     balance: float = number(at_least=0.0)
     z: float = number(at_least=0.0)
     bias_rate: float = number(at_least=0.0)
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return it without a bias of the choice where nothing is to choose: every expert is active."""
+        return node.replace({"bias_rate": 0.0}) if fixed(node["active"]) == fixed(node["experts"]) else node
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of the router and of all experts, of which `active` and `shared` compute for a token.

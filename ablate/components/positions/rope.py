@@ -15,7 +15,7 @@ Dimension key: B batch, H heads, T time, K width of a head, R channels turned, P
 """
 
 from ablate.block.notation import number as written
-from ablate.components.declare import Cost, Signal, Sizes, component, implements, number
+from ablate.components.declare import Cost, Node, Signal, Sizes, Within, component, fixed, implements, number
 from ablate.errors import InputError
 
 
@@ -37,6 +37,12 @@ class Config:
         """Return the zero cost; InputError unless whole pairs of channels are turned."""
         self.turned(width)
         return Cost()
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return it without a base of its own where a single pair is turned, whose angle is t whatever the base."""
+        one_pair = (fixed(node["share"]) or 0) * within.sizes.d_head == 2
+        return node.replace({"base": 1.0}) if one_pair else node
 
     def turned(self, width: int) -> int:
         """Return how many channels of a head are turned; InputError unless these are whole pairs."""

@@ -27,10 +27,14 @@ from ablate.components.declare import (
     Draw,
     GainMaker,
     Maker,
+    Node,
     Signal,
     Sizes,
+    Within,
     arithmetic,
     component,
+    constant,
+    fixed,
     flag,
     implements,
     part,
@@ -50,6 +54,17 @@ class Config:
     delta: Maker | None = part("init", optional=True)
     bias: bool = flag()
     rate: float = arithmetic(at_least=0.0)
+
+    @staticmethod
+    def effective(node: Node, within: Within) -> Node:
+        """Return it without what is multiplied by a gain fixed at 0, and without a ΔW that starts at 0 by its init."""
+        if node["delta"] == Node("zero"):
+            node = node.replace({"delta": None})
+        if fixed(node["gain"]) == 0:
+            node = node.replace({"delta": None, "rate": constant(1)})
+            if fixed(node["skip"]) == 1 and not node["bias"]:
+                return Node("frozen", (("init", node["init"]),))
+        return node.replace({"init": Node("zero")}) if fixed(node["skip"]) == 0 else node
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """Return the cost of ΔW unless its gain is fixed at 0, trained gains, bias, and one product per token.

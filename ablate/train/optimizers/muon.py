@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from ablate.train.optimizers.declare import (
     Betas,
@@ -52,6 +52,11 @@ class Muon(Settings):
     adamw_lr: Positive | None
     betas: Betas
     eps: Positive
+
+    def effective(self, steps: int) -> Self:
+        """Return them without Nesterov's look ahead where there is no momentum."""
+        plain = super().effective(steps)
+        return plain if self.momentum else plain.model_copy(update={"nesterov": False})
 
 
 from torch import Tensor, optim, zeros_like

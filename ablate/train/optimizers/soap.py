@@ -21,7 +21,7 @@ parameter's own precision, float64 or float32.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, Self
 
 from ablate.train.optimizers.declare import (
     Betas,
@@ -43,6 +43,11 @@ class SOAP(Settings):
     eps: Positive
     precondition_frequency: Count
     max_precond_dim: Count
+
+    def effective(self, steps: int) -> Self:
+        """Return them with one frequency for all at which no basis is refreshed before the last step."""
+        plain = super().effective(steps)
+        return plain.model_copy(update={"precondition_frequency": min(self.precondition_frequency, max(1, steps - 1))})
 
 
 import torch

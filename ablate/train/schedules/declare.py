@@ -10,45 +10,26 @@
         def share(self, at: Behind) -> float:
             return at.floor if at.done == at.steps else 0.5
 
-Warm-up and hold are the same for every schedule (`train/schedule.py`); `share` is called for the steps after them. A
-space chooses one by `recipe.schedule.decay`: by its name, `half`, or with its settings, `{polynomial: {power: 2}}`.
+Warm-up and hold are the same for every schedule (`space/rate_schedule.py`); `share` is called for the steps after
+them. A space chooses one by `recipe.schedule.decay`: by its name, `half`, or with its settings,
+`{polynomial: {power: 2}}`.
 '''
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from ablate.extension.configured import declare_settings
 from ablate.extension.declaration import DeclarationError, DeclarationFault
 from ablate.space.documents import Count, Document, NotNegative, Positive, Share
 from ablate.space.optimizers import ScheduleSpec
+from ablate.space.rate_schedule import Behind
 
 __all__ = ["Behind", "Count", "Document", "NotNegative", "Positive", "Share", "schedule"]
 
 S = TypeVar("S", bound=Document)
-
-
-@dataclass(frozen=True, slots=True)
-class Behind:
-    """The position of a step after the peak: `done` of `steps` steps, which follow `before` others, of `total`.
-
-    The last step at the peak has `done` 0, the last of all has `done` equal to `steps`: there a rate that decays to its
-    floor is at the `floor`, as a share of the peak.
-    """
-
-    done: int
-    steps: int
-    before: int
-    total: int
-    floor: float
-
-    @property
-    def progress(self) -> float:
-        """The share of steps done: from 0 at the peak to 1 in the last step."""
-        return self.done / max(self.steps, 1)
 
 
 def schedule(name: str, *, source: str = "", version: int = 1, has_floor: bool = True) -> Callable[[type[S]], type[S]]:

@@ -1,4 +1,4 @@
-"""The learning rate over time, as a share of its peak: warm-up, hold, and then a schedule of `schedules/`.
+"""The learning rate over time, as a share of its peak: warm-up, hold, and then a schedule of `train/schedules/`.
 
     warm-up   r(s) = (s + 1) / W                  for s < W,        W = warmup, or round(warmup · steps) for a share
     hold      r(s) = 1                            for s < W + H,    H = hold, likewise
@@ -18,6 +18,7 @@ every other group.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
@@ -25,7 +26,26 @@ from ablate.block.catalogue import Catalogue
 from ablate.space.batch_ramp import counted
 from ablate.space.documents import EndRate, Recipe, Schedule
 from ablate.space.optimizers import ScheduleSpec
-from ablate.train.schedules.declare import Behind
+
+
+@dataclass(frozen=True, slots=True)
+class Behind:
+    """The position of a step after the peak: `done` of `steps` steps, which follow `before` others, of `total`.
+
+    The last step at the peak has `done` 0, the last of all has `done` equal to `steps`: there a rate that decays to its
+    floor is at the `floor`, as a share of the peak.
+    """
+
+    done: int
+    steps: int
+    before: int
+    total: int
+    floor: float
+
+    @property
+    def progress(self) -> float:
+        """The share of steps done: from 0 at the peak to 1 in the last step."""
+        return self.done / max(self.steps, 1)
 
 
 class Decay(Protocol):
@@ -38,10 +58,14 @@ class Decay(Protocol):
 
 def rate_schedule(recipe: Recipe, catalogue: Catalogue) -> Callable[[int], float]:
     """Return the function from step (from 0) to rate, as a share of the peak."""
-    chosen = recipe.schedule.decay
+    return share_of_peak(recipe.schedule, recipe.steps, recipe.optimizer.settings["lr"], catalogue)
+
+
+def share_of_peak(schedule: Schedule, steps: int, lr: float, catalogue: Catalogue) -> Callable[[int], float]:
+    """Return the same of a schedule over `steps`, where the recipe's own peak is `lr`."""
+    chosen = schedule.decay
     decay: Decay = catalogue.of_kind(ScheduleSpec)[chosen.name].read(chosen.settings)
-    lr = recipe.optimizer.settings["lr"]
-    return partial(relative_rate, steps=recipe.steps, schedule=recipe.schedule, decay=decay, lr=lr)
+    return partial(relative_rate, steps=steps, schedule=schedule, decay=decay, lr=lr)
 
 
 def relative_rate(step: int, steps: int, schedule: Schedule, decay: Decay, lr: float) -> float:

@@ -1,0 +1,75 @@
+"""Models that look different and are one are trained once; those that differ in anything that has an effect are two."""
+
+import pytest
+from builders import CATALOGUE
+from equal_models import BLOCKS, RECIPES
+from reading import read_block
+from space_fixtures import space
+
+from ablate.block.effective import effective
+from ablate.block.expression import walk
+from ablate.block.normal_form import resolve
+from ablate.block.sizes import Sizes
+from ablate.plan.build import build_plan
+
+
+def folded(folder, zero, **sections):
+    """Whether each of two variants is trained with the first of them."""
+    judge = f"{{against: {zero}, metrics: {{eval_loss: {{margin: 1%}}}}}}"
+    found = space(folder, design=f"{{compare: [{zero}, one, other, near]}}", judge=judge, **sections)
+    plan = build_plan(found, vocab_size=256, corpus="text")
+    of = {name: variant.id for variant in plan.variants for name in variant.names}
+    notes = [note for note in plan.notes if note.startswith("the same model, trained once")]
+    return [of[name] == of["one"] for name in ("other", "near")], notes
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_that_differ_in_what_has_no_effect_are_one_model(tmp_path, name):
+    one, other, near = BLOCKS[name]
+    blocks = f"{{zero: [attention, mlp], one: {one}, other: {other}, near: {near}}}"
+    assert folded(tmp_path, "zero", blocks=blocks) == ([True, False], ["the same model, trained once: one, other"])
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_recipes_that_differ_in_what_has_no_effect_are_one_training(tmp_path, name):
+    written = {key: f"{{block: pre_ln, set: {{{change}}}}}" for key, change in zip(NAMES, RECIPES[name], strict=True)}
+    variants = ", ".join(f"{key}: {value}" for key, value in written.items())
+    assert folded(tmp_path, "op", variants=f"{{{variants}}}")[0] == [True, False]
+
+
+NAMES = ("one", "other", "near")
+
+
+def test_there_are_thirty_pairs_of_each_and_of_every_component_that_says_what_it_comes_to():
+    assert len(BLOCKS) + len(RECIPES) >= 30
+    told = {spec.name for spec in CATALOGUE if hasattr(spec.config, "effective")}
+    there = {node.name for texts in BLOCKS.values() for text in texts for node in walk(read_block(text))}
+    assert told - there == {"prefix"}
+
+
+@pytest.mark.parametrize(
+    ("mask", "causal", "comes_to"),
+    [
+        ("{prefix: 16}", True, "full"),
+        ("{prefix: 1}", True, None),
+        ("{prefix: 2}", True, "prefix"),
+        ("[{prefix: 8}, {window: 4}]", True, "window"),
+        ("full", False, None),
+        ("[full, {window: 4}]", False, "window"),
+        ("{window: 16}", False, None),
+        ("causal", False, "causal"),
+    ],
+)
+def test_what_masks_come_to(mask, causal, comes_to):
+    at = Sizes(n_layers=4, d_model=32, n_heads=4, seq_len=16, vocab_size=256, layer=2, causal=causal)
+    block = resolve(read_block(f"[attention: {{mask: {mask}}}]"), at, CATALOGUE)
+    found = effective(block, at, CATALOGUE).parts[0]["mask"]
+    assert (found and found.name) == comes_to
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_an_effective_form_is_its_own(name):
+    for text in BLOCKS[name]:
+        at = Sizes(n_layers=4, d_model=32, n_heads=4, seq_len=16, vocab_size=256, layer=2)
+        once = effective(resolve(read_block(text), at, CATALOGUE), at, CATALOGUE)
+        assert effective(once, at, CATALOGUE) == once
