@@ -8,14 +8,12 @@ so a block means the same, and trains as the same trial, whether it was read bef
 from __future__ import annotations
 
 import dataclasses
-from typing import Any, Final
+from typing import Any
 
 from ablate.block.arithmetic import Expression, number_text
 from ablate.block.catalogue import Arithmetic, Catalogue, ComponentSpec, GainField, Number, Parts
 from ablate.block.expression import Gain, Node, Sequence, Series, Value
-
-ADDED: Final = "added"
-"""Marks the fields of a dataclass or a pydantic model that its identity leaves out at their default."""
+from ablate.extension.configured import ADDED, is_added
 
 
 def added(default: Any) -> Any:
@@ -30,9 +28,8 @@ def told(value: Any) -> tuple[str, ...]:
 
 
 def untold(document: Any) -> set[str]:
-    """Return the added fields of a pydantic model, `Field(json_schema_extra={"added": …})`, at their default."""
-    fields = type(document).model_fields.items()
-    added = (name for name, info in fields if ADDED in (info.json_schema_extra or {}))
+    """Return the added fields of a pydantic model at their default."""
+    added = (name for name, info in type(document).model_fields.items() if is_added(info))
     return {name for name in added if getattr(document, name) == type(document).model_fields[name].get_default()}
 
 

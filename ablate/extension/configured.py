@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,6 +12,14 @@ from ablate.extension.declaration import Declaration, DeclarationError, Declarat
 from ablate.extension.kinds import Kind
 
 S = TypeVar("S", bound=BaseModel)
+
+ADDED: Final = "added"
+"""Marks the fields of a dataclass or a pydantic model that its identity leaves out at their default."""
+
+
+def is_added(info: Any) -> bool:
+    """Return whether a field of a pydantic model came later: `Field(json_schema_extra={"added": …})`."""
+    return ADDED in (info.json_schema_extra or {})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,7 +64,7 @@ def declare_settings(
 
 
 def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bool) -> Iterator[DeclarationFault]:
-    """Yield what is wrong with a settings class: its fields must be exactly what YAML can set."""
+    """Yield what is wrong with a settings class: its fields must be exactly what YAML can set, but for added ones."""
     way = "derive the class from the Settings of its declare.py, which is frozen, strict and forbids other keys"
     if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
         yield DeclarationFault(f"{kind.a_noun} must be declared on the class of its settings", "class", (way,))
@@ -64,7 +72,7 @@ def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bo
     if cls.model_config.get("extra") != "forbid" or not cls.model_config.get("frozen"):
         yield DeclarationFault(f"the settings of {kind.a_noun} must be frozen and forbid other keys", "class", (way,))
     for name, field in cls.model_fields.items():
-        if not field.is_required() and not defaults:
+        if not field.is_required() and not defaults and not is_added(field):
             way = "leave it out: what a space omits comes from `space:` of its grammar, where it can be read"
             yield DeclarationFault(f"field {name!r} has a default", name, (way,))
     for name in needs:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from collections.abc import Mapping as Map
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, Part
 from ablate.block.expression import Size, walk
 from ablate.block.printer import print_value
 from ablate.extension.kinds import PACKAGE
+from ablate.output.words import listed
 from ablate.plan.models import Models
-from ablate.plan.plan import DEFAULTS, Variant
+from ablate.plan.plan import DEFAULTS, IN_FORCE, RATES, Variant
 from ablate.source.located import Mapping, Span
 from ablate.space.documents import Judged
-from ablate.space.fair import HIDDEN, Match
+from ablate.space.fair import HIDDEN, Match, Tune
 from ablate.space.metrics import BITS, MEASURED_IN_TIME, NATS, bounded
+from ablate.space.objectives import ObjectiveSpec
+from ablate.space.optimizers import OptimizerSpec, Settings
 from ablate.space.origin import GRAMMAR
 from ablate.space.space import Space
 
@@ -31,8 +35,9 @@ PLACING = ("position", "bias")
 
 
 def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
-    """Warn about margins wider than models differ by, time-based metrics, hidden layers narrower than the model,
-    attention without positions, and settings of the model around the blocks that are left to the grammar.
+    """Warn about margins wider than models differ by, time-based metrics, hidden layers narrower than the model, and
+    attention without positions; tell settings of the model around the blocks that are left to the grammar, rates where
+    there are several, and what a model makes of a setting.
     """
     at_most = bounded(models.space.grammar.catalogue)
     for name, judged in models.space.judge.metrics.items():
@@ -40,6 +45,8 @@ def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
     yield from _timed(models.space)
     yield from _narrow(variants, models)
     yield from _left_to_the_grammar(models.space)
+    yield from _told_of(RATES, {variant.name: _rates(variant, models) for variant in variants})
+    yield from _told_of(IN_FORCE, {variant.name: _in_force(variant, models) for variant in variants})
     catalogue = models.space.grammar.catalogue
     bare = [v.name for v in variants if _without_positions(models.architecture(v.block, v.setting), catalogue)]
     if bare:
@@ -61,6 +68,42 @@ def _left_to_the_grammar(space: Space) -> Iterator[str]:
     left = [value for keys, value in values.items() if space.origins.layer(_leaf(space, "model", *keys)) == GRAMMAR]
     if left and space.origins.written("preset") is None:
         yield f"{DEFAULTS}{', '.join(left)}: not set in this space, so these are the grammar's defaults"
+
+
+def _told_of(lead: str, texts: Map[str, str]) -> Iterator[str]:
+    """Yield each text that is not empty, with the variants that it is of unless it is of all."""
+    for text in dict.fromkeys(filter(None, texts.values())):
+        names = [name for name, own in texts.items() if own == text]
+        yield f"{lead}: {text}" if len(names) == len(texts) else f"{lead} of {listed(names)}: {text}"
+
+
+def _rates(variant: Variant, models: Models) -> str:
+    """Return the rates of a recipe, in words; empty where all parameters have one."""
+    space, recipe = models.at(variant.setting.changes), models.recipe(variant.setting)
+    settings = space.grammar.catalogue.of_kind(OptimizerSpec)[recipe.optimizer.name].read(recipe.optimizer.settings)
+    if not isinstance(settings, Settings):
+        return ""
+    tuned = _tuned(space, recipe.optimizer.name) if not variant.setting.tuned else frozenset()
+    of: dict[str, list[str]] = {}
+    for name, (lr, setting, rule) in settings.rates().items():
+        if name != "head" or space.model.head != "tied":
+            rate = f"as {setting} is tuned" if setting in tuned else f"{lr:g}"
+            of.setdefault(f"{rate} by {rule}" if rule else rate, []).append(name)
+    return "; ".join(f"{listed(names)} {rate}" for rate, names in of.items()) if len(of) > 1 else ""
+
+
+def _tuned(space: Space, optimizer: str) -> frozenset[str]:
+    """Return the settings of an optimiser that tuning chooses."""
+    fields = space.fair.tune.fields if isinstance(space.fair.tune, Tune) else ()
+    return frozenset(field.path[-1] for field in fields if field.path[1:3] == ("optimizer", optimizer))
+
+
+def _in_force(variant: Variant, models: Models) -> str:
+    """Return what a model makes of the settings of its objective, in words; empty where that is what they say."""
+    space = models.at(variant.setting.changes)
+    chosen = space.recipe.objective
+    told = space.grammar.catalogue.of_kind(ObjectiveSpec)[chosen.name].read(chosen.settings).in_force(space.model)
+    return f"{chosen.name.replace('_', ' ')}: {told}" if told else ""
 
 
 def _leaf(space: Space, *keys: str) -> Span:

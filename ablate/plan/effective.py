@@ -82,8 +82,10 @@ def _optimizer(recipe: Recipe, architecture: Architecture, catalogue: Catalogue)
     if comes_to is not None:
         settings = comes_to(recipe.steps)
     described = settings.model_dump(mode="json")
+    there = trained_kinds(architecture, catalogue)
+    if "head_lr" in described and "head" not in there:
+        described["head_lr"] = None
     if "decays" in described and "weight_decay" in described:
-        there = trained_kinds(architecture, catalogue)
         reached = [kind for kind in described["decays"] if kind in there] if described["weight_decay"] else []
         described |= {"decays": reached, "weight_decay": described["weight_decay"] if reached else 0.0}
     return {recipe.optimizer.name: described}

@@ -15,7 +15,11 @@ from ablate.space.fair import Plain
 from ablate.space.ladder import LawKind
 
 DEFAULTS = "model: "
-"""How the note of a plan begins that lists what the grammar sets around the blocks: information, not a warning."""
+"""How the note of a plan begins that lists what the grammar sets around the blocks."""
+RATES, IN_FORCE = "rates", "in force"
+"""How the notes begin that tell the rates of a recipe, where there are several, and what a model makes of a setting."""
+INFORMATION = (DEFAULTS, RATES, IN_FORCE)
+"""How notes begin that are information, not warnings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -32,9 +32,15 @@ def fields_of(tune: Tune, block: Block, recipe: Recipe, catalogue: Catalogue) ->
 
 
 def has_field(recipe: Recipe, field: TunedField) -> bool:
-    """Return whether a recipe has a field; a rate of one optimiser is none of another."""
+    """Return whether a recipe has a field; a rate of one optimiser is none of another.
+
+    A setting that came later is not in a recipe at its default, but a value of it was read when the field was.
+    """
     value: Any = recipe.model_dump()
-    for step in field.path[1:]:
+    steps = field.path[1:]
+    if steps[:1] == ("optimizer",) and len(steps) == 3:
+        steps = steps[:2]
+    for step in steps:
         if not isinstance(value, dict) or step not in value:
             return False
         value = value[step]
@@ -73,7 +79,7 @@ def value_in(recipe: Recipe, field: TunedField) -> str:
     """Return the value of a recipe's field, in words."""
     value: Any = recipe.model_dump()
     for step in field.path[1:]:
-        value = value[step]
+        value = value.get(step)
     return text_of(value)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ablate.output.numbers import factor, percent
 from ablate.output.words import listed, ordinal, plural
-from ablate.plan.plan import DEFAULTS
+from ablate.plan.plan import INFORMATION
 from ablate.report.wording import plain_level, with_fate
 from ablate.space.metrics import NATS
 from ablate.space.vary import level_texts
@@ -43,12 +43,12 @@ INTERACTIONS = {
 
 def warnings(notes: Iterable[str]) -> tuple[str, ...]:
     """Return those notes of a plan that the reader should beware of."""
-    return tuple(note for note in notes if not note.startswith(DEFAULTS))
+    return tuple(note for note in notes if not note.startswith(INFORMATION))
 
 
 def information(notes: Iterable[str]) -> tuple[str, ...]:
     """Return the other notes of a plan."""
-    return tuple(note for note in notes if note.startswith(DEFAULTS))
+    return tuple(note for note in notes if note.startswith(INFORMATION))
 
 
 def peculiarities(summary: Summary) -> list[str]:

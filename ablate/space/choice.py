@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import GetCoreSchemaHandler
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from ablate.block.added import untold
 from ablate.extension.configured import Configured
 from ablate.extension.kinds import Kind
 from ablate.source.document import Hints, validate
@@ -113,4 +114,4 @@ def read_choice(
         problems.add(f"{where}.{name} must be a mapping of its settings", body.span, notes=(f"its settings: {fields}",))
         return None
     settings = validate(known[name].settings, Mapping(body.entries, key.span), problems, f"{where}.{name}", hints)
-    return None if settings is None else Choice(name, settings.model_dump(mode="json"))
+    return None if settings is None else Choice(name, settings.model_dump(mode="json", exclude=untold(settings)))

@@ -22,8 +22,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticKnownError
 
-from ablate.block.added import ADDED
 from ablate.block.arithmetic import Expression, parse
+from ablate.extension.configured import ADDED
 from ablate.space.choice import Choice, CorpusChoice
 from ablate.space.paths import checked_pattern
 
@@ -93,7 +93,7 @@ Arithmetic = Annotated[
 
 
 class EndRate(Document):
-    """A learning rate to end at, instead of a share of the peak."""
+    """A rate that the optimiser's `lr` ends at, instead of a share of the peak; other rates end at the same share."""
 
     rate: NotNegative
 

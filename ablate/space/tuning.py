@@ -185,7 +185,8 @@ class TuneReader:
         if self._recipe is None:
             return None
         dumped = self._recipe.model_dump()
-        ((name, settings),) = dumped[OPTIMIZER].items()
+        ((name, _),) = dumped[OPTIMIZER].items()
+        settings = self._grammar.catalogue.of_kind(OptimizerSpec)[name].settings.model_fields
         if word.text in settings:
             return tuple(Scalar(step, step, word.span) for step in (RECIPE, OPTIMIZER, name, word.text))
         elsewhere = [path for path in _leaves(RECIPE, dumped) if path.endswith(f".{word.text}")]

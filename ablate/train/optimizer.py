@@ -1,9 +1,9 @@
 """The optimiser of a model: its parameters with their kinds, rates and decays, and the rate of each step.
 
-A parameter's η in a step is its peak (the recipe's rate, or the embeddings') times the schedule's share at the step,
+A parameter's η in a step is its peak (the recipe's rate, or that of its kind) times the schedule's share at the step,
 times the multiple that a part sets for its parameter (`rates`). The updates are defined in the files of `optimizers/`.
 
-A parameter is of one kind, and decays if the recipe's `decays` names it:
+A parameter is of one kind, which has the peak that `RATES` says, and decays if the recipe's `decays` names it:
 
     embedding, head, positions   by its address: the table of tokens (a tied head is the same), the head, the positions
     gains                        the factor of a gain, of any shape
@@ -23,11 +23,8 @@ from ablate.block.catalogue import Catalogue
 from ablate.compiler.scale import Scale
 from ablate.extension.loader import implementation
 from ablate.space.choice import Choice
-from ablate.space.optimizers import OptimizerSpec, ParameterKind
+from ablate.space.optimizers import GROUPS, OTHERS, OptimizerSpec, ParameterKind, setting_of_rate
 from ablate.train.optimizers.declare import Trained
-
-EMBEDDINGS = frozenset({"embedding", "positions", "head"})
-"""The kinds of parameters with the embeddings' rate; a tied head is the embedding's own parameter."""
 
 
 def build_optimizer(model: nn.Module, chosen: Choice, catalogue: Catalogue) -> optim.Optimizer:
@@ -46,17 +43,17 @@ def build_optimizer(model: nn.Module, chosen: Choice, catalogue: Catalogue) -> o
 
 
 def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
-    """Yield every trained parameter once, with its rate and decay by `settings` (embedding_lr and decays optional)."""
-    embedding_lr, decays = getattr(settings, "embedding_lr", None), getattr(settings, "decays", ())
+    """Yield every trained parameter once, with its rate and decay by `settings` (all but `lr` optional)."""
+    decays = getattr(settings, "decays", ())
     multiples, tables = rate_multiples(model), _tables(model)
     for address, parameter, kind in parameter_kinds(model):
-        apart = embedding_lr if kind in EMBEDDINGS else None
+        own = setting_of_rate(settings, kind)
         yield Trained(
             tensor=parameter,
             address=address,
             kind=kind,
-            name="weights" if apart is None else "embedding",
-            peak=settings.lr if apart is None else apart,
+            name=OTHERS if own is None else GROUPS[own],
+            peak=settings.lr if own is None else getattr(settings, own),
             multiple=multiples.get(address, 1.0),
             weight_decay=settings.weight_decay if kind in decays else 0.0,
             matrix=parameter.ndim == 2 and address not in tables,

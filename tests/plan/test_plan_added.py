@@ -22,7 +22,13 @@ def trials(tmp_path_factory):
 
 
 @pytest.mark.parametrize(
-    "settings", [("recipe.loss={z: 0}",), ("model.logit_softcap=none", "recipe.loss.z=0"), ("model.ahead=0",)]
+    "settings",
+    [
+        ("recipe.loss={z: 0}",),
+        ("model.logit_softcap=none", "recipe.loss.z=0"),
+        ("model.ahead=0",),
+        ("recipe.optimizer.adamw.head_lr=null", "recipe.optimizer.adamw.norm_lr=null"),
+    ],
 )
 def test_at_their_neutral_values_they_have_no_part_in_an_identity(trials, settings):
     before, after = trials()[0], trials(*settings)[0]
@@ -31,6 +37,7 @@ def test_at_their_neutral_values_they_have_no_part_in_an_identity(trials, settin
     assert document == trial_document(before)
     assert "loss" not in document["recipe"]
     assert not {"logit_softcap", "ahead"} & set(document["architecture"])
+    assert not {"head_lr", "norm_lr"} & set(document["recipe"]["optimizer"]["adamw"])
 
 
 @pytest.mark.parametrize(

@@ -173,3 +173,50 @@ def test_of_a_block_without_attention_nothing_is_said(tmp_path):
     blocks = "{lone: [residual: [layer_norm, mlp]]}"
     sections = {"design": "{compare: [pre_ln, lone]}", "model": MODEL.format(position="none")}
     assert told(tmp_path, "no positions", blocks=blocks, **sections) == [LONE.format("pre_ln") + WAY_OUT]
+
+
+def recipe(optimizer: str) -> str:
+    return f"{{steps: 20, batch: 4, optimizer: {{{optimizer}}}}}"
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "said"),
+    [
+        ("adamw: {lr: 1e-2}", None),
+        ("adamw: {lr: 1e-2, head_lr: 1e-2}", None),
+        ("muon: {lr: 0.02}", "matrices 0.02 by Muon; embedding, head and norms 0.003 by AdamW"),
+        ("muon: {lr: 0.02, adamw_lr: lr}", "matrices 0.02 by Muon; embedding, head and norms 0.02 by AdamW"),
+        ("adamw: {lr: 1e-2, embedding_lr: 1e-3}", "matrices and norms 0.01; embedding and head 0.001"),
+        ("soap: {lr: 1e-2, head_lr: 1e-3}", "matrices, embedding and norms 0.01; head 0.001"),
+        ("sgd: {lr: 1, embedding_lr: 2, head_lr: 3, norm_lr: 4}", "matrices 1; embedding 2; head 3; norms 4"),
+    ],
+)
+def test_rates_are_told_where_there_are_several(tmp_path, optimizer, said):
+    assert told(tmp_path, "rates", recipe=recipe(optimizer)) == ([] if said is None else [f"rates: {said}"])
+
+
+def test_rates_of_one_variant_are_told_of_it_and_a_tuned_one_is_said_to_be(tmp_path):
+    muon = "recipe.optimizer: {muon: {lr: 0.02}}"
+    sections = {
+        "variants": f"{{muon: {{block: pre_ln, set: {{{muon}}}}}}}",
+        "design": "{compare: [pre_ln, muon]}",
+        "fair": "{tune: {recipe.optimizer.muon.lr: [0.01, 0.02], seeds: 1}}",
+    }
+    wanted = "rates of muon: matrices as lr is tuned by Muon; embedding, head and norms 0.003 by AdamW"
+    assert told(tmp_path, "rates", **sections) == [wanted]
+
+
+def test_a_tied_head_has_no_rate_to_be_told(tmp_path):
+    tied = MODEL.format(position="sinusoidal").replace("untied", "tied")
+    notes = told(tmp_path, "rates", model=tied, recipe=recipe("muon: {lr: 0.02}"))
+    assert notes == ["rates: matrices 0.02 by Muon; embedding and norms 0.003 by AdamW"]
+
+
+@pytest.mark.parametrize(("context", "said"), [("17", "3 of 17 tokens of a sequence, 17.6 %"), ("20", None)])
+def test_another_share_of_masked_words_than_was_asked_is_told(tmp_path, context, said):
+    model = MODEL.format(position="sinusoidal").replace(
+        "context: 16", f"context: {context}, kind: encoder, causal: false"
+    )
+    learned = recipe("adamw: {lr: 1e-2}").replace("steps", "objective: {masked_words: {share: 15%}}, steps")
+    notes = told(tmp_path, "in force", model=model, recipe=learned)
+    assert notes == ([] if said is None else [f"in force: masked words: {said} for the 15 % asked"])

@@ -44,6 +44,8 @@ FIELDS = [
     ("lr", "3e-3", "recipe.optimizer.adamw.lr", 3e-3),
     ("betas", "[0.8, 0.9]", "recipe.optimizer.adamw.betas", (0.8, 0.9)),
     ("embedding_lr", "1e-3", "recipe.optimizer.adamw.embedding_lr", 1e-3),
+    ("head_lr", "1e-3", "recipe.optimizer.adamw.head_lr", 1e-3),
+    ("recipe.optimizer.adamw.norm_lr", "1e-3", "recipe.optimizer.adamw.norm_lr", 1e-3),
     ("recipe.optimizer.adamw.decays", "[weights]", "recipe.optimizer.adamw.decays", ("weights",)),
     ("recipe.clip", "null", "recipe.clip", None),
     ("recipe.schedule.warmup", "20%", "recipe.schedule.warmup", 0.2),

@@ -10,6 +10,7 @@ from builders import CATALOGUE
 from reading import ROOT
 from space_fixtures import space
 
+from ablate.api import load_grammar
 from ablate.errors import InputError
 from ablate.space.choice import Choice
 from ablate.space.load import load_space
@@ -32,7 +33,10 @@ def refused(folder: Path, *settings: str, **sections: str) -> str:
 def test_the_grammar_shows_every_default_but_the_rate(tmp_path, name):
     found = chosen(tmp_path, f"recipe.optimizer.{name}.lr=0.1")
     assert (found.name, found.settings["lr"]) == (name, 0.1)
-    assert set(found.settings) == set(CATALOGUE.of_kind(OptimizerSpec)[name].settings.model_fields)
+    fields = set(CATALOGUE.of_kind(OptimizerSpec)[name].settings.model_fields)
+    assert set(found.settings) == fields - {"head_lr", "norm_lr"}, "what came later is left out where it says nothing"
+    shown = load_grammar("transformer").space["recipe"]["optimizer"][name]
+    assert {key.text for key, _ in shown.entries} == fields - {"lr"}
     assert ("eps", 1e-5) in found.settings.items() if name == "adamw" else found.settings.get("eps") != 1e-5
     text = refused(tmp_path, recipe=f"{{steps: 2, batch: 4, optimizer: {name}}}")
     assert f"missing key 'lr' in recipe.optimizer.{name}" in text and text.count("error") == 1
@@ -68,6 +72,15 @@ def test_the_document_is_as_it_was_written(tmp_path):
 def test_what_is_wrong_is_told_once(tmp_path, recipe, message):
     text = refused(tmp_path, recipe=recipe)
     assert message in text and text.count("error:") == 1
+
+
+@pytest.mark.fast
+def test_the_rate_of_all_but_matrices_is_not_coupled_to_muons_in_silence(tmp_path):
+    for lr in ("1e-3", "3e-2"):
+        assert chosen(tmp_path, f"recipe.optimizer.muon.lr={lr}").settings["adamw_lr"] == 3e-3
+    assert chosen(tmp_path, "recipe.optimizer.muon={lr: 0.1, adamw_lr: lr}").settings["adamw_lr"] == "lr"
+    text = refused(tmp_path, recipe="{steps: 2, batch: 4, optimizer: {muon: {lr: 1, adamw_lr: null}}}")
+    assert "recipe.optimizer.muon.adamw_lr: expected a number or lr, got null" in text
 
 
 @pytest.mark.fast

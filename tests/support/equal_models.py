@@ -230,6 +230,21 @@ RECIPES = {
         "recipe.optimizer: {muon: {lr: 1e-2, momentum: 0, nesterov: false}}",
         "recipe.optimizer: {muon: {lr: 1e-2, momentum: 0.5, nesterov: false}}",
     ),
+    "a rate of the head that is the embedding's": (
+        "recipe.optimizer: {adamw: {lr: 1e-2, embedding_lr: 3e-2}}",
+        "recipe.optimizer: {adamw: {lr: 1e-2, embedding_lr: 3e-2, head_lr: 3e-2, norm_lr: 1e-2}}",
+        "recipe.optimizer: {adamw: {lr: 1e-2, embedding_lr: 3e-2, head_lr: 1e-2}}",
+    ),
+    "AdamW's rate beside Muon's": (
+        "recipe.optimizer: {muon: {lr: 2e-2, adamw_lr: lr, embedding_lr: 2e-2}}",
+        "recipe.optimizer: {muon: {lr: 2e-2, adamw_lr: 2e-2, norm_lr: 2e-2}}",
+        "recipe.optimizer: {muon: {lr: 2e-2, adamw_lr: 1e-2, embedding_lr: 2e-2}}",
+    ),
+    "a rate of a head that is tied": (
+        "model.head: tied, recipe.optimizer: {adamw: {lr: 2e-2}}",
+        "model.head: tied, recipe.optimizer: {adamw: {lr: 2e-2, head_lr: 3e-2}}",
+        "model.head: tied, recipe.optimizer: {adamw: {lr: 2e-2, embedding_lr: 3e-2}}",
+    ),
     "a basis that is never refreshed": (
         "recipe.optimizer: {soap: {lr: 1e-2, precondition_frequency: 50}}",
         "recipe.optimizer: {soap: {lr: 1e-2, precondition_frequency: 19}}",

@@ -9,6 +9,7 @@ from typing import Any
 from torch import nn
 
 from ablate import api
+from ablate.block.added import untold
 from ablate.space.choice import Choice
 from ablate.space.documents import Recipe, Schedule
 from ablate.space.optimizers import Settings
@@ -49,7 +50,7 @@ def _shown() -> frozenset[str]:
 
 def chosen(settings: Settings) -> Choice:
     """The choice of an optimiser with these settings, as a recipe holds it."""
-    return Choice(type(settings).spec.name, settings.model_dump(mode="json"))
+    return Choice(type(settings).spec.name, settings.model_dump(mode="json", exclude=untold(settings)))
 
 
 def parameter_groups(model: nn.Module, settings: Settings) -> list[dict[str, Any]]:

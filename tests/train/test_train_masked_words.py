@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -47,6 +48,20 @@ def test_as_many_tokens_of_text_are_chosen_as_the_share_says(share):
     assert chosen.sum(1).tolist() == wanted
     assert (targets[chosen] == tokens[chosen]).all() and (tokens[chosen] != 0).all()
     assert (made.inputs.numpy()[~chosen] == tokens[~chosen]).all()
+
+
+@pytest.mark.parametrize(("context", "pairs"), [(17, False), (16, False), (20, True), (20, False), (2, False)])
+def test_the_share_in_force_is_the_one_that_is_hidden(context, pairs):
+    settings = {"share": 0.15, "next_sentence": pairs}
+    told = MaskedWords(**settings).in_force(SimpleNamespace(context=context))
+    tokens = torch.full((400, context), 7)
+    made = objective(**settings).batch(Batch(tokens, tokens), Uniform("s"))
+    chosen = (first(made.targets) != NO_TARGET).sum(1)
+    words = (first(made.inputs)[:, :] != PADDING).sum(1).max().item() - (3 if pairs else 0)
+    most = chosen.max().item()
+    assert told == ("" if (context, pairs) == (20, False) else f"{most} of {words} tokens of a sequence, "
+                    f"{100 * most / words:.3g} % for the 15 % asked")  # fmt: skip
+    assert context != 17 or "17.6 %" in told
 
 
 def test_what_replaces_a_chosen_token():

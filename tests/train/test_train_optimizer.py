@@ -63,10 +63,20 @@ def test_embeddings_have_a_rate_of_their_own_where_one_is_set(build):
     assert {g["name"]: g["lr"] for g in optimizer.param_groups} == {"weights": 5e-3, "embedding": 5e-4}
 
 
+def test_the_head_has_a_rate_of_its_own_where_one_is_set(build):
+    model = build()
+    split = groups_by_name(model, settings(embedding_lr=1e-3, head_lr=2e-3, norm_lr=3e-3))
+    assert split["head", True] == {"head.weight"} and split["embedding", True] == {"embedding.weight"}
+    assert {"layers.1.attention_norm.bias", "layers.1.mlp.up.bias", "layers.1.mlp_gain.factor"} < split["norms", False]
+    optimizer = build_optimizer(model, recipes.chosen(settings(head_lr=2e-3, norm_lr=3e-3)), CATALOGUE)
+    assert set_rates(optimizer, 0.5) == {"weights": 5e-3, "head": 1e-3, "norms": 1.5e-3}
+
+
 def test_a_tied_head_follows_the_embedding(build):
     model = build()
     model.head.weight = model.embedding.weight
-    assert groups_by_name(model, settings(embedding_lr=1e-3))["embedding", True] == {"embedding.weight"}
+    split = groups_by_name(model, settings(embedding_lr=1e-3, head_lr=2e-3))
+    assert split["embedding", True] == {"embedding.weight"} and ("head", True) not in split
 
 
 def adamw(theta, gradients, rates, weight_decay, betas=(0.9, 0.99), eps=1e-8):

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import recipes
 import torch
 from builders import CATALOGUE, architecture, node, sequence
 from pydantic import ValidationError
@@ -15,10 +16,10 @@ from torch import nn
 from ablate.compiler import compile_model
 from ablate.compiler.random_streams import TrainingStreams
 from ablate.extension.loader import implementation
-from ablate.space.optimizers import OptimizerSpec
+from ablate.space.optimizers import PARAMETER_KINDS, OptimizerSpec
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.divergence import Diverged
-from ablate.train.optimizer import set_rates, trained_parameters
+from ablate.train.optimizer import build_optimizer, parameter_kinds, set_rates, trained_parameters
 from ablate.train.optimizers.declare import Trained
 
 pytestmark = pytest.mark.fast
@@ -191,6 +192,46 @@ def test_twenty_updates_are_the_equations(case):
     told = (start, gradients(shape), [peak * share for share in shares()])
     np.testing.assert_allclose(ours, equations(*told), rtol=1e-12, atol=1e-12)
     assert np.abs(ours - otherwise(*told)).max() > 1e-6
+
+
+RATES = {"lr": 0.1, "embedding_lr": 0.2, "head_lr": 0.3, "norm_lr": 0.4}
+OF_KIND = {
+    "weights": ("weights", 0.1),
+    "embedding": ("embedding", 0.2), "positions": ("embedding", 0.2), "head": ("head", 0.3),
+    "scales": ("norms", 0.4), "biases": ("norms", 0.4), "gains": ("norms", 0.4),
+}  # fmt: skip
+
+
+def placed(model, name, **changes):
+    """The name and the rate of every kind of parameters, as the groups of a built optimiser have them."""
+    chosen = settings(name, **{**RATES, **changes})
+    optimizer = build_optimizer(model, recipes.chosen(chosen), CATALOGUE)
+    of = {id(p): (group["name"], group["peak"]) for group in optimizer.param_groups for p in group["params"]}
+    found = {}
+    for _, parameter, kind in parameter_kinds(model):
+        assert found.setdefault(kind, of[id(parameter)]) == of[id(parameter)]
+    assert set(found) == set(PARAMETER_KINDS)
+    return found
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_each_kind_has_its_own_rate_or_the_one_that_stands_for_it(build, name):
+    model = build()
+    assert placed(model, name) == OF_KIND
+    assert placed(model, name, head_lr=None) == OF_KIND | {"head": ("embedding", 0.2)}
+    others = ("adamw", 0.01) if name == "muon" else ("weights", 0.1)
+    vectors = dict.fromkeys(("scales", "biases", "gains"), others)
+    assert placed(model, name, norm_lr=None) == OF_KIND | vectors
+    tables = dict.fromkeys(("embedding", "positions"), others)
+    assert placed(model, name, embedding_lr=None) == OF_KIND | tables
+    alone = placed(model, name, embedding_lr=None, head_lr=None, norm_lr=None)
+    assert alone == {"weights": ("weights", 0.1), **tables, "head": others, **vectors}
+
+
+def test_muons_rate_is_that_of_the_rest_where_it_is_written(build):
+    own = {"adamw_lr": "lr", "embedding_lr": None, "head_lr": None, "norm_lr": None}
+    found = placed(build(), "muon", **own)
+    assert found.pop("weights") == ("weights", 0.1) and set(found.values()) == {("adamw", 0.1)}
 
 
 def test_newton_schulz_brings_singular_values_near_one():

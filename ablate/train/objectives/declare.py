@@ -92,6 +92,10 @@ class Settings(Document):
         """Return how many tokens of text make an example of a model of these sizes."""
         return sizes.seq_len
 
+    def in_force(self, model: Model) -> str:
+        """Return what a model makes of the settings, in words, where that is not what they say; empty elsewhere."""
+        return ""
+
     def unfit(self, model: Model, recipe: Recipe) -> Iterator[tuple[str, str, str]]:
         """Yield what of a space it cannot have: the address of a value, the reason, and the way out."""
         yield from ()

@@ -2,9 +2,10 @@
 
     L = - mean_n log softmax(logits_n)[token_n]        over the tokens n that were chosen
 
-Of the n tokens of a sequence that stand for text, max(1, ⌊n share + ½⌋) are chosen, each set as likely as any other. A
-chosen token is replaced by `mask` with probability `masked`, by another drawn at random with probability `random` (any
-token but the separator and those that the objective needs), and else stays what it is; all are predicted.
+Of the n tokens of a sequence that stand for text, max(1, ⌊n share + ½⌋) are chosen, each set as likely as any other. At
+short contexts rounding makes that another share than was asked: 3 of 17 tokens are 17.6 % for 15 %, and the plan says
+so. A chosen token is replaced by `mask` with probability `masked`, by another drawn at random with probability `random`
+(any token but the separator and those that the objective needs), and else stays what it is; all are predicted.
 
 With `next_sentence` a sequence is [start] A [separator] B [separator], filled up with padding. A begins a window of the
 text, and B continues it, or, as often, it begins the window half a batch away; a tenth of the sequences are short. The
@@ -20,6 +21,7 @@ Dimension key: B batch, T time, N targets, C classes.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Annotated, Final
 
@@ -68,6 +70,13 @@ class MaskedWords(Settings):
     def classes(self) -> int:
         """Whether the second part continues the first."""
         return 2 if self.next_sentence else 0
+
+    def in_force(self, model: Model) -> str:
+        """Return the share of a whole sequence that is chosen, where rounding makes it another than was asked."""
+        words = model.context - (3 if self.next_sentence else 0)
+        chosen = max(1, math.floor(words * self.share + 0.5))
+        asked, given = (f"{100 * share:.3g} %" for share in (self.share, chosen / words))
+        return "" if asked == given else f"{chosen} of {words} tokens of a sequence, {given} for the {asked} asked"
 
     def unfit(self, model: Model, recipe: Recipe) -> Iterator[tuple[str, str, str]]:
         """Yield sequences too short for a pair, and batches in which no window is another's."""

@@ -21,8 +21,9 @@ quick. Below the first import of torch stands a function that builds a `torch.op
     def build(parameters: list[Trained], settings: Sign) -> optim.Optimizer:
         return SignDescent(groups(parameters), {"lr": settings.lr})
 
-`Settings` has lr, embedding_lr, weight_decay and decays; a class that derives from `Document` needs only an `lr`. All
-fields are set in YAML, in the space or below `space: {recipe: {optimizer: …}}` of its grammar.
+`Settings` has lr, embedding_lr, weight_decay and decays, and head_lr and norm_lr, which may be left out; a class that
+derives from `Document` needs only an `lr`. All fields are set in YAML, in the space or below `space: {recipe:
+{optimizer: …}}` of its grammar.
 
 The function is given every trained parameter once, with its kind, its rate and its decay. The groups of the optimiser
 that it returns must hold each of them once; `groups` makes them without sorting by kind, so that an optimiser with
@@ -39,12 +40,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from ablate.extension.configured import declare_settings
 from ablate.extension.declaration import implements
 from ablate.space.documents import Count, Decay, Document, NotNegative, Positive, Share
-from ablate.space.optimizers import Betas, OptimizerSpec, ParameterKind, Settings
+from ablate.space.optimizers import OTHERS, Betas, OptimizerSpec, ParameterKind, Rate, Settings
 
 if TYPE_CHECKING:
     from torch import nn
 
 __all__ = [
+    "OTHERS",
     "Betas",
     "Count",
     "Decay",
@@ -52,6 +54,7 @@ __all__ = [
     "NotNegative",
     "ParameterKind",
     "Positive",
+    "Rate",
     "Settings",
     "Share",
     "Trained",
@@ -79,7 +82,7 @@ class Trained:
 
     `matrix`: it has two dimensions and maps vectors to vectors, or is an embedding; a table of biases is not one.
     Its rate in a step is the schedule's share of `peak`, times the `multiple` that its part sets. `name` is the name of
-    `peak` where rates are reported: `weights` for the recipe's rate, `embedding` for the embeddings' own.
+    `peak` where rates are reported: `weights` for the recipe's rate; `embedding`, `head` and `norms` for their own.
     """
 
     tensor: nn.Parameter

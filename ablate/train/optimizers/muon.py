@@ -9,12 +9,13 @@
 
 for a weight of m outputs and n inputs, transposed inside the iteration if m > n. After five iterations singular values
 of U beyond some 0.002 |U| end between 0.68 and 1.21; smaller ones are raised up to 3.4445⁵-fold. With `match_rms_adamw`
-a step has the size of one of AdamW's, so that both can have one rate.
+a step has the size of one of AdamW's.
 
-Muon updates the parameters of kind `weights` that are matrices, within blocks. Embeddings, the head, positions, gains,
-scales of norms, biases, tables of biases and weights of other shapes are updated by AdamW (`betas`, `eps`), at
-`adamw_lr` (null: at `lr`), embeddings at `embedding_lr` if it is given. Computed in the parameters' own precision;
-released code iterates in bfloat16.
+Muon updates the parameters of kind `weights` that are matrices, within blocks, at `lr`. Embeddings, the head,
+positions, gains, scales of norms, biases, tables of biases and weights of other shapes are updated by AdamW (`betas`,
+`eps`), at `adamw_lr`, or at `embedding_lr`, `head_lr` and `norm_lr` where these are given. The rate that is best for
+matrices says nothing of the others, so `adamw_lr` is a rate of its own, unless it is written `adamw_lr: lr`. Computed
+in the parameters' own precision; released code iterates in bfloat16.
 
     Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982, Eq. 1, 2 and 4
 """
@@ -26,10 +27,12 @@ from dataclasses import replace
 from typing import Any, Literal, Self
 
 from ablate.train.optimizers.declare import (
+    OTHERS,
     Betas,
     Count,
     Decay,
     Positive,
+    Rate,
     Settings,
     Trained,
     groups,
@@ -41,22 +44,31 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """a, b and c of the iteration: a steep start, at the price of singular values that end near 1, not at it."""
 
 
-@optimizer("muon", source="Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982", version=1)
+@optimizer("muon", source="Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982", version=2)
 class Muon(Settings):
     """Muon for matrices, with the `scale` of their updates; AdamW for the rest, with `adamw_lr`, `betas`, `eps`."""
+
+    rule = "Muon"
 
     momentum: Decay
     nesterov: bool
     iterations: Count
     scale: Literal["match_rms_adamw", "original"]
-    adamw_lr: Positive | None
+    adamw_lr: Positive | Literal["lr"]
     betas: Betas
     eps: Positive
 
+    @property
+    def others(self) -> Rate:
+        """The rate of AdamW."""
+        if isinstance(self.adamw_lr, str):
+            return Rate(self.lr, "lr", "AdamW")
+        return Rate(self.adamw_lr, "adamw_lr", "AdamW")
+
     def effective(self, steps: int) -> Self:
-        """Return them without Nesterov's look ahead where there is no momentum."""
-        plain = super().effective(steps)
-        return plain if self.momentum else plain.model_copy(update={"nesterov": False})
+        """Return them with AdamW's rate as a number, and without Nesterov's look ahead where there is no momentum."""
+        plain = {"adamw_lr": self.others.lr, "nesterov": self.nesterov and self.momentum > 0}
+        return super().effective(steps).model_copy(update=plain)
 
 
 from torch import Tensor, optim, zeros_like
@@ -69,10 +81,7 @@ def build(parameters: list[Trained], settings: Muon) -> optim.Optimizer:
     """Build Muon over the matrices and AdamW over the rest."""
     matrices = [each for each in parameters if is_matrix(each)]
     others = [each for each in parameters if not is_matrix(each)]
-    if settings.adamw_lr is not None:
-        others = [
-            replace(each, name="adamw", peak=settings.adamw_lr) if each.name == "weights" else each for each in others
-        ]
+    others = [replace(each, name="adamw", peak=settings.others.lr) if each.name == OTHERS else each for each in others]
     by_muon = {
         "by": "muon",
         "momentum": settings.momentum,
