@@ -53,8 +53,8 @@ SCHEDULES = {
 }
 """How a schedule is asked for that has settings; the others by their name."""
 OPTIMIZERS = {"soap": "soap: {lr: 1e-2, max_precond_dim: 16}"}
-"""How an optimiser is asked for that has no numbers of its own otherwise: a side of more units than there are gradients
-has eigenvectors of the value 0, which may be any, and are others on another machine."""
+"""How an optimiser is asked for whose numbers are others on another machine otherwise: where gradients reach fewer
+dimensions than a side has units, Adam divides what rounding leaves in the others by its eps."""
 WORLDS: dict[str, tuple[str, ...]] = {
     "pre_ln": (),
     "op": ("design={compare: [op, pre_ln]}",),

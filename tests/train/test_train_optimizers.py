@@ -124,8 +124,21 @@ def muon(theta, grads, rates, momentum, nesterov, iterations, scale, decay, coef
     return theta
 
 
+def norm(symmetric):
+    return np.sqrt(np.sum(symmetric**2))
+
+
 def eigenvectors(symmetric):
-    return np.linalg.eigh(symmetric)[1]
+    """The largest first; those of all small values as the nearest to the units 1, 2, … that there are."""
+    values, vectors = np.linalg.eigh(symmetric)
+    small = vectors[:, values < 1e-5 * norm(symmetric)]
+    units = np.diag(np.linspace(1, 2, len(symmetric)))
+    chosen = small @ np.linalg.eigh(small.T @ units @ small)[1] if small.size else small
+    return np.hstack([vectors[:, values >= 1e-5 * norm(symmetric)][:, ::-1], chosen[:, ::-1]])
+
+
+def refreshed(symmetric, basis):
+    return np.linalg.qr((symmetric + 1e-5 * norm(symmetric) * np.eye(len(symmetric))) @ basis)[0]
 
 
 def soap(theta, grads, rates, betas, eps, frequency, decay, *, left=True, right=True, skipped=True):
@@ -145,8 +158,8 @@ def soap(theta, grads, rates, betas, eps, frequency, decay, *, left=True, right=
         side_l = betas[1] * side_l + (1 - betas[1]) * g @ g.T
         side_r = betas[1] * side_r + (1 - betas[1]) * g.T @ g
         if t % frequency == 0:
-            q_l = np.linalg.qr(side_l @ q_l)[0] if left else q_l
-            q_r = np.linalg.qr(side_r @ q_r)[0] if right else q_r
+            q_l = refreshed(side_l, q_l) if left else q_l
+            q_r = refreshed(side_r, q_r) if right else q_r
     return theta
 
 
@@ -175,6 +188,9 @@ CASES = {
                         lambda *a: adam(*a, BETAS, EPS), lambda *a: muon(*a, 0.9, True, 5, "original", 0.0)),
     "soap": ("soap", {}, (4, 4), "weights",
              lambda *a: soap(*a, (0.9, 0.95), EPS, 3, 0.1), lambda *a: soap(*a, (0.9, 0.95), EPS, 4, 0.1)),
+    "soap of few gradients": ("soap", {}, (4, 2), "weights",
+                              lambda *a: soap(*a, (0.9, 0.95), EPS, 3, 0.1),
+                              lambda *a: soap(*a, (0.9, 0.95), EPS, 4, 0.1)),
     "soap one side": ("soap", {"max_precond_dim": 3}, (3, 4), "head",
                       lambda *a: soap(*a, (0.9, 0.95), EPS, 3, 0.0, right=False),
                       lambda *a: soap(*a, (0.9, 0.95), EPS, 3, 0.0, right=False, skipped=False)),
@@ -232,6 +248,35 @@ def test_muons_rate_is_that_of_the_rest_where_it_is_written(build):
     own = {"adamw_lr": "lr", "embedding_lr": None, "head_lr": None, "norm_lr": None}
     found = placed(build(), "muon", **own)
     assert found.pop("weights") == ("weights", 0.1) and set(found.values()) == {("adamw", 0.1)}
+
+
+def deficient(turn=0.0):
+    """Gradients [8, 6] of two dimensions, then of all, turned by a small rotation."""
+    random = np.random.default_rng(5)
+    left, right, skewed = random.normal(size=(8, 2)), random.normal(size=(2, 6)), random.normal(size=(8, 8))
+    low = [left @ random.normal(size=(2, 2)) @ right for _ in range(8)]
+    full = [random.normal(size=(8, 6)) for _ in range(STEPS - 8)]
+    return [g + turn * (skewed - skewed.T) @ g for g in low + full]
+
+
+@pytest.mark.parametrize("rule", [True, False])
+def test_rounding_does_not_choose_the_bases_of_soap(monkeypatch, rule):
+    """The twin: without the rule it does."""
+    from ablate.train.optimizers import soap
+
+    if not rule:
+        monkeypatch.setattr(soap, "_eigenvectors", lambda square: torch.linalg.eigh(square)[1])
+        monkeypatch.setattr(soap, "_refreshed", lambda square, basis: torch.linalg.qr(square @ basis)[0])
+    start, chosen = np.random.default_rng(1).normal(size=(8, 6)), settings("soap", weight_decay=0.0)
+
+    def moved(turn):
+        model, optimizer = started("soap", start, chosen)
+        go_on(model, optimizer, range(STEPS), deficient(turn))
+        return model.weight.detach().numpy() - start
+
+    plain, turned = moved(0.0), moved(1e-12)
+    apart = np.abs(turned - plain).max() / np.abs(plain).max()
+    assert apart < 1e-6 if rule else apart > 1e-2
 
 
 def test_newton_schulz_brings_singular_values_near_one():

@@ -5,11 +5,17 @@
     N' = (Q_Lᵀ M Q_R / (1 - β₁ᵗ)) / (sqrt(V / (1 - β₂ᵗ)) + eps)        θ ← θ - η λ θ - η Q_L N' Q_Rᵀ
 
     L ← β₂ L + (1 - β₂) G Gᵀ        R ← β₂ R + (1 - β₂) Gᵀ G
-    every `precondition_frequency` updates    Q_L ← qr(L Q_L)        Q_R ← qr(R Q_R)
+    every `precondition_frequency` updates    Q_L ← qr(L Q_L + τ |L| Q_L)        Q_R ← qr(R Q_R + τ |R| Q_R)
 
 A side of more than `max_precond_dim` units keeps its own basis (Q = 1). The first gradient of a matrix initialises L, R
-and Q, their eigenvectors; it moves nothing, as in the released code: in its own eigenbasis all but its diagonal is
-rounding error, which Adam would blow up to steps of full size.
+and Q, their eigenvectors, those of the largest values first, as in the released code. It moves nothing, as there: in
+its own eigenbasis all but its diagonal is rounding error, which Adam would blow up to steps of full size.
+
+Where gradients have fewer dimensions than a side has units, any vectors that they do not reach are eigenvectors, of the
+value 0, and in Alg. 3 and 4 rounding would choose them, at first and in each QR. Here a rule does: in the space of all
+values below τ |L|, with the Frobenius norm and τ = 1e-5, the basis is at first that of the matrix D = diag(1, …, 2) of
+even steps, and τ |L| Q keeps it where L has nothing to say. The first basis is computed in float64. Rounding then moves
+a run about as it moves one of AdamW, no longer to another run.
 
 This updates weights, embeddings, positions and the head, if they are matrices. Gains, scales of norms, biases, tables
 of biases and parameters of other shapes are updated by Adam, which is the same with Q = 1. It is computed in the
@@ -35,7 +41,7 @@ from ablate.train.optimizers.declare import (
 )
 
 
-@optimizer("soap", source="Vyas et al. 2024, arXiv:2409.11321", version=1)
+@optimizer("soap", source="Vyas et al. 2024, arXiv:2409.11321", version=2)
 class SOAP(Settings):
     """SOAP; `betas` are β₁, of M, and β₂, of V, L and R."""
 
@@ -56,6 +62,8 @@ from torch import Tensor, optim
 from ablate.train.divergence import Diverged
 from ablate.train.optimizers.by_parameter import ByParameter, adam_direction
 
+TIE = 1e-5
+"""τ: eigenvalues below this share of |L| are one, so that rounding does not choose among their eigenvectors."""
 ROTATED = ("weights", "embedding", "head", "positions")
 """The kinds of parameters that are updated in an eigenbasis."""
 
@@ -92,11 +100,12 @@ class AdamInEigenbasis(ByParameter):
 
     def _begin(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
         """Initialise L, R and their eigenvectors from a first gradient."""
-        begun = {"updates": 0, "mean": torch.zeros_like(gradient), "square": torch.zeros_like(gradient)}
-        for side, product in _products(gradient, group["largest"]):
-            begun[side] = (1 - group["betas"][1]) * product
+        begun: dict[str, Any] = {"updates": 0, "mean": torch.zeros_like(gradient), "square": torch.zeros_like(gradient)}
+        for side, product in _products(gradient.double(), group["largest"]):
+            begun[side] = ((1 - group["betas"][1]) * product).to(gradient.dtype)
+            there = torch.where(begun[side].isfinite(), product, math.inf)
             try:
-                begun[f"basis_{side}"] = torch.linalg.eigh(begun[side])[1]
+                begun[f"basis_{side}"] = _eigenvectors(there).to(gradient.dtype)
             except torch.linalg.LinAlgError as error:  # type: ignore[attr-defined]  # documented, not in `__all__`
                 cause = "the square of a gradient has no eigenbasis: it is not finite, or too ill-conditioned"
                 raise Diverged({"cause": cause, "seen": "gradient", "address": "", "layer": None}) from error
@@ -116,7 +125,7 @@ class AdamInEigenbasis(ByParameter):
         for side, product in _products(gradient, group["largest"]):
             state[side].mul_(beta_2).add_(product, alpha=1 - beta_2)
             if updates % group["frequency"] == 0:
-                state[f"basis_{side}"] = torch.linalg.qr(state[side] @ state[f"basis_{side}"])[0]
+                state[f"basis_{side}"] = _refreshed(state[side], state[f"basis_{side}"])
         return back
 
 
@@ -124,6 +133,24 @@ def _products(gradient: Tensor, largest: int) -> list[tuple[str, Tensor]]:
     """Compute G Gᵀ and Gᵀ G for the sides that are not too large."""
     sides = (("left", gradient), ("right", gradient.T))
     return [(side, matrix @ matrix.T) for side, matrix in sides if matrix.shape[0] <= largest]
+
+
+def _eigenvectors(square: Tensor) -> Tensor:
+    """Compute the eigenvectors of L, the largest values first; in the space of all values below τ |L| those of D."""
+    values, vectors = torch.linalg.eigh(square)
+    small = values <= TIE * square.norm()
+    units = torch.linspace(1, 2, len(square), dtype=square.dtype, device=square.device)
+    within = vectors.T @ (units[:, None] * vectors)
+    others = torch.diag(torch.linspace(3, 4, len(square), dtype=square.dtype, device=square.device))  # as they stand
+    chosen = torch.linalg.eigh(torch.where(small[:, None] & small, within, others))[1]
+    largest_first: Tensor = (vectors @ chosen).flip(1)
+    return largest_first
+
+
+def _refreshed(square: Tensor, basis: Tensor) -> Tensor:
+    """Compute Q ← qr((L + τ |L|) Q)."""
+    basis, _ = torch.linalg.qr(square @ basis + TIE * square.norm() * basis)
+    return basis
 
 
 def _rotated(matrix: Tensor, left: Tensor | None, right: Tensor | None) -> Tensor:
