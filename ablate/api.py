@@ -380,10 +380,11 @@ def judge(
 
     The table is a CSV, JSON lines or Parquet file, SQL over a results folder, a data frame, an Arrow table, a DuckDB
     relation or a list of dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs
-    runs. `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `loss:margin=1%`;
-    `margin` is for those without one. Each variant is judged against the `baseline` (by default the first in the
-    table), on a `path` also against the one before it. A run has diverged if its metric is NaN or infinite, or if
-    column `diverged` says so; in a pandas data frame NaN may also be an empty cell, so there `diverged` has to decide.
+    runs. `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither
+    side is better), `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline`
+    (by default the first in the table), on a `path` also against the one before it. A run has diverged if its metric is
+    NaN or infinite, or if column `diverged` says so; in a pandas data frame NaN may also be an empty cell, so there
+    `diverged` has to decide.
     `sql` is over the table of a file, called `rows`. Seeds added since an earlier `judgement` make the next one, whose
     level is a fifth of the level before.
 

@@ -16,7 +16,7 @@ Metrics = Annotated[
     typer.Option(
         "--metric",
         metavar="COLUMN[:SETTING]…",
-        help="A column to judge; repeat for several. Settings: log (ratios), higher (is better), margin=5%.",
+        help="A column to judge; repeat for several. Settings: log (ratios), higher or none (is better), margin=5%.",
     ),
 ]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain, count, islice
 from typing import TypeAlias
@@ -31,6 +31,7 @@ from ablate.space.blocks import place_of_block
 from ablate.space.documents import Expected
 from ablate.space.encoder import ENCODER_ALONE
 from ablate.space.fair import Tune
+from ablate.space.metrics import directions
 from ablate.space.space import Space
 
 MOST_COMPARED = 4
@@ -346,13 +347,14 @@ def _check_claims(
     trends = {comparison.change for comparison in comparisons if comparison.kind == "trend"}
     every = {name: variant.id for variant in variants for name in variant.names}
     for position, claim in enumerate(space.judge.expect):
+        different = directions(space.judge.metrics[claim.metric].better)
         if claim.of is not None and claim.of not in (*names, *changes):
             message = f"a claim is about {quote(claim.of)}, which this design does not compare"
             place = space.origins.value("judge", "expect", position, "of")
             problems.add_unknown(message, place, claim.of, dict.fromkeys([*names, *changes]), "it compares")
-        elif claim.of in trends and (unsaid := _unsaid_of_trend(claim)):
+        elif claim.of in trends and (unsaid := _unsaid_of_trend(claim, different)):
             place = space.origins.value("judge", "expect", position, "verdict")
-            problems.add(f"the claim {quote(claim.claim)} {unsaid}", place, notes=("such as verdict: better",))
+            problems.add(f"the claim {quote(claim.claim)} {unsaid}", place, notes=(f"such as verdict: {different[0]}",))
         elif claim.order is not None or claim.equivalent is not None:
             place = space.origins.value("judge", "expect", position, *claim.forms)
             _check_steps(claim, every, comparisons, place, problems)
@@ -362,13 +364,14 @@ def _check_claims(
             problems.add(message, place, notes=(f"a correlation takes {FEWEST_ROWS} variants or more",))
 
 
-def _unsaid_of_trend(claim: Expected) -> str:
+def _unsaid_of_trend(claim: Expected, different: Collection[str]) -> str:
     """Return the fault of a claim about a trend over sizes, which has no margin: every verdict confirms it, or none;
     empty where it has none.
     """
-    if {"better", "worse"} <= set(claim.verdicts):
+    foreseen = set(different).intersection(claim.verdicts)
+    if len(foreseen) == len(different):
         return "allows every verdict, since a trend over sizes has no margin: whatever is seen, it comes true"
-    return "" if {"better", "worse"} & set(claim.verdicts) else "cannot come true: no trend over sizes is equivalent"
+    return "" if foreseen else "cannot come true: no trend over sizes is equivalent"
 
 
 def _check_steps(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
 
 from ablate.plan.plan import Comparison
 from ablate.space.documents import Expected
+from ablate.space.metrics import Better, direction
 
 BY_NAME = ("baseline", "edit", "main", "interaction", "trend")
 """The kinds of comparison that a claim can be about, by the name of a variant or of an edit."""
@@ -16,8 +16,6 @@ OF_TWO = ("baseline", "edit")
 """The kinds of comparison that are a difference of two variants."""
 FEWEST_ROWS = 3
 """Fewer variants have no correlation that says anything."""
-
-Better = Literal["lower", "higher"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +32,7 @@ def steps_of(
 ) -> tuple[ClaimStep, ...]:
     """Return the steps of a claim, all of which must be as it foresees; none where the design does not compare them.
 
-    `names` has the id of the variant of each name, and `better` is which way is better of its metric. Of equivalents
+    `names` has the id of the variant of each name, and `better` is the better side of its metric. Of equivalents
     the steps are all comparisons between two of them. A correlation has no steps. Where a variant is compared under
     several terms of fairness, the claim is about the first.
     """
@@ -73,9 +71,7 @@ def _step(low: str, high: str, comparisons: Sequence[Comparison], better: Better
     for each in comparisons:
         if each.kind in OF_TWO and {each.before, each.after} == {low, high}:
             turned = each.before == high
-            rises = "better" if better == "higher" else "worse"
-            falls = "worse" if better == "higher" else "better"
-            return ClaimStep(each, (falls if turned else rises,), turned)
+            return ClaimStep(each, (direction(not turned, better),), turned)
     return None
 
 

@@ -28,23 +28,26 @@ update or of parameters reads in the measured training steps, that of an update 
 numbers and keeps no state. `sites` lets a space read a probe of the stream at other places too, and in steps of
 training (`sites.py`). A source is any text: a paper with its arXiv id or DOI, a URL, a book.
 
-Of each metric the numbers `<metric>`, `peak_<metric>` and `mean_<metric>` can be judged (`space/metrics.py`).
+Of each metric the numbers `<metric>`, `peak_<metric>` and `mean_<metric>` can be judged (`space/metrics.py`); lower is
+better unless `better` says `higher`, or `none` where the literature has no better side.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
 from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
 from ablate.extension.kinds import PROBE
 from ablate.source.problems import suggest
-from ablate.space.metrics import Peak, ProbeMetric, ProbeSpec, Reads
+from ablate.space.metrics import Better, Peak, ProbeMetric, ProbeSpec, Reads
 
 __all__ = ["Peak", "implements", "metric", "probe"]
 
 T = TypeVar("T")
 READS: tuple[str, ...] = get_args(Reads)
+SIDES: tuple[str, ...] = get_args(Better)
 
 
 def metric(
@@ -54,13 +57,14 @@ def metric(
     peak: Peak | None = None,
     peak_at: Mapping[str, Peak] | None = None,
     at_most: float | None = None,
+    better: Better = "lower",
 ) -> Any:
     """Declare a metric by what its numbers mean and the source of that; its name is that of the attribute.
 
     `peak` defines its largest value, if the literature reports that as a number of its own, and `peak_at` that at a
-    site.
+    site. `better` is the side that is better: `lower`, `higher`, or `none` for one that is only higher or lower.
     """
-    return ProbeMetric("", definition, source, peak=peak, peak_at=peak_at or {}, at_most=at_most)
+    return ProbeMetric("", definition, source, peak=peak, peak_at=peak_at or {}, at_most=at_most, better=better)
 
 
 def probe(
@@ -76,10 +80,7 @@ def probe(
         faults = [*common_faults(PROBE, name, source, version), *_faults(reads, sites, cls, metrics)]
         if faults:
             raise DeclarationError(cls.__qualname__, tuple(faults))
-        named = tuple(
-            ProbeMetric(at, value.definition, value.source, value.peak, value.peak_at, value.at_most)
-            for at, value in metrics.items()
-        )
+        named = tuple(replace(value, metric=at) for at, value in metrics.items())
         cls.spec = ProbeSpec(  # type: ignore[attr-defined]
             name=name,
             source=source,
@@ -120,6 +121,9 @@ def _faults(reads: object, sites: bool, cls: type, metrics: Mapping[str, ProbeMe
             message = f"the metric {at!r} needs a definition and a source"
             way = 'give both as texts; a source is a paper (arXiv id or DOI), a URL, a book, or "this work"'
             faults.append(DeclarationFault(message, at, (way,)))
+        if each.better not in SIDES:
+            message, label = f"the metric {at!r} has no side {each.better!r}", suggest(str(each.better), SIDES) or ""
+            faults.append(DeclarationFault(message, at, (f"better is one of: {', '.join(SIDES)}",), label))
     return faults
 
 

@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from ablate.output.numbers import factor, percent
 from ablate.output.words import listed, ordinal, plural
 from ablate.plan.plan import INFORMATION
-from ablate.report.wording import plain_level, with_fate
-from ablate.space.metrics import NATS
+from ablate.report.wording import better, left_aside, plain_level, with_fate
+from ablate.space.metrics import DIRECTIONS, NATS, directions
 from ablate.space.vary import level_texts
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
 from ablate.statistics.alpha_spending import KEPT
@@ -135,7 +135,8 @@ def definitions(summary: Summary, computed: Mapping[str, str]) -> list[str]:
     if summary.front:
         names = "; ".join(with_fate(summary.arm(variant)) for variant in summary.front)
         lines.append(
-            f"Pareto front: {names} (no other variant is better on all metrics at once, by the means over shared seeds)"
+            f"Pareto front: {names} (no other variant is better on all metrics at once, by the means over shared seeds"
+            f"{left_aside(summary)})"
         )
     return lines
 
@@ -235,8 +236,8 @@ def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> I
     several = f"{summary.tests} comparisons and for " if summary.tests > 1 else ""
     yield (
         f"adjusted interval: adjusted, like the verdict beside it, for {several}judging again, so that the two "
-        "agree: for better and worse it does not contain zero, for equivalent it lies inside the margin, for undecided "
-        f"neither holds; all verdicts hold together with {percent(1 - summary.false_at_most)} confidence"
+        f"agree: for {listed(findings(summary))} it does not contain zero, for equivalent it lies inside the margin, "
+        f"for undecided neither holds; all verdicts hold together with {percent(1 - summary.false_at_most)} confidence"
     )
     others = [effect for effect in shown if effect.adjusted_low is None]
     rest = "; it also stands under `adjusted` where nothing is judged, or ranks decide" if others else ""
@@ -263,7 +264,7 @@ def _verdicts(summary: Summary) -> Iterator[str]:
     corrected += ["correction for interim analyses"] if summary.looks else []
     after = f" after {' and '.join(corrected)}" if corrected else f", one comparison {where}"
     bound = f"{'' if page else 'per metric, '}the chance that any of them is false is at most {share}"
-    yield f"better, worse: {level}{after}; {bound}{_judged_again(summary)}{_over_metrics(summary)}"
+    yield f"{', '.join(findings(summary))}: {level}{after}; {bound}{_judged_again(summary)}{_over_metrics(summary)}"
     if any(_stands(effect, summary) for effect in summary.effects):
         yield "a verdict that stands from an earlier judgement keeps the level and the numbers of that judgement"
     if any(effect.ranked for effect in summary.effects if effect.judged and effect.verdict != "diverged"):
@@ -271,8 +272,8 @@ def _verdicts(summary: Summary) -> Iterator[str]:
         alone = "" if alpha <= 0 else f", which needs {fewest_seeds(alpha)} seeds for p < {alpha:.2g}"
         yield (
             "by rank: where a run of a comparison diverged, every seed counts by its rank: diverged ranks below any "
-            f"number on every metric, and is never equivalent; p by sign flips of the ranks{alone}; n: survivors (over "
-            "which the difference is taken) / seeds with a rank"
+            f"number on every metric{_neither(summary)}, and is never equivalent; p by sign flips of the ranks{alone}; "
+            "n: survivors (over which the difference is taken) / seeds with a rank"
         )
     if any(metric.margin is not None for metric in summary.metrics):
         same = " after the same correction" if corrected else ""
@@ -280,6 +281,19 @@ def _verdicts(summary: Summary) -> Iterator[str]:
             f"equivalent: both one-sided tests against the margin have {level}{same}; {bound}; 'equivalent, differs': "
             "there is a difference, but it is smaller than the margin"
         )
+
+
+def findings(summary: Summary) -> list[str]:
+    """Return the verdicts by which a difference is found: of metrics with a better side, of those without, or both."""
+    words = {word for metric in summary.metrics for word in directions(metric.better)}
+    return [word for word in DIRECTIONS if word in words]
+
+
+def _neither(summary: Summary) -> str:
+    """Return how a diverged run ranks on a metric without a better side, if there is one."""
+    if all(metric.better != "none" for metric in summary.metrics):
+        return ""
+    return " with a better side, and against the other seeds where neither side is better"
 
 
 def _over_metrics(summary: Summary) -> str:
@@ -372,7 +386,7 @@ def _auto(summary: Summary) -> Iterator[str]:
 
 def _metric(metric: Metric, computed: str, baseline: str) -> str:
     parts = [computed] if computed else []
-    parts.append(f"{metric.better} is better" + (", compared as a ratio" if metric.log else ""))
+    parts.append(better(metric) + (", compared as a ratio" if metric.log else ""))
     if metric.margin is None:
         parts.append(f"{metric.why_no_margin}, so never equivalent")
     else:

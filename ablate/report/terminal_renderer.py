@@ -46,8 +46,12 @@ from ablate.report.document import (
 STYLES: Mapping[Tone, str] = {
     "better": "green",
     "worse": "red",
+    "higher": "bright_blue",
+    "lower": "blue",
     "better_by_rank": "bold green",
     "worse_by_rank": "bold red",
+    "higher_by_rank": "bold bright_blue",
+    "lower_by_rank": "bold blue",
     "equivalent": "cyan",
     "undecided": "yellow",
     "diverged": "bold magenta",

@@ -37,7 +37,7 @@ def _meanings(summary: Summary, definitions: Mapping[str, str]) -> Iterator[str]
     for metric in summary.metrics:
         meaning = definitions.get(metric.name, "as measured")
         margin = wording.margin(metric) or "none"
-        yield f"`{metric.name}` ({metric.better} is better; margin {margin}): {meaning}"
+        yield f"`{metric.name}` ({wording.better(metric)}; margin {margin}): {meaning}"
     yield from (*footnotes.in_bits(summary), *summary.notes)
 
 

@@ -10,7 +10,8 @@ from ablate.output.numbers import deviation, factor, interval, measured, ratio, 
 from ablate.output.words import plural, spoken
 from ablate.plan.designs.coding import CURVATURE
 from ablate.plan.plan import Plan
-from ablate.verdict.summary import Arm, Effect, Level, Metric
+from ablate.space.metrics import DIRECTIONS
+from ablate.verdict.summary import Arm, Effect, Level, Metric, Summary
 
 LITTLE = 0.01
 """A standard deviation of logarithms below which two decimals of its factor would show nothing."""
@@ -70,6 +71,17 @@ def margin(metric: Metric) -> str:
     if metric.stated.endswith("%"):
         return metric.stated
     return f"a factor {factor(metric.margin):.3g}" if metric.log else f"±{metric.margin:.3g}"
+
+
+def better(metric: Metric) -> str:
+    """Return the side of a metric that is better: `lower is better`, or `neither side is better`."""
+    return f"{'neither side' if metric.better == 'none' else metric.better} is better"
+
+
+def left_aside(summary: Summary) -> str:
+    """Return that a Pareto front is not over some metrics, if so."""
+    sided = all(metric.better != "none" for metric in summary.metrics)
+    return "" if sided else "; metrics without a better side do not count"
 
 
 def verdict(effect: Effect) -> str:
@@ -169,7 +181,7 @@ def trend(effect: Effect) -> str:
     if effect.estimate is None:
         return "the trend of the speed-up is not estimable"
     size = f"{difference(effect)} for ten times the compute"
-    if effect.verdict in ("better", "worse"):
+    if effect.verdict in DIRECTIONS:
         return f"the speed-up {'grows' if effect.estimate > 0 else 'shrinks'}, {size} ({effect.verdict})"
     return f"whether the speed-up grows or shrinks is {effect.verdict}, {size}"
 

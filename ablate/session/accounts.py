@@ -36,7 +36,7 @@ from ablate.verdict.judgement import (
     how_measured,
     judged_trials,
     measured_alone,
-    opposed,
+    renamed,
     turned,
     with_result,
 )
@@ -327,20 +327,18 @@ class _Asking:
         self, past: Past, compared: Compared, name: str, note: str, of: Question | None = None
     ) -> EarlierVerdict:
         """Return the verdict of a judgement in the direction that its contrast and its metric have now."""
-        effect, first, metric = effect_of(past.effect), of or past.question, past.account["metric"]
+        effect, first, metric = replace(effect_of(past.effect), note=note), of or past.question, past.account["metric"]
         then, now = past.question["judged"][metric], self.rules.metrics[name]
         elsewhere = []
         if past.account["sign"] != compared.sign:
             effect = turned(effect)
         if metric != name:
             elsewhere.append(f"on {spoken(metric)}")
-        if effect.kind != "trend":
-            if then["better"] != now.better:
-                effect = opposed(effect)
-            if then["scale"] != now.scale:
-                elsewhere.append(f"on the {then['scale']} scale")
+        effect = renamed(effect, then["better"], now.better)
+        if effect.kind != "trend" and then["scale"] != now.scale:
+            elsewhere.append(f"on the {then['scale']} scale")
         seeds = effect.ranked or effect.n if first["looks"] else len(first["seeds"])
-        return EarlierVerdict(effect=replace(effect, note=note), seeds=seeds, elsewhere=", ".join(elsewhere))
+        return EarlierVerdict(effect=effect, seeds=seeds, elsewhere=", ".join(elsewhere))
 
 
 Judged: TypeAlias = tuple[Unit, int, kept.Basis]

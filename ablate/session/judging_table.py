@@ -47,7 +47,7 @@ WHOLE = re.compile(r"-?(0|[1-9][0-9]{0,17})")
 """A seed that is a number; one with more digits is a name."""
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?|[+-]?(nan|inf|infinity)", re.IGNORECASE)
 MARGIN = "margin="
-SETTINGS = {"log": "scale", "linear": "scale", "lower": "better", "higher": "better"}
+SETTINGS = {"log": "scale", "linear": "scale", "lower": "better", "higher": "better", "none": "better"}
 """The field of `Judged` of each setting of a metric, margins aside."""
 NAN_OF_PANDAS = (
     "a pandas data frame has NaN for both",

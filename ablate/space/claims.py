@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import FORMS, Expected, Judge, Judged
+from ablate.space.metrics import DIRECTIONS, directions
 from ablate.space.origin import Origins
 
 EQUIVALENT = "equivalent"
-DIFFERENT = {"better", "worse"}
 SIGNS = {"positive", "negative"}
 WAYS = {
     "of": "such as verdict: better, or verdict: [better, equivalent]",
@@ -34,6 +34,7 @@ def check_claims(judge: Judge, origins: Origins, problems: Problems) -> None:
 class _ClaimCheck:
     def __init__(self, claim: Expected, metric: Judged, position: int, origins: Origins, problems: Problems):
         self.claim, self.metric, self.keys = claim, metric, ("judge", "expect", position)
+        self.different = set[str](directions(metric.better))
         self.origins, self.problems = origins, problems
 
     def report(self) -> None:
@@ -52,12 +53,22 @@ class _ClaimCheck:
     def _fits(self, form: str) -> bool:
         """Report a verdict that is not of the form of the claim."""
         given = set(self.claim.verdicts)
-        wanted = {"of": {*DIFFERENT, EQUIVALENT}, "correlation": SIGNS}.get(form, set())
+        wanted = {"of": {*self.different, EQUIVALENT}, "correlation": SIGNS}.get(form, set())
         if given <= wanted and bool(given) == bool(wanted):
             return True
-        what = "has no verdict" if not given else f"cannot have the verdict {', '.join(sorted(given))}"
-        self._add(f"the claim {quote(self.claim.claim)} {what}", "verdict" if given else form, WAYS[form])
+        other = given.intersection(DIRECTIONS).difference(self.different) if form == "of" else set()
+        what = "has no verdict" if not given else f"cannot have the verdict {', '.join(sorted(other or given))}"
+        why, way = self._of_other_sides() if other else ("", WAYS[form])
+        self._add(f"the claim {quote(self.claim.claim)} {what}{why}", "verdict" if given else form, way)
         return False
+
+    def _of_other_sides(self) -> tuple[str, str]:
+        """Return why a metric has no such verdict, and which it has: it has a better side, or none."""
+        name, better = self.claim.metric, self.metric.better
+        way = f"it is {', '.join(directions(better))} or equivalent"
+        if better != "none":
+            return f": {better} is better of {name}", way
+        return f": neither side of {name} is better", f"{way}, unless judge.metrics.{name}.better names a side"
 
     def _check_names(self, form: str) -> None:
         """Report an order or equivalents of fewer than two variants, or of one variant twice."""
@@ -77,7 +88,7 @@ class _ClaimCheck:
         unmargined = self.metric.margin == "none"
         expected = {EQUIVALENT} if form == EQUIVALENT else set(self.claim.verdicts)
         why = f", since {self.claim.metric} has no margin" if unmargined else ""
-        if form == "of" and (DIFFERENT if unmargined else {*DIFFERENT, EQUIVALENT}) <= expected:
+        if form == "of" and (self.different if unmargined else {*self.different, EQUIVALENT}) <= expected:
             message = f"the claim {quote(self.claim.claim)} allows every verdict{why}: whatever is seen, it comes true"
             self._add(message, "verdict", "leave out the verdict that would speak against it")
         elif unmargined and expected == {EQUIVALENT}:

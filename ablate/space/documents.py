@@ -25,6 +25,7 @@ from pydantic_core import PydanticKnownError
 from ablate.block.arithmetic import Expression, parse
 from ablate.extension.configured import ADDED
 from ablate.space.choice import Choice, CorpusChoice
+from ablate.space.metrics import Better
 from ablate.space.paths import checked_pattern
 
 
@@ -460,15 +461,16 @@ Size: TypeAlias = (
 class Judged(Document):
     """How a metric is judged: a margin of equivalence (`1%` of the baseline's mean, or an absolute number) and a scale.
 
-    On the `log` scale differences are ratios, and a margin of 5 % means a factor of 1.05.
+    On the `log` scale differences are ratios, and a margin of 5 % means a factor of 1.05. Where neither side is better
+    (`none`), a difference is higher or lower.
     """
 
     margin: Size | Literal["none"]
     scale: Literal["linear", "log"]
-    better: Literal["lower", "higher"]
+    better: Better
 
 
-Foreseen = Literal["better", "worse", "equivalent"]
+Foreseen = Literal["better", "worse", "higher", "lower", "equivalent"]
 """A verdict that a claim foresees."""
 
 Sign = Literal["positive", "negative"]
@@ -487,9 +489,10 @@ FORMS = ("of", "order", "equivalent", "correlation")
 class Expected(Document):
     """A claim, written before it is run, in one of four forms.
 
-    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`. `order`
-    is `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
-    is another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
+    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`, which are
+    `higher` and `lower` in place of `better` and `worse` where neither side of the metric is better. `order` is
+    `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation` is
+    another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
     variants, within each seed, has the sign `verdict`.
     `by` is the size of the difference (of each step), or of the correlation, that its power is reported for, written as
     a margin is; it has no part in the verdict.
@@ -499,7 +502,7 @@ class Expected(Document):
     of: str | None = None
     metric: str
     verdict: (
-        Literal["better", "worse", "equivalent", "positive", "negative"]
+        Literal["better", "worse", "higher", "lower", "equivalent", "positive", "negative"]
         | Annotated[
             tuple[Foreseen, ...],
             BeforeValidator(as_tuple),

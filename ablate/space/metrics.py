@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import ClassVar, Final, Literal, TypeAlias
+from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from ablate.block.catalogue import Catalogue
 from ablate.extension.declaration import Declaration
 from ablate.extension.kinds import PROBE, Kind
 
-Better: TypeAlias = Literal["lower", "higher"]
+Better: TypeAlias = Literal["lower", "higher", "none"]
+"""The side of a metric that is better; `none` where neither is."""
+Direction: TypeAlias = Literal["better", "worse", "higher", "lower"]
+"""A word for a difference; `higher` and `lower` where neither side is better."""
+DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 Reads: TypeAlias = Literal[
     "stream", "sequences", "kernel", "attention", "parameters", "gradients", "layer_gradients", "update"
 ]
@@ -53,8 +57,6 @@ AVERAGED: Final = "_averaged_weights"
 """What the name of a number ends in that is of the averaged weights at the end of a trial (`recipe.average`)."""
 ACCURACY: Final = "eval_accuracy"
 """The share of held-out targets that are predicted."""
-MORE_IS_BETTER: Final = frozenset({ACCURACY, f"{ACCURACY}{AVERAGED}", "tokens_per_second"})
-"""The metrics of which more is better unless a space says `better: lower`, whatever is better of the others."""
 OF_OBJECTIVE = frozenset({BITS, "perplexity", ACCURACY})
 """The numbers of an evaluation that only some objectives measure."""
 SMOOTHED: Final = "train_loss_ema"
@@ -67,6 +69,22 @@ MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
 """Metrics of the clock: they depend on the machine and its load."""
 AT_THE_END = frozenset({NATS, *OF_OBJECTIVE, *OF_AVERAGE, "train_loss", SMOOTHED, "gradient_norm", *MEASURED_IN_TIME})
 """Numbers that do not depend on how often the model is evaluated during training."""
+
+
+def direction(up: bool, better: Better) -> Direction:
+    """Return the word for a difference upwards, or downwards, in a metric of which that side is better.
+
+    >>> direction(True, "lower"), direction(True, "none")
+    ('worse', 'higher')
+    """
+    if better == "none":
+        return "higher" if up else "lower"
+    return "better" if up == (better == "higher") else "worse"
+
+
+def directions(better: Better) -> tuple[Direction, Direction]:
+    """Return both words for a difference in such a metric: `better` and `worse`, or `higher` and `lower`."""
+    return ("higher", "lower") if better == "none" else ("better", "worse")
 
 
 def of_averaged_weights(metric: str) -> str:
@@ -100,12 +118,13 @@ class Peak:
 class ProbeMetric(Definition):
     """A metric of a probe. `peak` describes its largest value where that differs from other metrics; `peak_at` by site.
 
-    `at_most` is its upper bound: on a bounded scale, a ratio says little.
+    `at_most` is its upper bound: on a bounded scale, a ratio says little. `better` is its better side, if it has one.
     """
 
     peak: Peak | None = None
     peak_at: Mapping[str, Peak] = field(default_factory=dict)
     at_most: float | None = None
+    better: Better = "lower"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,11 +156,13 @@ class ProbeSpec(Declaration):
 @dataclass(frozen=True, slots=True)
 class Judgeable(Definition):
     """A number of a trial that a judge may compare; the probe `probe` must run for it (None: it needs none), and the
-    field at the address `field` must be given (empty: it is always there).
+    field at the address `field` must be given (empty: it is always there). `better` is its better side unless a space
+    names another.
     """
 
     probe: str | None
     field: str = ""
+    better: Better = "lower"
 
 
 OF_SMOOTHED = (
@@ -176,6 +197,7 @@ TRAINING = (
         "share of the targets of the evaluation that have the largest of the logits, after the last step",
         "this project",
         None,
+        better="higher",
     ),
     Judgeable(
         "mean_eval_loss",
@@ -203,6 +225,7 @@ TRAINING = (
             SOURCE_OF_AVERAGED,
             None,
             "recipe.average",
+            "higher" if metric == ACCURACY else "lower",
         )
         for metric in (NATS, BITS, ACCURACY)
     ),
@@ -218,6 +241,7 @@ TRAINING = (
         "2-norm of the gradient of the whole model in the last step, before clipping",
         "Pascanu et al. 2013, arXiv:1211.5063",
         None,
+        better="none",
     ),
     Judgeable(
         "step_seconds",
@@ -232,6 +256,7 @@ TRAINING = (
         "other load",
         "this project",
         None,
+        better="higher",
     ),
 )
 """Numbers of a trial that need no probe."""
@@ -260,6 +285,7 @@ def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
             f"{metric.source}; {SITES[site].source}",
             peak=metric.peak_at.get(site),
             at_most=metric.at_most,
+            better=metric.better,
         )
         for metric in spec.metrics
     )
@@ -289,11 +315,11 @@ def _of_probe(name: str, spec: ProbeSpec) -> Iterator[Judgeable]:
         peak = metric.peak or Peak(
             f"largest finite value, {when} and at any part, of: {metric.definition}", metric.source
         )
-        yield Judgeable(peak_name(metric), peak.definition, peak.source, probe)
+        yield Judgeable(peak_name(metric), peak.definition, peak.source, probe, better=metric.better)
         last = f"mean over the parts measured, at the end, of: {metric.definition}"
-        yield Judgeable(metric.metric, last, metric.source, probe)
+        yield Judgeable(metric.metric, last, metric.source, probe, better=metric.better)
         mean = f"mean over the parts and times measured of: {metric.definition}"
-        yield Judgeable(f"mean_{metric.metric}", mean, metric.source, probe)
+        yield Judgeable(f"mean_{metric.metric}", mean, metric.source, probe, better=metric.better)
 
 
 def names_of(spec: ProbeSpec) -> Iterator[tuple[str, str]]:

@@ -48,10 +48,10 @@ from ablate.space.fairness import check_fairness
 from ablate.space.ladder import LadderSizes, read_sizes, without_sizes
 from ablate.space.layers import lay_on_space
 from ablate.space.looks import Looks, check_looks
-from ablate.space.metrics import MORE_IS_BETTER, askable_probes, judgeable
+from ablate.space.metrics import askable_probes, judgeable
 from ablate.space.objectives import ObjectiveSpec
 from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
-from ablate.space.origin import Keys, Origins
+from ablate.space.origin import GRAMMAR, Keys, Origins
 from ablate.space.samplers import SamplerSpec
 from ablate.space.saved_tokenizer import UnusableFileError, read_saved
 from ablate.space.search import check_search
@@ -330,7 +330,7 @@ class Sections:
         self._check_expected(located.get("expect"), metrics)
         if isinstance(metrics, Mapping):
             full = tuple(
-                (key, value if each is None else overlay(_default(str(key.value), each), value))
+                (key, value if each is None else overlay(self._defaults(str(key.value), each), value))
                 for key, value in metrics.entries
             )
             filled = Mapping(full, metrics.span)
@@ -342,6 +342,15 @@ class Sections:
         if judge is not None:
             check_claims(judge, self.origins, self.problems)
         return judge
+
+    def _defaults(self, metric: str, each: Mapping) -> Mapping:
+        """Return the defaults of a metric: those of each, and its better side unless the space has one for each."""
+        if "better" in each and self.origins.layer(each.key("better").span) > GRAMMAR:
+            return each
+        better = self.metrics[metric].better if metric in self.metrics else "lower"
+        entries = (entry for entry in each.entries if entry[0].value != "better")
+        own = Scalar("better", "better", each.span), Scalar(better, better, each.span)
+        return Mapping((*entries, own), each.span)
 
     def _check_expected(self, located: Located | None, metrics: Located | None) -> None:
         """Note claims about a metric that is not judged."""
@@ -600,11 +609,3 @@ def _without_settings(located: Mapping, key: str) -> Mapping:
     """Put a bare word at a key of a mapping: what is chosen there is read separately, with its settings."""
     entries = ((k, Scalar("chosen", "chosen", v.span) if k.value == key else v) for k, v in located.entries)
     return Mapping(tuple(entries), located.span)
-
-
-def _default(metric: str, each: Mapping) -> Mapping:
-    """Return the defaults of a metric: those of each, with its own direction."""
-    if metric not in MORE_IS_BETTER or "better" not in each:
-        return each
-    entries = ((k, Scalar("higher", "higher", v.span) if k.value == "better" else v) for k, v in each.entries)
-    return Mapping(tuple(entries), each.span)

@@ -70,7 +70,9 @@ WAYS: Final = {
     "judge.against": "one block that the others are compared with: against: pre_ln",
     "judge.confidence": "the confidence level of the intervals, such as 0.95",
     "judge.expect": "such as expect: [{claim: Fig. 6, of: hot, metric: eval_loss, verdict: better}]",
-    "judge.expect*.verdict": "better, worse or equivalent, or a list of those that the claim allows",
+    "judge.expect*.verdict": (
+        "better, worse or equivalent (higher or lower where neither is better), or a list of what the claim allows"
+    ),
     "judge.expect*.order": "variants, the lowest first: order: a < b < c",
     "judge.expect*.equivalent": "variants that are all equivalent: equivalent: [a, b, c]",
     "judge.expect*.correlation": "another metric, of which the correlation over the variants is meant",
@@ -81,7 +83,7 @@ WAYS: Final = {
     "judge.metrics": "such as metrics: {eval_loss: {margin: 1%}, peak_kurtosis: {scale: log}}",
     "judge.metrics.*.margin": "a share of the baseline's mean such as 1%, a number such as 0.01, or none",
     "judge.metrics.*.scale": "log: differences are ratios",
-    "judge.metrics.*.better": "which way is better: lower or higher",
+    "judge.metrics.*.better": "which side is better: lower, higher, or none for one that is only higher or lower",
     "judge.metrics.*": "such as {margin: 1%}; {} for the defaults",
     "measure": "such as measure: {every: 25, probes: [kurtosis], evaluation: {every: 100, windows: 64}}",
     "measure.evaluation": "such as evaluation: {every: 100, windows: 64}",

@@ -14,9 +14,10 @@ Exact for any distribution of the runs and of their losses, as long as the two r
 ranks: Lachin 1999. Where a seed has several lost runs, as in a factorial, a seed with more ranks beyond one with fewer.
 p is never below 2^(1-n), so that below `fewest_seeds` nothing can be decided.
 
-Where the side of a lost run is not known, as in a sum of more than two runs, which has no such symmetry, the seed is
-`open`: it takes the highest rank against the direction of the others. The p is then no smaller than that of signed
-ranks with any number in its place (where no two are of the same size).
+Where the side of a lost run is not known, as in a sum of more than two runs, which has no such symmetry, or where only
+one was lost and neither side of the metric is better, the seed is `open`: it takes the highest rank against the
+direction of the others. The p is then no smaller than that of signed ranks with any number in its place (where no two
+are of the same size).
 """
 
 from __future__ import annotations

@@ -382,8 +382,9 @@ FROM definitions GROUP BY metric, definition, source ORDER BY metric, definition
 -- $space, $plan
 -- A difference, or where the metric is judged with `scale: log` (and for trends) a ratio, after/before: each is NULL where
 -- the other holds. The ends are adjusted for the number of comparisons, as the verdict is: those of an interval that has no
--- 0 in it (as a ratio no 1) for better and worse, and lies inside the margin for equivalent. NULL where ranks decide, since no
--- interval of survivors agrees with them, and before a verdict; infinite, as a ratio 0 or infinite, without a bound.
+-- 0 in it (as a ratio no 1) for better and worse (higher and lower where neither side of the metric is better), and lies
+-- inside the margin for equivalent. NULL where ranks decide, since no interval of survivors agrees with them, and before a
+-- verdict; infinite, as a ratio 0 or infinite, without a bound.
 SELECT
     space, kind, change, terms, metric, verdict, n,
     CASE WHEN scale = 'linear' THEN estimate END AS difference,
@@ -401,7 +402,7 @@ ORDER BY space, position;
 SELECT
     question, number, space, metrics, comparisons, len(seeds) AS n_seeds, seeds, looks, alpha, level, family, new,
     judged_before, so_far, questions_asked, among, left_of_alpha,
-    better, worse, equivalent, undecided, diverged, make_timestamp(CAST(q.judged_at * 1e6 AS BIGINT)) AS judged_at
+    better, worse, higher, lower, equivalent, undecided, diverged, make_timestamp(CAST(q.judged_at * 1e6 AS BIGINT)) AS judged_at
 FROM questions q
 WHERE $space IS NULL OR question IN (SELECT o.question FROM questions o WHERE o.space = $space)
 ORDER BY min(q.judged_at) OVER (PARTITION BY question), question, number;

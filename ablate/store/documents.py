@@ -161,7 +161,7 @@ class Question(TypedDict):
     baseline: str
     family: str
     metrics: Sequence[str]
-    judged: Mapping[str, Mapping[str, object]]
+    judged: Mapping[str, Mapping[str, Any]]
     seeds: Sequence[int]
     looks: Sequence[int]
     measured: str

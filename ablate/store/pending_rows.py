@@ -31,8 +31,8 @@ OF_SPACES = (
 )
 """The tables that are filled from the documents of spaces."""
 
-COUNTED = ("better", "worse", "equivalent", "undecided", "diverged")
-"""The verdicts that the table `questions` counts; better_by_rank counts as better and worse_by_rank as worse."""
+COUNTED = ("better", "worse", "higher", "lower", "equivalent", "undecided", "diverged")
+"""The verdicts that the table `questions` counts; better_by_rank counts as better, and so on."""
 
 Row: TypeAlias = Mapping[str, object]
 """The values of a row by column, as `schema.TableSchema.table_of` takes them."""

@@ -164,7 +164,7 @@ CREATE TABLE judged (
     before_id VARCHAR,  -- variant_id before; empty for an effect over several variants
     after_id VARCHAR,  -- variant_id after; empty for an effect over several variants
     n BIGINT,  -- Number of pairs of seeds; for an effect over several variants, of seeds
-    verdict VARCHAR,  -- better, worse, better_by_rank, worse_by_rank (where a side has a diverged run: by ranks over all seeds), equivalent, undecided or diverged; for noise, which is never judged, undecided
+    verdict VARCHAR,  -- better, worse (higher, lower of a metric without a better side), better_by_rank, worse_by_rank, higher_by_rank, lower_by_rank (where a side has a diverged run: by ranks over all seeds), equivalent, undecided or diverged; for noise, which is never judged, undecided
     estimate DOUBLE,  -- Mean of after minus before on that scale: a difference, or on the log scale the logarithm of a ratio. For a trend the logarithm of the factor by which a speed-up grows for ten times the training compute
     low DOUBLE,  -- Lower end of its interval at that confidence, not adjusted for the number of comparisons; infinite where n is too small to bound it
     high DOUBLE,  -- Upper end of its interval
@@ -177,7 +177,7 @@ CREATE TABLE judged (
     q DOUBLE,  -- p adjusted by Benjamini and Hochberg over the family
     p_equivalent DOUBLE,  -- Larger p of the two one-sided tests against the margin; NULL without a margin
     p_equivalent_adjusted DOUBLE,  -- p_equivalent adjusted by Holm over the family
-    method VARCHAR,  -- Method of the interval and p: student, sign_flip, sign, repeated (at the level of one of several looks), pooled (with what the effects of a factorial leave unexplained at one seed) or worst_rank (p by ranks over all seeds, a diverged run ranked worse than any number; the interval is of the other runs), welch (two samples that are not paired) or simulated_t (t of a trend over sizes, against that of simulated ladders)
+    method VARCHAR,  -- Method of the interval and p: student, sign_flip, sign, repeated (at the level of one of several looks), pooled (with what the effects of a factorial leave unexplained at one seed) or worst_rank (p by ranks over all seeds, a diverged run ranked worse than any number, or of a metric without a better side against the other seeds; the interval is of the other runs), welch (two samples that are not paired) or simulated_t (t of a trend over sizes, against that of simulated ladders)
     df DOUBLE,  -- Its degrees of freedom
     scale VARCHAR,  -- linear or log
     margin DOUBLE,  -- Equivalence margin on that scale; NULL for none
@@ -187,7 +187,7 @@ CREATE TABLE judged (
     ranked BIGINT,  -- Number of seeds behind p where it is by ranks, diverged ones included; 0 where it is by the n differences
     level DOUBLE,  -- Significance level that the adjusted p was compared with: 0.8 of what earlier judgements of the question, at other seeds, had left of one minus the confidence; with looks all of it. NULL for noise
     judgement BIGINT,  -- Which judgement of its question gave the verdict and the numbers, from 1; NULL for noise
-    better VARCHAR,  -- Which direction of the metric is better: lower or higher
+    better VARCHAR,  -- Which side of the metric is better: lower, higher, or none
     confidence DOUBLE,  -- Confidence of the interval; the probability that any verdict ever given of the family is false is at most one minus it
     seeds BIGINT,  -- Number of seeds that were analysed
 );
@@ -268,6 +268,8 @@ CREATE TABLE questions (
     left_of_alpha DOUBLE,  -- The part of alpha that it leaves to later judgements
     better BIGINT,  -- Number of its verdicts that said better, those of earlier judgements included, which stand
     worse BIGINT,  -- Number that said worse
+    higher BIGINT,  -- Number that said higher, of a metric without a better side
+    lower BIGINT,  -- Number that said lower, of such a metric
     equivalent BIGINT,  -- Number that said equivalent
     undecided BIGINT,  -- Number that were undecided
     diverged BIGINT,  -- Number that could not be given, since a side diverged at every seed

@@ -449,7 +449,7 @@ COMMENT ON COLUMN effects.ratio_low IS 'Lower end of its interval';
 COMMENT ON COLUMN effects.ratio_high IS 'Upper end of its interval';
 COMMENT ON COLUMN effects.ratio_adjusted_low IS 'Lower end of the interval of the ratio that agrees with the verdict: see adjusted_low';
 COMMENT ON COLUMN effects.ratio_adjusted_high IS 'Upper end of that interval';
-COMMENT ON COLUMN effects.verdict IS 'better, worse, better_by_rank, worse_by_rank, equivalent, undecided or diverged; NULL for noise, which is not a finding';
+COMMENT ON COLUMN effects.verdict IS 'better, worse (higher, lower of a metric without a better side), better_by_rank and the like, equivalent, undecided or diverged; NULL for noise, which is not a finding';
 
 CREATE OR REPLACE VIEW verdicts AS
 SELECT
@@ -459,8 +459,8 @@ SELECT
     ) REPLACE (CASE WHEN j.verdict = 'equivalent' AND j.differs THEN 'equivalent, differs' ELSE j.verdict END AS verdict),
     CASE WHEN j.verdict = 'undecided' THEN j.seeds_needed - CASE WHEN j.ranked > 0 THEN j.ranked ELSE j.n END END AS more_seeds
 FROM judged j WHERE j.kind <> 'noise';
-COMMENT ON VIEW verdicts IS 'The answer of each plan of each space (WHERE current: of its current plan): one row for each comparison and each judged metric. Over all comparisons of a table, the probability that any better or worse is false is at most one minus the confidence, and so is that of any equivalent';
-COMMENT ON COLUMN verdicts.verdict IS 'better, worse, better_by_rank, worse_by_rank (where a side has a diverged run: by ranks over all seeds, diverged ones ranked worst; estimate, low and high are of the other runs and may point the other way), equivalent (within the margin), equivalent, differs (within the margin, and significantly different from zero), undecided, diverged (every seed of a side)';
+COMMENT ON VIEW verdicts IS 'The answer of each plan of each space (WHERE current: of its current plan): one row for each comparison and each judged metric. Over all comparisons of a table, the probability that any better, worse, higher or lower is false is at most one minus the confidence, and so is that of any equivalent';
+COMMENT ON COLUMN verdicts.verdict IS 'better, worse (higher, lower of a metric without a better side), better_by_rank and the like (where a side has a diverged run: by ranks over all seeds, diverged ones ranked worst, or of such a metric against the others; estimate, low and high are of the other runs and may point the other way), equivalent (within the margin), equivalent, differs (within the margin, and significantly different from zero), undecided, diverged (every seed of a side)';
 COMMENT ON COLUMN verdicts.more_seeds IS 'Further pairs that would decide it; NULL where it is decided, or where no affordable number would';
 
 CREATE OR REPLACE VIEW noise_pairs AS

@@ -2,7 +2,7 @@
 
 Of m comparisons, k of which are rejected before this one,
 
-    better, worse     estimate ± t(1 - a/2)·SE,  a = α/(m - k)          has no zero in it
+    a difference      estimate ± t(1 - a/2)·SE,  a = α/(m - k)          has no zero in it
     equivalent        estimate ± t(1 - a)·SE                             lies inside ±margin
     undecided         the union of both, with k all those rejected       holds zero, and is not inside the margin
 

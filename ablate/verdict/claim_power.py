@@ -19,6 +19,7 @@ from ablate.plan.designs.coding import coded, columns_of, fitted_terms
 from ablate.plan.designs.terms import columns
 from ablate.plan.plan import Factors, Plan
 from ablate.space.documents import Expected, Judge
+from ablate.space.metrics import Better, direction
 from ablate.statistics import POWER, Floor
 from ablate.statistics.alpha_spending import spent
 from ablate.statistics.blocked import fit
@@ -139,18 +140,18 @@ class _Family:
     def place(self, step: ClaimStep) -> int | None:
         return self.places.get(contrast(step.comparison, self.factors, self.ladders))
 
-    def shift(self, claim: Expected, steps: Sequence[ClaimStep], *, rising: bool) -> Floats:
+    def shift(self, claim: Expected, steps: Sequence[ClaimStep], better: Better) -> Floats:
         """Return how every contrast changes if the difference of each step of a claim is 1, towards what it says.
 
         Of equivalents the last differs from the others by 1. Variants that an order does not name are as the baseline.
         """
         if claim.of is not None and not steps[0].comparison.after:
             alone = np.zeros(len(self.weights))
-            alone[self.place(steps[0])] = _towards(steps[0], rising=rising)
+            alone[self.place(steps[0])] = _towards(steps[0], better)
             return alone
         means = np.zeros(len(self.variants))
         if claim.of is not None:
-            means[self.variants[steps[0].comparison.after]] = _towards(steps[0], rising=rising)
+            means[self.variants[steps[0].comparison.after]] = _towards(steps[0], better)
         elif claim.order is None:
             means[self._named(claim.variants[-1])] = 1.0
         else:
@@ -214,7 +215,7 @@ def _power(
     why = _why_none(claim, steps, family, floor, margin, by)
     if why or floor is None:
         return replace(told, why=why)
-    chance = _chance(claim, steps, family, margin, rising=judged.better == "higher")
+    chance = _chance(claim, steps, family, margin, judged.better)
     low, high = floor.sd_interval()
     sd = Interval(at=floor.sd, low=low, high=high)
     foreseen = {verdict for step in steps for verdict in step.verdicts}
@@ -273,18 +274,17 @@ def _why_none(
 
 
 def _chance(
-    claim: Expected, steps: Sequence[ClaimStep], family: _Family, margin: float | None, *, rising: bool
+    claim: Expected, steps: Sequence[ClaimStep], family: _Family, margin: float | None, better: Better
 ) -> Chance:
     """Return the chance of a claim: of every step at once, by the verdicts of the simulated family."""
     simulated = family.simulated
     assert simulated is not None
-    shift = family.shift(claim, steps, rising=rising)
+    shift = family.shift(claim, steps, better)
     wanted: list[tuple[int, list[int]]] = []
     for step in steps:
         place, up = family.place(step), family.up(step)
         assert place is not None
-        better = up if rising else -up
-        codes = {"better": better, "worse": -better, "equivalent": INSIDE}
+        codes = {direction(True, better): up, direction(False, better): -up, "equivalent": INSIDE}
         wanted.append((place, [codes[verdict] for verdict in step.verdicts]))
 
     def chance(difference: float, sd: float) -> float:
@@ -294,10 +294,10 @@ def _chance(
     return chance
 
 
-def _towards(step: ClaimStep, *, rising: bool) -> int:
+def _towards(step: ClaimStep, better: Better) -> int:
     """Return the sign of a difference towards what a step says: of two verdicts that differ, towards the first."""
     said = next((verdict for verdict in step.verdicts if verdict != "equivalent"), "better")
-    return UP if (said == "better") == rising else DOWN
+    return UP if said == direction(True, better) else DOWN
 
 
 def _size_with_power(chance: Chance, sd: float) -> float:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from ablate.plan.claims import Better, ClaimStep, steps_of
+from ablate.plan.claims import ClaimStep, steps_of
 from ablate.plan.plan import Comparison
 from ablate.space.documents import Expected
+from ablate.space.metrics import Better
 from ablate.verdict.summary import Correlation, Effect, Expectation, ExpectedStep
 
 
@@ -20,7 +21,7 @@ def expectations(
 ) -> tuple[Expectation, ...]:
     """Return each claim with what was seen of it.
 
-    `better` is which way is better of each metric. `names` has the id of the variant of each name, `correlations` those
+    `better` is the better side of each metric. `names` has the id of the variant of each name, `correlations` those
     that are claimed, in order.
     """
     left = iter(correlations)

@@ -61,7 +61,8 @@ def analyse(
     values = np.array(cell_values, dtype=np.float64).reshape(len(runs), len(seeds))
     if metric.log:
         values = logarithms(values, magnitude(values))
-    diverged = worse(metric) * np.array(fates, dtype=np.float64).reshape(values.shape)
+    lost = np.array(fates, dtype=np.float64).reshape(values.shape)
+    diverged = np.where(lost == 0, 0.0, (worse(metric) or math.nan) * lost)
     counted = np.logical_and.reduce(~np.isnan(values) | (diverged != 0), axis=0)
     levels = coded(factors, list(runs.values()))
     effects = fitted_terms(factors, levels[np.logical_or.reduce(~np.isnan(values), axis=1)])
@@ -152,7 +153,7 @@ def _tested(
     if mixed:
         notes.append(f"among the runs with results, the estimate also contains {mixed}")
     if estimate.ranks is not None:
-        ranked = by_ranks(_of_values(estimate, metric, ruling, analysis), estimate.ranks, ruling)
+        ranked = by_ranks(_of_values(estimate, metric, ruling, analysis), estimate.ranks, metric, ruling)
         return replace(ranked, notes=(*notes, *ranked.notes))
     if estimate.error == 0 and not analysis.lost and analysis.error_of != "none":
         notes.append("the same at every seed: no spread, so the sign test decides")

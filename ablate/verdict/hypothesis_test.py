@@ -111,23 +111,25 @@ def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling, *, independent: tup
     differences = [_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)]
     size = max((abs(value) for value in (*pairs.before, *pairs.after)), default=0.0)
     upwards = worse(metric)
+    sided = [upwards * side for side in pairs.lost if upwards or side == 0]
     ranks = statistics.worst_rank(
-        differences, [upwards * side for side in pairs.lost], pairs.open, size=1.0 if metric.log else size
+        differences, sided, pairs.open + len(pairs.lost) - len(sided), size=1.0 if metric.log else size
     )
-    return by_ranks(survivors, ranks, ruling)
+    return by_ranks(survivors, ranks, metric, ruling)
 
 
 def worse(metric: Metric) -> int:
-    """Return the side of all numbers that a diverged run is on: 1 above them, -1 below."""
-    return 1 if metric.better == "lower" else -1
+    """Return the side of all numbers that a diverged run is on: 1 above them, -1 below, 0 where neither is better."""
+    return {"lower": 1, "higher": -1, "none": 0}[metric.better]
 
 
-def by_ranks(survivors: Tested, ranks: Ranked, ruling: Ruling) -> Tested:
+def by_ranks(survivors: Tested, ranks: Ranked, metric: Metric, ruling: Ruling) -> Tested:
     """Return the test by ranks, with the numbers of the survivors; a diverged run is never equivalent to another run.
 
     Its notes are about the ranks alone.
     """
-    notes = [f"judged by ranks over {plural(ranks.n, 'seed')}, with a diverged run worse than any number"]
+    lost = "worse than any number" if worse(metric) else "neither higher nor lower than any"
+    notes = [f"judged by ranks over {plural(ranks.n, 'seed')}, with a diverged run {lost}"]
     if survivors.n == 0:
         notes.append("no seed has a result on both sides")
     if ranks.ties:
@@ -223,7 +225,7 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
     size = max(float(np.abs(scaled).max(initial=0.0)), float(metric.log))
     if sums.size < 2:
         few = _too_few([float(total) for total in sums])
-        return _of_sum(few, sums, size, rows, notes, ruling)
+        return _of_sum(few, sums, size, rows, notes, metric, ruling)
     result = statistics.of_differences(
         sums,
         size=size,
@@ -231,16 +233,18 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
         level=ruling.level_of_one,
         only_student=ruling.look,
     )
-    return _of_sum(_of(result, metric, ruling), sums, size, rows, notes, ruling)
+    return _of_sum(_of(result, metric, ruling), sums, size, rows, notes, metric, ruling)
 
 
-def _of_sum(test: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], ruling: Ruling) -> Tested:
+def _of_sum(
+    test: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], metric: Metric, ruling: Ruling
+) -> Tested:
     """Return the test of a sum, in which a seed with a lost run is open: its side is not determined by symmetry.
 
     `size` is the magnitude of the summed values: a difference within their rounding error is a tie.
     """
     if rows.lost:
-        test = by_ranks(test, statistics.worst_rank(sums, open=len(rows.lost), size=size), ruling)
+        test = by_ranks(test, statistics.worst_rank(sums, open=len(rows.lost), size=size), metric, ruling)
     return replace(test, notes=(*notes, *test.notes))
 
 

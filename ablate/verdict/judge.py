@@ -13,7 +13,7 @@ from ablate import statistics
 from ablate.output import numbers
 from ablate.plan.plan import Comparison, Plan
 from ablate.space.documents import Judge
-from ablate.space.metrics import BITS, LOSSES
+from ablate.space.metrics import BITS, LOSSES, Better
 from ablate.statistics.magnitude import logarithms, magnitude, times
 from ablate.verdict.account import FIRST, Account, ComparisonAccount
 from ablate.verdict.adjusted_interval import adjusted_interval
@@ -41,7 +41,19 @@ from ablate.verdict.pairing import Side, pair
 from ablate.verdict.pareto import front
 from ablate.verdict.seeds import Seed
 from ablate.verdict.seeds_needed import seeds_needed
-from ablate.verdict.summary import Anova, Arm, Effect, Judgement, Level, Metric, SizeComparison, Summary, Verdict
+from ablate.verdict.summary import (
+    Anova,
+    Arm,
+    Effect,
+    Judgement,
+    Level,
+    Metric,
+    SizeComparison,
+    Summary,
+    Verdict,
+    better_of,
+    verdict_of,
+)
 
 __all__ = ["absolute_margin", "judge"]
 
@@ -133,7 +145,7 @@ def _effect(
     test = _seen(comparison, question, name, look)
     before, after = _two_sides(comparison, question, look)
     trend = isinstance(question, SpeedUpTrend)
-    verdict = _verdict(findings, test, diverged=diverged, rising=trend or metric.better == "higher")
+    verdict = _verdict(findings, test, diverged=diverged, better=better_of(comparison.kind, metric.better))
     corrected = look.corrected[request]
     judged = analyses.left == 0 and held.counted
     same = judged and the_same(request, now)
@@ -277,17 +289,14 @@ def _filled(
     )
 
 
-def _verdict(findings: Findings, test: Tested, *, diverged: bool, rising: bool) -> Verdict:
-    """Return the verdict, better upwards if `rising`. Equivalence comes first, however certain a small difference."""
+def _verdict(findings: Findings, test: Tested, *, diverged: bool, better: Better) -> Verdict:
+    """Return the verdict where that side is better. Equivalence comes first, however certain a small difference."""
     if diverged:
         return "diverged"
     if findings.inside is not None:
         return "equivalent"
     if findings.difference is not None:
-        better = test.up == rising
-        if test.ranks is not None:
-            return "better_by_rank" if better else "worse_by_rank"
-        return "better" if better else "worse"
+        return verdict_of(test.up, better, by_rank=test.ranks is not None)
     return "undecided"
 
 

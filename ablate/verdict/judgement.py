@@ -20,24 +20,29 @@ from ablate.plan.identity import training_of
 from ablate.plan.plan import Plan
 from ablate.plan.trial import Trial
 from ablate.space.documents import Judge, Judged
-from ablate.space.metrics import AT_THE_END
+from ablate.space.metrics import AT_THE_END, Better, direction
 from ablate.statistics.alpha_spending import spent
 from ablate.verdict.account import FIRST, Account, EarlierVerdict
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts, family_size, is_tested_on
 from ablate.verdict.finals import RESULTS, Finals
-from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict
-
-FOUND = ("better", "worse", "better_by_rank", "worse_by_rank", "equivalent")
-"""The verdicts that stand at later judgements."""
+from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict, better_of, verdict_of
 
 OPPOSITE: Mapping[str, Verdict] = {
     "better": "worse",
     "worse": "better",
+    "higher": "lower",
+    "lower": "higher",
     "better_by_rank": "worse_by_rank",
     "worse_by_rank": "better_by_rank",
+    "higher_by_rank": "lower_by_rank",
+    "lower_by_rank": "higher_by_rank",
 }
 
+FOUND = (*OPPOSITE, "equivalent")
+"""The verdicts that stand at later judgements."""
+
+OTHER_SIDE = "diverged runs ranked on another side then"
 NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 
@@ -137,7 +142,7 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
     if effect.verdict == "equivalent" and then.verdict != "equivalent":
         note = f"a difference was {told}: {_difference(then)}"
         return replace(effect, differs=True, note=_with(effect.note, note))
-    differs = then.differs or (then.verdict == "equivalent" and effect.verdict in ("better", "worse"))
+    differs = then.differs or (then.verdict == "equivalent" and effect.verdict in OPPOSITE)
     if earlier.elsewhere:
         return _as_elsewhere(effect, replace(then, differs=differs), f"{told}: {_difference(then)}")
     return replace(
@@ -218,7 +223,8 @@ def turned(effect: Effect) -> Effect:
         return None if value is None else -value
 
     return replace(
-        opposed(effect),
+        effect,
+        verdict=OPPOSITE.get(effect.verdict, effect.verdict),
         before=effect.after,
         after=effect.before,
         ended_before=effect.ended_after,
@@ -238,9 +244,19 @@ def turned(effect: Effect) -> Effect:
     )
 
 
-def opposed(effect: Effect) -> Effect:
-    """Return an effect whose other side is the better one."""
-    return replace(effect, verdict=OPPOSITE.get(effect.verdict, effect.verdict))
+def renamed(effect: Effect, then: Better, now: Better) -> Effect:
+    """Return an effect that was found where one side of its metric was better, as it is called where another is.
+
+    By ranks, where diverged runs stood on the worse side, it was found of that side alone, and is undecided of another.
+    """
+    before, after = better_of(effect.kind, then), better_of(effect.kind, now)
+    if before == after or effect.verdict not in OPPOSITE:
+        return effect
+    if effect.ranked:
+        note = _with(effect.note, OTHER_SIDE)
+        return replace(effect, verdict="undecided", p=None, p_adjusted=None, q=None, note=note)
+    up = effect.verdict == direction(True, before)
+    return replace(effect, verdict=verdict_of(up, after, by_rank=False))
 
 
 def judged_as(effect: Effect) -> str:

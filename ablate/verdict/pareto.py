@@ -11,14 +11,15 @@ from ablate.verdict.summary import Metric
 
 
 def front(of: Mapping[str, Side], metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """Return the ids of the variants on the Pareto front by means: no other is at least as good on every metric and
-    better on one.
+    """Return the ids of the variants on the Pareto front by means: no other is at least as good on every metric that
+    has a better side, and better on one.
 
     Two variants are compared at the seeds that both have, metric by metric, so that none wins by having lost the hard
-    ones; without a common seed neither dominates the other. Empty where there are fewer than two metrics. Variants
-    without a value on some metric are not on the front and dominate none. Noise is ignored, so being on the front is
+    ones; without a common seed neither dominates the other. Empty where there are fewer than two such metrics. Variants
+    without a value on some of them are not on the front and dominate none. Noise is ignored, so being on the front is
     not a verdict.
     """
+    metrics = [metric for metric in metrics if metric.better != "none"]
     if len(metrics) < 2:
         return ()
     valued = [id for id, side in of.items() if all(side.values(metric.name, log=metric.log) for metric in metrics)]

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 from ablate.output.numbers import interval
 from ablate.output.words import plural, spoken
 from ablate.plan.plan import Factors
-from ablate.space.metrics import BITS, LOSSES, NATS
+from ablate.space.metrics import BITS, LOSSES, NATS, Better, Direction, direction
 from ablate.verdict.seeds import Seed
 from ablate.verdict.stamp import Stamp
 
@@ -25,11 +25,40 @@ diverged run worse than any number, beside the interval by t over those that fin
 """
 
 Verdict: TypeAlias = Literal[
-    "better", "worse", "equivalent", "undecided", "diverged", "better_by_rank", "worse_by_rank"
+    Direction,
+    "equivalent",
+    "undecided",
+    "diverged",
+    "better_by_rank",
+    "worse_by_rank",
+    "higher_by_rank",
+    "lower_by_rank",
 ]
-"""`better_by_rank`, `worse_by_rank`: found by ranks over all seeds, with a diverged run on a side; the difference shown
-beside it is over survivors, and may point the other way.
+"""`higher`, `lower`: of a metric without a better side. `better_by_rank` and the like: found by ranks over all seeds,
+with a diverged run on a side; the difference shown beside it is over survivors, and may point the other way.
 """
+
+BY_RANK: Mapping[Direction, Verdict] = {
+    "better": "better_by_rank",
+    "worse": "worse_by_rank",
+    "higher": "higher_by_rank",
+    "lower": "lower_by_rank",
+}
+
+
+def verdict_of(up: bool, better: Better, *, by_rank: bool) -> Verdict:
+    """Return the verdict of a difference that was found, upwards or downwards, where that side is better.
+
+    >>> verdict_of(False, "lower", by_rank=False), verdict_of(False, "none", by_rank=True)
+    ('better', 'lower_by_rank')
+    """
+    found = direction(up, better)
+    return BY_RANK[found] if by_rank else found
+
+
+def better_of(kind: str, better: Better) -> Better:
+    """Return the better side of a comparison of that kind: a speed-up that grows, whichever is better of its metric."""
+    return "higher" if kind == "trend" and better != "none" else better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +71,7 @@ class Metric:
 
     name: str
     scale: Literal["linear", "log"]
-    better: Literal["lower", "higher"]
+    better: Better
     margin: float | None
     stated: str
     why_no_margin: str

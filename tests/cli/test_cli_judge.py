@@ -325,6 +325,12 @@ def test_what_nan_stands_for_in_a_data_frame_has_to_be_told(table):
     )
 
 
+def test_a_column_may_have_no_better_side(table):
+    told = invoke("judge", table(TABLE), "--metric", "loss:none").output
+    assert "lowers loss by 0.10" in told and "(lower)" in told and "neither side is better" in told
+    assert "(better)" in invoke("judge", table(TABLE), "--metric", "loss").output  # the twin
+
+
 def test_a_page_is_written_with_names_escaped(table):
     text = TABLE.replace("b,", "<b>x</b>,")
     for page in ("out.html", "out.md"):

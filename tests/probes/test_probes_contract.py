@@ -79,6 +79,7 @@ def test_the_contract_refuses_a_broken_one(contract, old, new, said):
         ("    sparsity = m", "    mean_kurtosis = m", "the metric 'mean_kurtosis' already belongs to the probe"),
         ('"stream", sites', '"parameters", sites', "only a probe of the stream is read at other sites"),
         ('square", "this manual")', 'square", "  ")', "the metric 'sparsity' needs a definition and a source"),
+        ('square", "this manual")', 'square", "-", better="more")', "the metric 'sparsity' has no side 'more'"),
         ('square", "this manual")', 'square", None)', "a source is a paper (arXiv id or DOI), a URL, a book"),
     ],
 )  # fmt: skip

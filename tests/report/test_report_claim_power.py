@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -170,6 +171,16 @@ def test_joint_power_is_less_than_that_of_each_step():
     steps = [power_of_claim(plan, ruled(claim(of, "worse", by=0.03))).power.at for of in ("op", "sas")]
     assert 0.2 < whole.power.at < min(steps) - 0.05
     assert whole.if_nothing < 0.01
+
+
+def test_a_claim_on_a_metric_without_a_better_side_has_the_power_of_its_direction():
+    plan = designed("compare", seeds=6)
+    for word, sided, twin in (("lower", "better", "worse"), ("higher", "worse", "better")):
+        neither = power_of_claim(plan, ruled(claim("op", word, by=0.03), better="none"))
+        assert replace(neither, claim="") == replace(power_of_claim(plan, ruled(claim("op", sided, by=0.03))), claim="")
+        assert neither.power.at > neither.if_opposite
+        other = power_of_claim(plan, ruled(claim("op", twin, by=0.03), better="higher"))
+        assert neither.power == other.power
 
 
 def means_of(plan, comparison):

@@ -191,7 +191,7 @@ def test_colour_adds_nothing_but_colour(name):
 
 
 def test_every_verdict_has_its_own_style():
-    assert len({STYLES[verdict] for verdict in get_args(Verdict)}) == len(get_args(Verdict)) == 7
+    assert len({STYLES[verdict] for verdict in get_args(Verdict)}) == len(get_args(Verdict)) == 11
 
 
 def test_the_answer_comes_before_the_numbers():

@@ -26,12 +26,14 @@ from ablate.store.query import query
 from ablate.store.serialise import Documents
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.comparison_key import comparison_id
+from ablate.verdict.finals import Final
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Judgement, StateCounts, Summary
 
 FIVE, EIGHT = range(5), range(8)
 LOG = FREE.model_copy(update={"scale": "log"})
 UPWARDS = FREE.model_copy(update={"better": "higher"})
+NEITHER = FREE.model_copy(update={"better": "none"})
 BY_FOLDER = rules().model_copy(update={"budget": "folder"})
 
 
@@ -113,6 +115,35 @@ def test_the_other_direction_turns_the_verdict(folder, whole):
     plan = at(whole, FIVE)
     folder.ask(plan)
     assert verdicts(folder.ask(of(plan, ["op"]), rules(judged=UPWARDS))) == {"op": "worse"}
+
+
+def test_what_was_better_while_lower_was_is_lower_where_neither_side_is(folder, whole):
+    """Also the other way round, and at other seeds, at which the earlier finding stands."""
+    plan = of(at(whole, FIVE), ["op"])
+    folder.ask(plan)
+    (settled,) = folder.ask(plan, rules(judged=NEITHER)).effects
+    assert (settled.verdict, settled.judgement) == ("lower", 1) and settled.estimate < 0
+    (stands,) = folder.ask(at(of(whole, ["op"]), EIGHT), rules(judged=NEITHER)).effects
+    assert (stands.verdict, stands.judgement) == ("lower", 1) and "found at 5 seeds" in stands.note
+    assert verdicts(folder.ask(plan)) == {"op": "better"}
+
+
+class Lost(Folder):
+    """A folder in which op diverges at all seeds but one."""
+
+    def finals(self, plan):
+        (op,) = (variant.id for variant in plan.variants if variant.name == "op")
+        lost = {trial.id for trial in plan.trials if trial.variant == op and trial.seed}
+        gone = Final(status="diverged", step=3, metrics={})
+        return {id: gone if id in lost else final for id, final in super().finals(plan).items()}
+
+
+def test_what_ranks_found_of_diverged_runs_is_undecided_where_these_have_no_side(tmp_path, whole):
+    plan, folder = of(at(whole, EIGHT), ["op"]), Lost(tmp_path, losses(whole))
+    assert verdicts(folder.ask(plan)) == {"op": "worse_by_rank"}
+    (now,) = folder.ask(plan, rules(judged=NEITHER)).effects
+    assert (now.verdict, now.p, now.ranked) == ("undecided", None, 8) and "ranked on another side then" in now.note
+    assert verdicts(folder.ask(plan)) == {"op": "worse_by_rank"}
 
 
 def test_on_another_scale_the_numbers_are_those_of_now_and_the_note_has_those_of_then(folder, whole):

@@ -27,6 +27,7 @@ OP = list(VARIANTS)[2]
 RULES = Judge(
     metrics={"eval_loss": Judged(margin="none", scale="linear", better="lower")}, against="pre_ln", confidence=0.95
 )
+NEITHER = RULES.metrics["eval_loss"].model_copy(update={"better": "none"})
 NOISE = (0.011, -0.012, 0.003, -0.004, 0.002, 0.013, -0.014, 0.001)
 
 
@@ -356,6 +357,15 @@ def test_it_is_in_sql(folder):
         folder, "SELECT verdict, judgement, round(level, 6) FROM verdicts WHERE space = 'small' ORDER BY position"
     )
     assert verdict.rows == (("undecided", 2, 0.008), ("better", 1, 0.04))
+
+
+def test_what_is_only_higher_or_lower_is_counted_as_such(folder):
+    judged_at(folder, FIVE, Judge(**{**RULES.model_dump(), "metrics": {"eval_loss": NEITHER}}))
+    found = query(folder, "SELECT better, worse, higher, lower, undecided, comparisons FROM questions")
+    assert found.rows == ((0, 0, 0, 1, 1, 2),)
+    said = query(folder, "SELECT verdict FROM effects WHERE space = 'small' ORDER BY verdict")
+    assert said.rows == (("lower",), ("undecided",))
+    assert query(folder, "SELECT DISTINCT better FROM judged").rows == (("none",),)
 
 
 def test_verdicts_and_what_they_count_are_one_file(folder):

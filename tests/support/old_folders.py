@@ -26,7 +26,8 @@ TABLES = {
     "forecasts": "SELECT plan, variant, growth, cosine, refused IS NULL AS forecast FROM plan_forecasts",
     "effects": "SELECT space, plan, current, position, kind, change, terms, metric, before, after, n, estimate, low,"
     " high, adjusted_low, adjusted_high, verdict, level, judgement FROM effects",
-    "questions": "SELECT * EXCLUDE (judged_at, effects, family, new, judged_before, so_far, questions_asked, among),"
+    "questions": "SELECT * EXCLUDE (judged_at, effects, family, new, judged_before, so_far, questions_asked, among,"
+    " higher, lower),"
     " json_array_length(effects) AS effects FROM questions",  # those between came later
     "sizes": "SELECT plan, metric, size, trained, compute, n, speed_up, low, high, decided FROM sizes",
     "proposals": "SELECT * EXCLUDE space FROM plan_proposals",

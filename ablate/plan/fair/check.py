@@ -16,7 +16,7 @@ TIMED = "seconds per step are measured with the batch, precision, optimiser and 
 
 
 def check_fair(space: Space, problems: Problems) -> None:
-    """Report terms that a search does not support, and tuning seeds that overlap with those of the verdict."""
+    """Report terms that a search does not support, and tuning by what has no best, or at seeds of the verdict."""
     fair = space.fair
     declared = not all(terms.plain for terms in fair.terms.values()) or fair.under or fair.tune != "none"
     if space.design.search is not None and declared:
@@ -25,6 +25,7 @@ def check_fair(space: Space, problems: Problems) -> None:
         problems.add(message, space.origins.section("fair"), notes=notes)
     if isinstance(fair.tune, Tune):
         _check_seeds(fair.tune, space, problems)
+        _check_side(space, problems)
     for variant in space.variants.values():
         for change in variant.changes:
             if (why := _contradicted(change, fair)) is not None:
@@ -64,6 +65,19 @@ def _tuned(change: Change, fair: Fair) -> str | None:
         if tuned and is_inside(change.address, tuned):
             return f"fair.tune chooses {field.name}"
     return None
+
+
+def _check_side(space: Space, problems: Problems) -> None:
+    """Report tuning by a metric of which no value is the best."""
+    name, judged = next(iter(space.judge.metrics.items()))
+    if judged.better == "none":
+        message = f"no setting is the best by {name}, the first metric judged: neither side of it is better"
+        notes = (
+            "judge another metric first, such as eval_loss",
+            f"or name a side: judge: {{metrics: {{{name}: {{better: lower}}}}}}",
+        )
+        also = ((space.origins.key("judge", "metrics", name), "judged first"),)
+        problems.add(message, space.origins.key("fair", "tune"), notes=notes, also=also)
 
 
 def _check_seeds(tune: Tune, space: Space, problems: Problems) -> None:

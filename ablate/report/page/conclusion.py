@@ -100,6 +100,8 @@ def _result(effect: Effect, metric: Metric) -> str:
         return f"{name} undecided ({size})"
     by = "at" if metric.log else "by"
     of = ", survivors only" if effect.ranked else ""
+    if metric.better == "none":
+        return f"{name} {spoken(effect.verdict)} ({size}{of})"
     return f"{name} {spoken(effect.verdict)} {by} {size}{of}"
 
 
@@ -112,7 +114,7 @@ def grid(summary: Summary) -> VerdictGrid | None:
         (subject(effects[0], summary), tuple(_cell(effects, metric) for metric in summary.metrics))
         for effects in compared
     )
-    names = tuple(f"{spoken(metric.name)} ({metric.better} is better)" for metric in summary.metrics)
+    names = tuple(f"{spoken(metric.name)} ({wording.better(metric)})" for metric in summary.metrics)
     return VerdictGrid(title="Verdicts at a glance", heading=("change", *names), rows=rows)
 
 

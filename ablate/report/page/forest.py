@@ -17,7 +17,8 @@ from ablate.report.page import panels
 from ablate.report.page.panels import plain_ticks, short
 from ablate.report.page.record import PageRecord
 from ablate.report.plot import Plot
-from ablate.verdict.summary import Effect, Metric, Summary
+from ablate.space.metrics import direction
+from ablate.verdict.summary import BY_RANK, Effect, Metric, Summary
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,8 +34,12 @@ BEYOND = 8.0
 LOOKS: Mapping[str, tuple[str, str, bool]] = {
     "better": ("better", "o", True),
     "worse": ("worse", "v", True),
+    "higher": ("ink", "^", True),
+    "lower": ("ink", "v", True),
     "better_by_rank": ("better", "D", False),
     "worse_by_rank": ("worse", "D", False),
+    "higher_by_rank": ("ink", "D", False),
+    "lower_by_rank": ("ink", "d", False),
     "equivalent": ("same", "s", True),
     "undecided": ("ink", "o", False),
     "diverged": ("fresh", "x", True),
@@ -130,7 +135,7 @@ def _caption(
         yield "The thin line below is the unadjusted interval of that comparison."
     if any(effect.estimate is not None and effect.low is None for effect in part):
         yield "A point without a line: one pair, so no interval."
-    if any(effect.verdict in ("better_by_rank", "worse_by_rank") for effect in part):
+    if any(effect.verdict in BY_RANK.values() for effect in part):
         yield "A hollow diamond: found by ranks over all seeds; its position is the difference among survivors."
 
 
@@ -169,7 +174,7 @@ def _panel(axes: Axes, effects: Sequence[Effect], metric: Metric, frame: tuple[f
     axes.axvline(value(0.0), color=INK["faint"], lw=1, zorder=1)
     for row, effect in enumerate(effects):
         _row(axes, row, effect, frame, summary, log=metric.log)
-    left, right = ("better", "worse") if metric.better == "lower" else ("worse", "better")
+    left, right = (direction(up, metric.better) for up in (False, True))
     for text, side in ((f"← {left}", "left"), (f"{right} →", "right")):
         axes.set_title(text, fontsize=8.5, loc=side, color=INK["ink"])  # type: ignore[arg-type]
     axes.set_xlabel(f"{'ratio' if metric.log else 'difference'} in {spoken(metric.name)}")

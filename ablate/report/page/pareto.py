@@ -32,8 +32,8 @@ def fronts(record: PageRecord) -> list[tuple[str, str]]:
 
 
 def front_plots(record: PageRecord) -> Iterator[Plot]:
-    """Yield the first metric against each other one; nothing if fewer than two have values."""
-    metrics = record.seen()
+    """Yield the first metric with a better side against each other such one; nothing if fewer than two have values."""
+    metrics = [metric for metric in record.seen() if metric.better != "none"]
     every = [arm for arm in record.summary.arms if record.variant(arm.variant).setting.salt == 0]
     for place, other in enumerate(metrics[1:]):
         arms = [arm for arm in every if {metrics[0].name, other.name} <= arm.levels.keys()]

@@ -110,7 +110,7 @@ def _front(summary: Summary) -> Iterator[str]:
         names = ", ".join(wording.with_fate(summary.arm(id)) for id in summary.front)
         yield (
             "On the Pareto front (no variant is better in one metric and as good in the others, by the means over the "
-            f"seeds that both have): {names}"
+            f"seeds that both have{wording.left_aside(summary)}): {names}"
         )
 
 

@@ -23,7 +23,7 @@ from ablate.grammar.named_blocks import NamedBlock, Preset
 from ablate.output.terminal import Text
 from ablate.source.located import to_python
 from ablate.space.known import KnownSpace
-from ablate.space.metrics import Definition, Judgeable, askable_probes, judgeable, known_probes
+from ablate.space.metrics import Better, Definition, Judgeable, askable_probes, judgeable, known_probes
 
 Row: TypeAlias = tuple[str, str, str]
 """A name, a line about it, and its source."""
@@ -132,10 +132,13 @@ def metrics(of: Catalogue, *, as_json: bool = False) -> RenderableType:
     return _grouped(
         (
             _needed(each),
-            (each.metric, each.definition, each.source),
+            (each.metric, each.definition + SIDES[each.better], each.source),
         )
         for each in every
     )
+
+
+SIDES: Mapping[Better, str] = {"lower": "", "higher": "; higher is better", "none": "; neither side is better"}
 
 
 def _needed(metric: Judgeable) -> str:

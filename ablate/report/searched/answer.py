@@ -7,7 +7,7 @@ from decimal import Decimal
 
 from ablate.output.words import of_profile, plural, spoken
 from ablate.report.searched.analysis import SearchAnalysis
-from ablate.report.searched.confirmation import Left, left, verdicts
+from ablate.report.searched.confirmation import Left, improved, left, verdicts
 from ablate.report.searched.record import Objective, SearchRecord
 
 OUTCOMES = {
@@ -135,7 +135,7 @@ def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
     effects = verdicts(record, name)
     words = ", ".join(f"{spoken(effect.verdict)} on {spoken(effect.metric)}" for effect in effects)
     words = f"is {words}" if effects else "has no result"
-    return len(effects) == len(record.objectives) and all(effect.improves for effect in effects), words
+    return len(effects) == len(record.objectives) and all(improved(effect, record) for effect in effects), words
 
 
 def warnings(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:

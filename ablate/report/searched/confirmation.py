@@ -50,6 +50,12 @@ class Kept:
         return self.effect.estimate / self.searched
 
 
+def improved(effect: Effect, record: SearchRecord) -> bool:
+    """Return whether an objective is found better; of a metric without a better side, on the side that is sought."""
+    goal = next(objective.goal for objective in record.objectives if objective.metric == effect.metric)
+    return effect.improves or effect.verdict.removesuffix("_by_rank") == {"min": "lower", "max": "higher"}[goal]
+
+
 def _gain(difference: float, objective: Objective) -> float:
     return difference if objective.goal == "max" else -difference
 
@@ -123,7 +129,7 @@ def pick(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
     """
     gains = {name: least for name in record.chosen if (least := _least_confirmed(record, name)) is not None}
     if gains:
-        won = {name: sum(effect.improves for effect in verdicts(record, name)) for name in gains}
+        won = {name: sum(improved(effect, record) for effect in verdicts(record, name)) for name in gains}
         best = max(gains, key=lambda name: (won[name], gains[name]))
         alike = sum(won[name] == won[best] for name in gains)
         return Pick(entry=record.entry(best), better=won[best], alike=alike)

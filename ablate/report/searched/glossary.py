@@ -95,7 +95,8 @@ def _of_confirmed(record: SearchRecord, summary: Summary) -> list[str]:
         f"the difference to {record.reference} seen there; difference: paired over the n seeds finished on both sides, "
         f"with Student's interval at {confidence} over seeds, each with its own initialisation, order of the data and "
         "held-out data; kept: the difference as a share of the search's, where that was an advantage",
-        f"better, worse: {footnotes.p_below(summary)} after Holm's correction over {others}, metric by metric",
+        f"{', '.join(footnotes.findings(summary))}: {footnotes.p_below(summary)} after Holm's correction over "
+        f"{others}, metric by metric",
     ]
     if any(metric.margin is not None for metric in summary.metrics):
         lines[-1] += "; equivalent: the same for both one-sided tests against the margin"
