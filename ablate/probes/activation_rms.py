@@ -19,6 +19,7 @@ class ActivationRms:
     activation_rms = metric(
         "root mean square of the activations over the tokens of the batch jointly and the width",
         "He et al. 2024, Section 4, arXiv:2405.19279",
+        better="none",
     )
 
 

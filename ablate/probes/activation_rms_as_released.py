@@ -29,6 +29,7 @@ class ActivationRmsAsReleased:
         "root mean square of the activations over the tokens of the batch jointly and the width, with x centred "
         "over the width, plus 1e-8 (x_rms)",
         SOURCE,
+        better="none",
     )
 
 

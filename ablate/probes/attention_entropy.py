@@ -25,6 +25,7 @@ class AttentionEntropy:
         "entropy in nats of the softmax weights of one query, over the keys that it sees within its sequence; "
         "mean over batch, heads and queries",
         "Zhai et al. 2023, Section 3, arXiv:2303.06296",
+        better="none",
     )
 
 

@@ -29,23 +29,28 @@ class Gain:
     gain = metric(
         "value of a trainable gain that is a single number",
         SINGLE,
+        better="none",
     )
     gain_mean = metric(
         "mean of a trainable gain with a number for each channel or head",
         SEVERAL,
+        better="none",
     )
     gain_rms = metric(
         "root mean square of a trainable gain with a number for each channel or head",
         SEVERAL,
+        better="none",
     )
     gain_sd = metric(
         "standard deviation, over all channels or heads, of a trainable gain with a number for each",
         "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
+        better="none",
     )
     gain_ratio = metric(
         "trainable gain over the trainable skip of the same part, beta / alpha; mean over channels or heads where "
         "there is a number for each",
         "He & Hofmann 2024, Fig. 4, arXiv:2311.01906",
+        better="none",
     )
 
 

@@ -20,6 +20,7 @@ class GainByHead:
     gain_of_head = metric(
         "value of a trainable gain of one head, at the gain's address and head_1, head_2, …",
         "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
+        better="none",
     )
 
 

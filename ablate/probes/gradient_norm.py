@@ -22,6 +22,7 @@ class GradientNorm:
         "2-norm of the gradient of the batch's mean loss before clipping: of the parameters a part holds itself, "
         "or of the whole model at the empty address",
         "Pascanu et al. 2013, arXiv:1211.5063",
+        better="none",
     )
 
 

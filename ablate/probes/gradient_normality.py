@@ -30,6 +30,7 @@ class GradientNormality:
         "is coprime to the width; 1 at most, for a normal distribution",
         SOURCE,
         at_most=1.0,
+        better="none",
     )
 
 

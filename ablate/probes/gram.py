@@ -31,11 +31,13 @@ class Gram:
         "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
         "neurons, at mean square activation 1",
         SOURCE,
+        better="none",
     )
     token_norm_kurtosis = metric(
         "mean over the tokens of the batch jointly of (|x|^2 / d)^2 at mean square activation 1; "
         "1 when all tokens have one norm",
         SOURCE,
+        better="none",
     )
 
 

@@ -29,6 +29,7 @@ class GramAsReleased:
         "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
         "neurons, with x centred over the width and divided by its root mean square plus 1e-8 (feat_corr_rms)",
         SOURCE,
+        better="none",
     )
 
 

@@ -38,12 +38,12 @@ OF: Final = (
 class MomentUpdate:
     """Moment updates: what one step of training adds to the moments of the stream, order by order in its change."""
 
-    moment_update_2_1 = metric(f"u_(2,1) / (n d) = sum_j b_j / (n d), {OF}", SOURCE)
-    moment_update_2_2 = metric(f"u_(2,2) / (n d) = sum_j c_j / (n d), {OF}", SOURCE)
-    moment_update_4_1 = metric(f"u_(4,1) / (n^2 d) = sum_j 2 a_j b_j / (n^2 d), {OF}", SOURCE)
-    moment_update_4_2 = metric(f"u_(4,2) / (n^2 d) = sum_j (2 a_j c_j + b_j^2) / (n^2 d), {OF}", SOURCE)
-    moment_update_4_3 = metric(f"u_(4,3) / (n^2 d) = sum_j 2 b_j c_j / (n^2 d), {OF}", SOURCE)
-    moment_update_4_4 = metric(f"u_(4,4) / (n^2 d) = sum_j c_j^2 / (n^2 d), {OF}", SOURCE)
+    moment_update_2_1 = metric(f"u_(2,1) / (n d) = sum_j b_j / (n d), {OF}", SOURCE, better="none")
+    moment_update_2_2 = metric(f"u_(2,2) / (n d) = sum_j c_j / (n d), {OF}", SOURCE, better="none")
+    moment_update_4_1 = metric(f"u_(4,1) / (n^2 d) = sum_j 2 a_j b_j / (n^2 d), {OF}", SOURCE, better="none")
+    moment_update_4_2 = metric(f"u_(4,2) / (n^2 d) = sum_j (2 a_j c_j + b_j^2) / (n^2 d), {OF}", SOURCE, better="none")
+    moment_update_4_3 = metric(f"u_(4,3) / (n^2 d) = sum_j 2 b_j c_j / (n^2 d), {OF}", SOURCE, better="none")
+    moment_update_4_4 = metric(f"u_(4,4) / (n^2 d) = sum_j c_j^2 / (n^2 d), {OF}", SOURCE, better="none")
 
 
 from jaxtyping import Float

@@ -38,6 +38,7 @@ class Normality:
         "distribution",
         SOURCE,
         at_most=1.0,
+        better="none",
     )
 
 

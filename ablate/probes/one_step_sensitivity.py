@@ -33,6 +33,7 @@ class OneStepSensitivity:
         "sum of D^2 / sum of X^2 over the tokens of the step's batch and the neurons, X before the step and X + D "
         "after it: the perturbation is the step's update of all parameters, at its rate",
         SOURCE,
+        better="none",
     )
 
 

@@ -30,6 +30,7 @@ class StreamGradient:
         "loss, with all that is added to it and before clipping, with respect to the input of a layer, and to what "
         "leaves the last one (layers.end)",
         SOURCE,
+        better="none",
     )
 
 
