@@ -104,13 +104,11 @@ class BetweenMaps(ABC):
 
 
 class LeakyReLUBeforeMap(ABC):
-    """A leaky ReLU with a solved slope, and an affine map of its output."""
-
-    kinks = (0.0,)
+    """A leaky ReLU with a solved slope, between a shift of its input, mostly 0, and an affine map of its output."""
 
     @abstractmethod
     def shaped(self) -> ShapedLeakyReLU:
-        """Solve the slope and the output map, once per process; InputError where there are none."""
+        """Solve the slope and the maps, once per process; InputError where there are none."""
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost; InputError where no slope reaches the target."""
@@ -118,18 +116,24 @@ class LeakyReLUBeforeMap(ABC):
         return Cost()
 
     def equation(self, x: str) -> str:
-        """Return the leaky ReLU of x and its map, solved."""
+        """Return the leaky ReLU of x and its maps, solved."""
         shaped = self.shaped()
-        return shaped.affine.after(f"LeakyReLU({x}; {shaped.slope:.4g})")
+        return shaped.affine.after(f"LeakyReLU({shaped.affine.shifted(x)}; {shaped.slope:.4g})")
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
         """E[f(u_i) f(u_j)] for normal inputs."""
         return x.activated(self)
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x; f' at 0 is the left derivative, and f'' omits its jump."""
+        """(f, f', f'') at the float64 array x; f' at its jump is the left derivative, which f'' omits."""
         import numpy as np
 
         slope, affine = self.shaped().slope, self.shaped().affine
-        df = affine.output_scale * np.where(x > 0, 1.0, slope)
-        return df * x + affine.output_scale * affine.output_shift, df, np.zeros_like(x)
+        inner = x + affine.input_shift
+        df = affine.output_scale * np.where(inner > 0, 1.0, slope)
+        return df * inner + affine.output_scale * affine.output_shift, df, np.zeros_like(x)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """The input at which f' jumps."""
+        return (0.0 - self.shaped().affine.input_shift,)

@@ -31,7 +31,7 @@ class ShapedActivation(nn.Module):
 
 
 class ShapedLeaky(nn.Module):
-    """A leaky ReLU with a solved slope and the affine map of its output; its input needs no map."""
+    """A leaky ReLU with a solved slope, between a shift of its input, if it is not 0, and the map of its output."""
 
     def __init__(self, shaped: ShapedLeakyReLU):
         super().__init__()
@@ -40,5 +40,6 @@ class ShapedLeaky(nn.Module):
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
         """[*shape] -> [*shape], in the dtype of x."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
-        inner = nn.functional.leaky_relu(wide, self.slope)
+        shift = self.affine.input_shift
+        inner = nn.functional.leaky_relu(wide + shift if shift else wide, self.slope)
         return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)

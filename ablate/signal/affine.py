@@ -23,6 +23,14 @@ class Affine:
         """
         return f"{self.input_scale:.4g} {_one_term(x)}{_added(self.input_shift)}"
 
+    def shifted(self, x: str) -> str:
+        """Write the input map without its scale as text, applied to the text x.
+
+        >>> Affine(input_shift=-0.5).shifted("x"), Affine().shifted("x W")
+        ('x - 0.5', 'x W')
+        """
+        return f"{x}{_added(self.input_shift)}"
+
     def after(self, y: str) -> str:
         """Write the output map as text.
 

@@ -79,6 +79,7 @@ CURVES = {
     "tat": config("tat", activation=config("silu"), tau=0.3, **DEEP),
     "tat_leaky_relu": config("tat_leaky_relu", eta=0.9, **DEEP),
     "dks_leaky_relu": config("dks_leaky_relu", zeta=5.0, **DEEP),
+    "shifted_leaky_relu": config("dks_leaky_relu", zeta=5.0, q_slope=0.6, **DEEP),
     "rescaled": config("rescaled", activation=config("gelu")),
     "rescaled_relu": config("rescaled", activation=config("relu")),
     "rescaled_relu_squared": config("rescaled", activation=config("relu_squared")),
@@ -135,6 +136,7 @@ def test_gelu_is_the_same_of_few_numbers_as_of_many():
 def test_the_activations_with_jumps_are_these():
     """Each at one input, in the derivative told: 1 at a kink, 2 at a bend."""
     kinked = {"relu", "leaky_relu", "steep_elu", "selu", "dks_of_relu", "tat_leaky_relu", "dks_leaky_relu"}
+    kinked |= {"shifted_leaky_relu"}
     bent = {"relu_squared", "elu", "dks_of_elu", "rescaled_relu_squared"}
     assert {name: order for name, (order, _) in JUMPS.items()} == {
         **dict.fromkeys(kinked | {"rescaled_relu"}, 1),
@@ -230,6 +232,7 @@ MODULES = {
     "tat": lambda: module("tat", activation="silu", tau=0.3, **DEEP),
     "tat_leaky_relu": lambda: module("tat_leaky_relu", eta=0.9, **DEEP),
     "dks_leaky_relu": lambda: module("dks_leaky_relu", zeta=5.0, **DEEP),
+    "shifted_leaky_relu": lambda: module("dks_leaky_relu", zeta=5.0, q_slope=0.6, **DEEP),
     "rescaled": lambda: module("rescaled", activation="gelu"),
     "rescaled_relu": lambda: module("rescaled", activation="relu"),
     "rescaled_relu_squared": lambda: module("rescaled", activation="relu_squared"),

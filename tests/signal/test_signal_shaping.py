@@ -185,6 +185,38 @@ def test_dks_of_leaky_relu_solves_the_slope(layers, zeta, skip):
     assert abs(largest(lambda slope: values["c_slope"] * slope, 1.0, layers, skip) - zeta) < 1e-6
 
 
+@pytest.mark.parametrize(
+    ("layers", "zeta", "skip", "target"),
+    [
+        (24, 5.0, 0.0, 0.6),
+        (24, 5.0, 0.0, 2.0),
+        (36, 1.5, 0.0, 0.95),
+        (60, 5.0, 0.8, 0.7),
+        (6, 5.0, 0.0, 3.0),
+        (4, 5.0, 0.0, 4.0),
+    ],
+)
+def test_dks_of_leaky_relu_with_a_target_for_the_whole_networks_slope_of_mean_squares(layers, zeta, skip, target):
+    shaped = leaky_by_slope(zeta, residual_stack(layers, skip), target)
+    values = expectations(leaky(shaped.slope), shaped.affine, kink=0.0)
+    assert 0 <= shaped.slope < 1
+    assert shaped.affine.input_scale == 1
+    assert (shaped.affine.input_shift > 0) == (target < 1)
+    assert off(values, mean=0, q=1) < 1e-6
+    assert abs(through(values["q_slope"], layers, skip) - target) < 1e-6
+    assert abs(largest(lambda slope: values["c_slope"] * slope, 1.0, layers, skip) - zeta) < 1e-6
+    assert abs(through(values["q_slope"], layers, skip + 0.1) - target) > 1e-5  # with other weights of the skips
+
+
+def test_of_a_leaky_relu_with_another_slope_of_mean_squares_one_is_the_limit():
+    plain, network = leaky_by_slope(5.0, residual_stack(24)), residual_stack(24)
+    assert leaky_by_slope(5.0, network, 1.0) == plain
+    for target in (1 - 1e-9, 1 + 1e-9):
+        near = leaky_by_slope(5.0, network, target)
+        assert abs(near.slope - plain.slope) < 1e-6
+        assert abs(near.affine.output_shift - plain.affine.output_shift) < 1e-6
+
+
 def absolute_correlation(c: float, slope: float) -> float:
     """C(c) of leaky ReLU as (1+s)/2 x + (1-s)/2 |x|, whose parts are uncorrelated."""
     both = 2 / math.pi * (math.sqrt(1 - c * c) + c * math.asin(c))

@@ -67,7 +67,7 @@ PLAIN: dict[tuple[str, str], Any] = {
     ("tat", "tau"): 0.3,
     ("tat_leaky_relu", "eta"): 0.9,
     **{(name, "network"): "stack" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
-    **{(name, "q_slope"): 1.0 for name in ("dks", "tat")},
+    **{(name, "q_slope"): 1.0 for name in ("dks", "dks_leaky_relu", "tat")},
     **{(name, "skip"): "0" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
     **{(name, "layers"): "24" for name in ("dks", "dks_leaky_relu", "tat", "tat_leaky_relu")},
 }

@@ -1,13 +1,14 @@
 """DKS of leaky ReLU: the slope of negative inputs is solved for the largest slope C'(1) of a deep network.
 
-    y = output_scale * ((x if x > 0 else s * x) + output_shift)
+    y = output_scale * (φ(x + input_shift) + output_shift)        φ(x) = x if x > 0 else s * x
 
 The slope s solves these conditions on the maps of mean square and correlation (`components/solved.py`):
 
-    Q(1) = 1    Q'(1) = 1    C(0) = 0    C'(1) = 1 / (1 - (1-s)² / (π (1+s²))) = ψ
+    Q(1) = 1    Q'(1) = ρ    C(0) = 0    C'(1) = ψ        with ρ = 1: 1/ψ = 1 - (1-s)² / (π (1+s²)), input_shift = 0
 
-with ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L). There is no input map: an input_scale would only
-act like output_scale, and Q'(1) = 1 makes input_shift 0.
+ψ is such that the network's largest C'(1) is ζ; skipless: ζ^(1/L). An input_scale would only act like output_scale.
+ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L). The
+input is then shifted, up where ρ is below 1, by the least that gives it (`signal/leaky_relu_shaping.py`).
 
 With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
 
@@ -26,20 +27,21 @@ from ablate.signal.subnetworks import MOST_LAYERS
     slots=("activation",),
     source="Martens et al. 2021, arXiv:2110.01765",
     shorthand="zeta",
-    added={"network": STACK},
+    added={"q_slope": 1.0, "network": STACK},
     version=1,
 )
 class Config(LeakyReLUBeforeMap):
-    """`zeta` ζ is the network's largest slope C'(1), `skip` α and `layers` L of a `stack`."""
+    """`zeta` ζ is the network's largest slope C'(1), `q_slope` its Q'(1); `skip` α and `layers` L of a `stack`."""
 
     zeta: float = number(above=1.0)
     skip: float = arithmetic(at_least=0.0, at_most=1.0)
     layers: float = arithmetic(at_least=1.0, at_most=MOST_LAYERS, whole=True)
+    q_slope: float = number(above=0.0)
     network: OwnNetwork | None = network(skip="0", layers="depth")
 
     def shaped(self) -> ShapedLeakyReLU:
-        """Solve the slope and the output map, once per process; InputError where there are none."""
-        return leaky_by_slope(self.zeta, network_of(self))
+        """Solve the slope and the maps, once per process; InputError where there are none."""
+        return leaky_by_slope(self.zeta, network_of(self), self.q_slope)
 
 
 from ablate.kernels.shaped_activation import ShapedLeaky
@@ -47,7 +49,7 @@ from ablate.kernels.shaped_activation import ShapedLeaky
 
 @implements(Config)
 class DKSLeakyReLU(ShapedLeaky):
-    """The leaky ReLU and its output map."""
+    """The leaky ReLU between its maps."""
 
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config.shaped())
