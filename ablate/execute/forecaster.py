@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -36,11 +36,15 @@ DIGITS = 6
 """Significant digits of a forecast: the last bits depend on the machine, and a kept plan must not."""
 
 
+QUICKLY = 10.0
+"""How many layers over `KEPT` tokens the forecasts of a plan may take, in all, for it to have those that a run keeps:
+on one core about a second."""
 LONG = 40.0
 """From how many layers over `KEPT` tokens on forecasts are announced: about 0.1 s each on one core. The work of a layer
 grows as the square of the tokens, and models of more than `STRIDES` layers go through them by strides."""
-_Read: TypeAlias = tuple[str, str, int, int | None, int | None, int]
-"""What tells apart what models read: the data, the kind of model, the lengths of its sequences, and its patches."""
+_Read: TypeAlias = tuple[str, str, int, int | None, int | None, int, int]
+"""What tells apart what models read: the data, the kind of model, the lengths of its sequences, its patches, and of how
+many windows."""
 STRIDES = 128
 """The layers up to which a forecast takes longer the more there are."""
 
@@ -49,8 +53,9 @@ STRIDES = 128
 class Forecaster:
     """Forecasts the variants of a space over its corpus; what is the same model at the same sizes is computed once.
 
-    It is over at most `KEPT` tokens of a sequence, or if it is `quick`, over those of `QUICK`. What is `kept`, by a
-    trial and its variant, is not computed again, except a refusal. `say` is told what takes more than seconds.
+    It is over at most `KEPT` tokens of a sequence, or if it is `quick` and all of a plan would take long, over those of
+    `QUICK`, and over one window. What is `kept`, by a trial and its variant, is not computed again, except a refusal.
+    `say` is told what takes more than seconds.
     """
 
     models: Models
@@ -65,8 +70,11 @@ class Forecaster:
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with a forecast of each variant, or the reason why there is none."""
         known = self._kept_of(plan)
-        self._announce(variant for variant in plan.variants if variant.id not in known)
-        forecasts = ((each.id, known.get(each.id) or self.of_variant(each)) for each in plan.variants)
+        models = self._new_models(variant for variant in plan.variants if variant.id not in known)
+        whole = dataclasses.replace(self, quick=False)
+        maker = whole if SEQUENCES * sum(map(whole._work, models)) <= QUICKLY else self
+        maker._announce(models)
+        forecasts = ((each.id, known.get(each.id) or maker.of_variant(each)) for each in plan.variants)
         return dataclasses.replace(plan, forecasts=tuple(forecasts))
 
     def made_of(self, plan: Plan) -> Plan:
@@ -105,9 +113,8 @@ class Forecaster:
             return Forecast(refused=not_forecast(architecture.kind))
         read, inputs = self._inputs_of(architecture, setting)
         if (architecture, read) not in self._known:
-            self._known[architecture, read] = _forecast(
-                architecture, self.models.space, inputs, self._most(architecture)
-            )
+            made = _forecast(architecture, self.models.space, inputs, self._most(architecture))
+            self._known[architecture, read] = dataclasses.replace(made, quick=self._hurries(architecture, inputs))
         return self._known[architecture, read]
 
     def _most(self, architecture: Architecture) -> int:
@@ -117,13 +124,19 @@ class Forecaster:
         layers = architecture.sizes.n_layers
         return next(tokens for most, tokens in QUICK.items() if layers <= most) if self.quick else KEPT
 
-    def _announce(self, variants: Iterable[Variant]) -> None:
-        """Say that forecasts are made, where they take more than a few seconds."""
-        if self.say is None:
-            return
+    def _new_models(self, variants: Iterable[Variant]) -> set[Architecture]:
+        """Return the models of variants that were not asked for yet, but for those that will be refused."""
         new = {(v.block, v.setting) for v in variants if not v.setting.salt} - self._asked.keys()
-        models = {model for each in new if (model := self._model(*each)) is not None}
-        if sum(map(self._work, models)) >= LONG:
+        return {model for each in new if (model := self._model(*each)) is not None}
+
+    def _hurries(self, model: Architecture, inputs: ModelInputs) -> bool:
+        """Return whether a forecast of a model is over less than what a run would keep."""
+        fewer = self._most(model) < min(model.sizes.seq_len, KEPT)
+        return self.quick and (fewer or inputs.windows is not None)
+
+    def _announce(self, models: Collection[Architecture]) -> None:
+        """Say that forecasts are made, where they take more than a few seconds."""
+        if self.say is not None and sum(map(self._work, models)) >= LONG:
             self.say(f"forecasting {plural(len(models), 'model')} before the first step")
 
     def _model(self, block: Block, setting: Setting) -> Architecture | None:
@@ -144,7 +157,8 @@ class Forecaster:
         """Return what a variant's model reads of its data, and what tells it from others."""
         space, sizes = self.models.at(setting.changes), architecture.sizes
         text = self.models.text(setting.changes).fingerprint
-        read = (text, architecture.kind, sizes.seq_len, sizes.source_len, architecture.patch, self._most(architecture))
+        most, sequences = self._most(architecture), 1 if self.quick else SEQUENCES
+        read = (text, architecture.kind, sizes.seq_len, sizes.source_len, architecture.patch, most, sequences)
         if read not in self._inputs:
             catalogue = space.grammar.catalogue
             self._inputs[read] = measure_model_inputs(
@@ -153,8 +167,8 @@ class Forecaster:
                 space.folder,
                 self.cache,
                 catalogue,
-                sequences=1 if self.quick else SEQUENCES,
-                most=self._most(architecture),
+                sequences=sequences,
+                most=most,
                 known=text,
             )
         return read, self._inputs[read]
@@ -185,7 +199,7 @@ def _shortened(architecture: Architecture, most: int) -> Architecture:
 
 
 def _forecast(architecture: Architecture, space: Space, inputs: ModelInputs, most: int) -> Forecast:
-    from ablate.theory.dangers import danger_of_refusal, dangers
+    from ablate.theory.dangers import danger_of_refusal, dangers, silence
 
     sizes, shorter = architecture.sizes, _shortened(architecture, most)
     context, source = shorter.sizes.seq_len, shorter.sizes.source_len
@@ -209,7 +223,7 @@ def _forecast(architecture: Architecture, space: Space, inputs: ModelInputs, mos
         whole=(context, source) == (sizes.seq_len, sizes.source_len),
         repetition=None if math.isnan(model.repetition) else _rounded(model.repetition),
         streams=streams,
-        dangers=tuple(sentence for _, sentence in warned),
+        dangers=(*(sentence for _, sentence in warned), *silence(model)),
         kinds=tuple(dict.fromkeys(kind for kind, _ in warned)),
     )
 

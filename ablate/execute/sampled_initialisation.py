@@ -27,13 +27,20 @@ from ablate.theory.sequences import mean_of
 
 
 def sampled_initialisation(
-    architecture: Architecture, catalogue: Catalogue, inputs: Tensors, *, seed: int, apart: bool = False
+    architecture: Architecture,
+    catalogue: Catalogue,
+    inputs: Tensors,
+    *,
+    seed: int,
+    apart: bool = False,
+    of_logs: bool = False,
 ) -> InitialModel:
     """Sample the weights of a model and pass its inputs through it, in training, in float32.
 
     These are tokens [B, T], images or features [B, …], or a source and tokens. What starts from data starts from them.
     The numbers are those of the mean kernel of all inputs, as `forecast` has them of tokens that repeat by chance; or,
-    if sequences are to be `apart`, means of the numbers of each, as `forecast_sequences` has them. The two differ: in a
+    if sequences are to be `apart`, means of the numbers of each, as `forecast_sequences` has them. With `of_logs` these
+    are geometric means, as `forecast_patterns` has them. The two differ: in a
     mean kernel, sequences of larger tokens count for more. Raises InputError as `compile_model` does.
     """
     encoder = architecture.kind == "encoder_decoder"
@@ -52,7 +59,8 @@ def sampled_initialisation(
             [
                 _state([x[one] for x in streams], [g[one] for g in backward], given[-1][one], squares[one])
                 for one in (slice(k, k + 1) for k in range(len(squares)))
-            ]
+            ],
+            of_logs=of_logs,
         )
     else:
         state = _state(streams, backward, given[-1], squares)

@@ -19,7 +19,7 @@ DEFINITIONS: dict[str, str] = {
 """The numbers of a forecast, with their definitions."""
 KINDS = ("decoder", "encoder", "encoder_decoder", "vit", "mlp")
 """The kinds of model that are forecast."""
-THEORY = 3
+THEORY = 4
 """The version of the theory: raised by a change that changes a number of some forecast, as that of a component is
 (`plan/versions.py`). It is kept with a forecast, and one that another version made is not reused in other plans. 1 was
 kept without its version, and without intervals."""
@@ -66,7 +66,8 @@ class Forecast:
     no tokens are read; `whole` if that is all of the sequence. Of a model of two stacks the numbers are the decoder's,
     and dangers those of both. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
     reason, it has no numbers. `theory` is the version that made it (`THEORY`). `kinds` are the dangers without their
-    numbers, also one because of which it is refused; they are not kept with a plan.
+    numbers, also one because of which it is refused; they are not kept with a plan, nor is `quick`, which says that it
+    is over less than what a run would keep.
     """
 
     growth: float | None = None
@@ -81,6 +82,7 @@ class Forecast:
     refused: str = ""
     theory: int = THEORY
     kinds: tuple[str, ...] = field(default=(), compare=False)
+    quick: bool = field(default=False, compare=False)
 
     @property
     def growth_interval(self) -> Interval | None:

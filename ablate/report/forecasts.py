@@ -16,8 +16,9 @@ GAP = "…"
 MOST = 0.5
 """An interval that is wider than this share of its number is written as a factor."""
 WITHIN = (
-    "± after a forecast, or ×÷ where it is wide: 95 % of networks of this width lie within: twice the standard "
-    "deviation that drawing weights makes, to first order in 1/d, and that forecasts of many blocks missed besides"
+    "± after a forecast, ×÷ where it is wide, or the two ends of a cosine's: 95 % of networks of this width lie "
+    "within: twice the standard deviation that drawing weights makes, to first order in 1/d, and that forecasts of "
+    "many blocks missed besides"
 )
 
 
@@ -26,22 +27,33 @@ def number(value: float | None) -> str:
     return "-" if value is None or isnan(value) else f"{value:.3g}"
 
 
-def plus_minus(value: float, high: float, *, relative: bool) -> str:
-    """Return the interval about a number from its upper end: absolute, or `relative` in per cent, or as a factor.
+def plus_minus(value: float, high: float) -> str:
+    """Return the interval about a size from its upper end: in per cent, or as a factor.
 
-    >>> plus_minus(0.536, 0.586, relative=False), plus_minus(2.0, 5.2, relative=True)
-    ('± 0.050', '×÷2.6')
+    >>> plus_minus(2.0, 2.1), plus_minus(2.0, 5.2)
+    ('± 5%', '×÷2.6')
     """
-    if not relative:
-        return f"± {high - value:.3f}"
     return f"± {high / value - 1:.0%}" if high / value - 1 < MOST else f"×÷{high / value:#.2g}"
+
+
+def ends_in_words(low: float, high: float) -> str:
+    """Return the interval of a cosine by its ends, short as it is a column.
+
+    >>> ends_in_words(0.0331, 0.0732), ends_in_words(-0.0061, 1.0)
+    ('.033–.073', '-.006–1.00')
+    """
+    return f"{_short(low)}–{_short(high)}"
+
+
+def _short(cosine: float) -> str:
+    return f"{cosine:z.3f}".replace("0.", ".", 1).replace("1.000", "1.00")
 
 
 def with_interval(value: float | None, ends: Interval | None, *, relative: bool, between: str = "\n") -> str:
     """Return a number of a forecast with its interval behind it, where it has one."""
     if value is None or ends is None or not (isfinite(value) and all(map(isfinite, ends))) or (relative and not value):
         return number(value)
-    return f"{number(value)}{between}{plus_minus(value, ends[1], relative=relative)}"
+    return f"{number(value)}{between}{plus_minus(value, ends[1]) if relative else ends_in_words(*ends)}"
 
 
 def warnings(plan: Plan) -> Iterator[str]:
@@ -88,9 +100,14 @@ def definitions(plan: Plan) -> Iterator[str]:
     )
     if any(forecast.cosine_interval is not None for forecast in made):
         yield WITHIN
-    if shorter := {forecast.context or 0 for forecast in made if not forecast.whole}:
-        tokens = listed([f"{context}" for context in sorted(shorter)])
+    shorter = {forecast.context or 0 for forecast in made if not forecast.whole}
+    tokens = f"the first {listed(list(map(str, sorted(shorter))))} tokens of a sequence" if shorter else ""
+    if any(forecast.quick for forecast in made):
+        over = f"{tokens}, of one window" if tokens else "one window of the text"
         yield (
-            f"forecasts are over the first {tokens} tokens of a sequence, so that planning stays quick: these are not "
-            f"the numbers of `ablate forecast {plan.space}`, which is over all"
+            f"forecasts are over {over}, so that planning stays quick: `ablate run` makes those of four windows of up "
+            "to 256 tokens, which are shown here from then on, and "
+            f"`ablate forecast {plan.space}` those of whole windows"
         )
+    elif tokens:
+        yield f"forecasts are over {tokens}: these are not the numbers of `ablate forecast {plan.space}`, over all"

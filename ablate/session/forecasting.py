@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,8 @@ from ablate.session.planning import PathLike, corpus_located, plan_space
 from ablate.space.space import Space
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
-from ablate.theory.models import forecast
+from ablate.theory.sequences import forecast_patterns
+from ablate.theory.token_patterns import FORECAST, PATTERNS, READ, SAMPLED, draw_tokens
 
 if TYPE_CHECKING:
     import pandas
@@ -32,8 +34,8 @@ if TYPE_CHECKING:
     from ablate.data.batch import Tensors
 
 SEQUENCES, RECORDS = 8, 64
-"""The sequences of random tokens or of two texts, or the images and other records, that pass through a sampled
-initialisation; of one text it is the windows that its forecast is over."""
+"""The sequences of two texts, or the images and other records, that pass through a sampled initialisation; of one text
+it is the windows that its forecast is over, and of a block `READ` sequences of random tokens."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
 """What stands around a block that is forecast alone."""
 
@@ -95,7 +97,9 @@ class Forecasts:
 
 
 def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, *, samples: int = 0) -> Forecasts:
-    """Forecast a decoder of a block; its tokens repeat as often as the sizes say. `samples` are sampled beside it.
+    """Forecast a decoder of a block that reads random tokens, which repeat as often as the sizes say.
+
+    It is the mean over a few such sequences; `samples` are sampled beside it, each on others.
 
     Raises InputError for a component that has no token kernel in closed form.
     """
@@ -106,8 +110,12 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
         embedding_std=1,
         final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", catalogue),
     )
-    forecasts = {name: forecast(model, catalogue, sizes.repetition)}
-    starts = tuple(_sampled(model, catalogue, _tokens(sizes, seed), seed) for seed in range(samples))
+    drawn = partial(draw_tokens, sizes.repetition, sizes.vocab_size, sizes.seq_len)
+    forecasts = {name: forecast_patterns(model, catalogue, drawn(PATTERNS, FORECAST), READ)}
+    starts = tuple(
+        _sampled(model, catalogue, _tensor(drawn(READ, SAMPLED, seed)), seed, apart=True, of_logs=True)
+        for seed in range(samples)
+    )
     return Forecasts(forecasts, {}, {name: starts})
 
 
@@ -149,19 +157,23 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
 
 
 def _sampled(
-    architecture: Architecture, catalogue: Catalogue, inputs: Tensors, seed: int, *, apart: bool = False
+    architecture: Architecture,
+    catalogue: Catalogue,
+    inputs: Tensors,
+    seed: int,
+    *,
+    apart: bool = False,
+    of_logs: bool = False,
 ) -> InitialModel:
     from ablate.execute.sampled_initialisation import sampled_initialisation  # loads torch, which forecasts do not need
 
-    return sampled_initialisation(architecture, catalogue, inputs, seed=seed, apart=apart)
+    return sampled_initialisation(architecture, catalogue, inputs, seed=seed, apart=apart, of_logs=of_logs)
 
 
 def _read(architecture: Architecture, space: Space, cache: Path, seed: int, windows: Windows | None) -> Tensors:
     """Return what a model reads of its training split: `windows`, or `RECORDS` records, or `SEQUENCES` of two texts."""
     if windows is not None:
-        import torch
-
-        return torch.from_numpy(windows)
+        return _tensor(windows)
     from ablate.data.batch import first
     from ablate.data.batches import Batches
     from ablate.data.records import RecordBatches
@@ -180,9 +192,7 @@ def _read(architecture: Architecture, space: Space, cache: Path, seed: int, wind
     return first_batch(objective_for(space.recipe, sizes, catalogue), batch, seed).inputs
 
 
-def _tokens(sizes: Sizes, seed: int) -> Tensor:
-    """Return random tokens, [SEQUENCES, T], of as many kinds as repeat as often as the sizes say."""
+def _tensor(tokens: Windows) -> Tensor:
     import torch
 
-    kinds = min(round(1 / sizes.repetition), sizes.vocab_size) if sizes.repetition else sizes.vocab_size
-    return torch.randint(kinds, (SEQUENCES, sizes.seq_len), generator=torch.Generator().manual_seed(seed))
+    return torch.from_numpy(tokens)

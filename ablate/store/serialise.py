@@ -139,7 +139,11 @@ def plan_id(space: str, *, asked: str) -> str:
 
 def _variant(variant: Variant, forecast: Forecast | None) -> dict[str, object]:
     setting = None if variant.setting == PLAIN else _filled(variant.setting, "changes")
-    made = {} if forecast is None else {name: value for name, value in asdict(forecast).items() if name != "kinds"}
+    made = (
+        {}
+        if forecast is None
+        else {name: value for name, value in asdict(forecast).items() if name not in ("kinds", "quick")}
+    )
     return {
         "id": variant.id,
         "name": variant.name,

@@ -4,6 +4,7 @@
     elsewhere.py          what a layer knows of the rest of its model: values that it reads, a profiling pass
     models.py             a whole model: its token kernel layer by layer, and the gradient on the way back
     sequences.py          a model that reads the sequences of a text
+    token_patterns.py     random sequences of tokens, for a block without a text
     embedding.py          the stream in front of the first layer, of tokens or of other inputs
     through_layers.py     the kernels behind each layer, and the gradient in front of each
     strides.py            the states of a deep model from a few of its layers

@@ -16,6 +16,8 @@ GRADIENTS = 100.0
 """How many times larger a gradient may be at one end of the model than at the other, as a root mean square."""
 SIZES = 1000.0
 """How many times larger a stream may be at one end of the model than at the other, as a root mean square."""
+SILENT = 1e-9
+"""The largest share of the stream that a layer may have written where it counts as having written nothing."""
 OVERFLOW = "numbers are no longer finite"
 """The kind of danger of what overflows, in the stream or in the scores of attention."""
 OF_REFUSALS: Mapping[type[InputError], str] = {ScoresOverflow: OVERFLOW}
@@ -54,6 +56,19 @@ def collapse_layer(forecast: InitialModel) -> int | None:
     if not collapsed[-1]:
         return None
     return len(collapsed) - next(n for n, each in enumerate([*reversed(collapsed), False]) if not each)
+
+
+def silence(forecast: InitialModel) -> tuple[str, ...]:
+    """Return a sentence where no layer writes anything to the stream before a step; none where one does.
+
+    It is no danger: such a model may train well, but a forecast cannot tell it from others of its skips.
+    """
+    if not forecast.fresh or max(forecast.fresh) > SILENT or not all(isfinite(share) for share in forecast.fresh):
+        return ()
+    return (
+        "no layer adds anything to the stream before the first step, as every branch starts at 0: this start says "
+        "nothing of the block",
+    )
 
 
 def _dangers(forecast: InitialModel) -> Iterator[Danger]:

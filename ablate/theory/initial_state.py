@@ -57,16 +57,15 @@ class InitialStream:
         """Return the ends of the interval of 95 % about each of the `QUANTITIES`; None of what was measured.
 
         size and gradient   √m e^(-s) to √m e^s, of a mean square m whose logarithm has the standard deviation s
-        cosine              c - 2 s to c + 2 s
+        cosine              `cosine_ends`
         """
         if self.spread is None:
             return None
         size, cosine, gradient = self.shown()
         of_size, of_gradient = np.exp(self.spread.mean_square), np.exp(self.spread.gradient)
-        half = 2 * self.spread.correlation
         return (
             (float(size / of_size), float(size * of_size)),
-            (cosine - half, cosine + half),
+            cosine_ends(cosine, self.spread.correlation, len(self.kernel)),
             (float(gradient / of_gradient), float(gradient * of_gradient)),
         )
 
@@ -105,6 +104,28 @@ class InitialModel:
         """The mean square behind the last layer over that in front of the first; NaN if that is 0."""
         first, last = self.streams[0].mean_square, self.streams[-1].mean_square
         return last / first if first else math.nan
+
+
+def cosine_ends(cosine: float, sd: float, tokens: int) -> tuple[float, float]:
+    """Return the ends of the interval about a mean cosine of so many tokens, which lies between -1 / (T - 1) and 1.
+
+    They are 4 sd apart, and as far from the cosine in ln((c + 1 / (T - 1)) / (1 - c)): near 0 the upper end is the
+    farther one, near 1 the lower.
+
+    >>> [f"{end:.3f}" for c in (0.05, 0.5, 0.99) for end in cosine_ends(c, 0.01, 128)]
+    ['0.033', '0.073', '0.480', '0.520', '0.958', '0.998']
+    """
+    least = -1 / max(tokens - 1, 1)
+    share, width = (cosine - least) / (1 - least), 4 * sd / (1 - least)
+    if not (0 < share < 1 and width > 0):
+        return cosine, cosine
+    if width >= 1:
+        return least, 1.0
+    odds = share / (1 - share)
+    tilted = width * (odds + 1 / odds) / 2  # with u the factor of the odds, (1 - w) u² - 2 tilted u - (1 + w) = 0
+    factor = (tilted + math.sqrt(tilted**2 + 1 - width**2)) / (1 - width)
+    low, high = odds / factor, odds * factor
+    return (low + least) / (1 + low), (high + least) / (1 + high)
 
 
 def mean_cosine(kernel: Array) -> float:

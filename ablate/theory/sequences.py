@@ -1,14 +1,18 @@
-"""Sequences of a text: a forecast of the tokens that are read, rather than of tokens that repeat by chance.
+"""Sequences: a forecast of the tokens that are read, rather than of how often tokens repeat on average.
 
 Which tokens of a sequence are the same is known, so that each sequence has a token kernel of zeros and ones to begin
 with, and a forecast of its own; what is forecast of a model is their mean. A mean taken before the model, of how often
 two tokens are the same, is another thing: a block that keeps the same tokens the same and pulls the others apart would
 be said to pull all of them apart.
+
+Of a block without a text sequences are drawn (`token_patterns.py`). Which ones a network reads is then a part of how
+far it may be from the forecast.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -29,14 +33,45 @@ def forecast_sequences(architecture: Architecture, catalogue: Catalogue, tokens:
     return mean_of([forecast(architecture, catalogue, (each[:, None] == each).astype(float)) for each in tokens])
 
 
-def mean_of(models: Sequence[InitialModel]) -> InitialModel:
-    """Return the mean of forecasts of one model, over the sequences that it reads."""
+def forecast_patterns(
+    architecture: Architecture, catalogue: Catalogue, tokens: npt.NDArray[np.int64], read: int
+) -> InitialModel:
+    """Forecast a model that reads sequences like these, [N, T]: intervals are for a mean over `read` others.
+
+    The variance from sequence to sequence, over `read` and over N, is added to that of drawing weights.
+    """
+    models = [forecast(architecture, catalogue, (each[:, None] == each).astype(float)) for each in tokens]
+    mean, share = mean_of(models, of_logs=True), 1 / read + 1 / len(models)
+    streams = zip(mean.streams, *(each.streams for each in models), strict=True)
+    return replace(mean, streams=tuple(_scattered(stream, each, share) for stream, *each in streams))
+
+
+def _scattered(stream: InitialStream, each: Sequence[InitialStream], share: float) -> InitialStream:
+    """Add to the spread of a mean stream the share of the variance over sequences that means of some have."""
+    if stream.spread is None or len(each) < 2:
+        return stream
+    with np.errstate(all="ignore"):
+        numbers = np.array([(np.log(of.mean_square), of.correlation, np.log(of.gradient)) for of in each])
+        over = np.nan_to_num(numbers.std(0, ddof=1), nan=0.0, posinf=0.0) * np.sqrt(share)
+    spread = Spread(
+        *(float(np.hypot(getattr(stream.spread, name), sd)) for name, sd in zip(Spread.__slots__, over, strict=True))
+    )
+    return replace(stream, spread=spread)
+
+
+def mean_of(models: Sequence[InitialModel], *, of_logs: bool = False) -> InitialModel:
+    """Return the mean of forecasts of one model, over the sequences that it reads.
+
+    That of mean squares of the stream, gradients and logits is `of_logs`, the geometric one, where sequences are drawn:
+    in blocks whose sizes grow faster than in proportion, few sequences have nearly all of an arithmetic mean.
+    """
     if len(models) == 1:
         return models[0]
+    mean = _mean_of_logs if of_logs else _mean
     computed = frozenset.intersection(*(each.computed for each in models))
     return InitialModel(
-        tuple(map(_mean_stream, zip(*(each.streams for each in models), strict=True))),
-        logits=float(np.mean([each.logits for each in models])),
+        tuple(_mean_stream(each, mean) for each in zip(*(each.streams for each in models), strict=True)),
+        logits=mean([each.logits for each in models]),
         repetition=float(np.mean([each.repetition for each in models])),
         computed=computed,
         attention=tuple(map(_together, zip(*(_of_layers(each, computed) for each in models), strict=True))),
@@ -45,13 +80,22 @@ def mean_of(models: Sequence[InitialModel]) -> InitialModel:
     )
 
 
-def _mean_stream(streams: Sequence[InitialStream]) -> InitialStream:
+def _mean(values: Sequence[float]) -> float:
+    return float(np.mean(values))
+
+
+@np.errstate(all="ignore")  # of zeros it is 0
+def _mean_of_logs(values: Sequence[float]) -> float:
+    return float(np.exp(np.mean(np.log(values))))
+
+
+def _mean_stream(streams: Sequence[InitialStream], mean: Callable[[Sequence[float]], float]) -> InitialStream:
     spreads = [each.spread for each in streams if each.spread is not None]
     return InitialStream(
         layer=streams[0].layer,
-        mean_square=float(np.mean([each.mean_square for each in streams])),
+        mean_square=mean([each.mean_square for each in streams]),
         correlation=float(np.mean([each.correlation for each in streams])),
-        gradient=float(np.mean([each.gradient for each in streams])),
+        gradient=mean([each.gradient for each in streams]),
         gradient_correlation=float(np.mean([each.gradient_correlation for each in streams])),
         kernel=np.mean([each.kernel for each in streams], axis=0),
         spread=_mean_spread(spreads) if len(spreads) == len(streams) else None,

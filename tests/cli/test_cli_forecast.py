@@ -33,7 +33,7 @@ def test_a_block_is_told_how_often_tokens_repeat():
         done = run("forecast", "pre_ln", *SIZES, "--repetition", repetition, "--json", heavy=LIGHT)
         document = json.loads(done.stdout)["forecasts"]["pre_ln"]
         starts.append(document["layers"][0]["correlation"])
-    assert starts == pytest.approx([0, 0.25])
+    assert starts == pytest.approx([0, 0.25], abs=0.05)
 
 
 def test_json_has_every_layer():

@@ -14,6 +14,7 @@ import ablate
 from ablate.data import streams
 from ablate.data.typical_windows import typical_windows
 from ablate.execute import forecaster as room
+from ablate.report.forecasts import definitions
 from ablate.session.planning import check, plan_space
 from ablate.theory import models as theory
 from ablate.theory import sequences
@@ -21,6 +22,12 @@ from ablate.theory.dangers import dangers
 
 ALIKE = "blocks={alike: [residual: [layer_norm, attention: {query: identity, key: identity}]]}"
 """A block that is not forecast."""
+
+
+@pytest.fixture
+def hurried(monkeypatch):
+    """Plans whose forecasts would take too long, so that they are quick."""
+    monkeypatch.setattr(room, "QUICKLY", 0.0)
 
 
 def planned(folder, *settings: str, **options: object):
@@ -60,7 +67,7 @@ def test_a_forecast_with_gelu_loads_neither_torch_nor_scipy():
     assert done.stdout.strip() == "True []"
 
 
-def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path):
+def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path, hurried):
     plan = planned(tmp_path)
     space, catalogue = plan.space, plan.space.grammar.catalogue
     (window,) = typical_windows(space.data, space.folder, tmp_path / "r" / "cache", 16, 1, catalogue)
@@ -79,7 +86,7 @@ def test_each_variant_has_what_theory_forecasts_of_its_model(tmp_path):
     assert len({made.cosine for made in forecasts.values()}) > 1
 
 
-def test_one_model_is_computed_once(tmp_path, monkeypatch):
+def test_one_model_is_computed_once(tmp_path, monkeypatch, hurried):
     computed, forecast = [], theory.forecast
     monkeypatch.setattr(sequences, "forecast", lambda *given: computed.append(given) or forecast(*given))
     plan = planned(tmp_path, "design={compare: [pre_ln, op]}", "noise={seeds: 2}")
@@ -88,7 +95,7 @@ def test_one_model_is_computed_once(tmp_path, monkeypatch):
     assert first == again
 
 
-def test_of_a_long_sequence_fewer_tokens_are_forecast_and_it_is_known(tmp_path, monkeypatch):
+def test_of_a_long_sequence_fewer_tokens_are_forecast_and_it_is_known(tmp_path, monkeypatch, hurried):
     monkeypatch.setattr(room, "QUICK", {1: 16, 2: 8})
     plan = planned(tmp_path)
     assert {(made.context, made.whole) for _, made in plan.plan.forecasts} == {(8, False)}
@@ -102,7 +109,7 @@ def test_of_a_long_sequence_fewer_tokens_are_forecast_and_it_is_known(tmp_path, 
     assert made.cosine == pytest.approx(expected.streams[-1].correlation, rel=1e-4)
 
 
-def test_a_deep_model_is_forecast_over_fewer_tokens_still(tmp_path, monkeypatch):
+def test_a_deep_model_is_forecast_over_fewer_tokens_still(tmp_path, monkeypatch, hurried):
     monkeypatch.setattr(room, "QUICK", {2: 8, 4: 4})
     assert {made.context for _, made in planned(tmp_path).plan.forecasts} == {8}
     assert {made.context for _, made in planned(tmp_path, "model.layers=3").plan.forecasts} == {4}
@@ -112,6 +119,29 @@ def test_what_is_kept_is_forecast_over_more_tokens_than_what_is_quick(tmp_path, 
     monkeypatch.setattr(room, "QUICK", {2: 4})
     monkeypatch.setattr(room, "KEPT", 12)
     assert {made.context for _, made in planned(tmp_path, forecasts="kept").plan.forecasts} == {12}
+
+
+def numbers(plan):
+    return [(made.cosine, made.gradient, made.streams) for _, made in plan.plan.forecasts]
+
+
+def test_a_plan_has_the_forecasts_that_a_run_keeps_where_they_take_no_time(tmp_path):
+    plan = planned(tmp_path)
+    assert numbers(plan) == numbers(planned(tmp_path, forecasts="kept"))
+    assert not any(made.quick for _, made in plan.plan.forecasts)
+    assert "stays quick" not in " ".join(definitions(plan.plan))
+
+
+def test_else_it_says_that_a_run_will_make_others_and_has_those_after_it(tmp_path, hurried):
+    before = planned(tmp_path)
+    assert all(made.quick for _, made in before.plan.forecasts)
+    assert "over one window of the text, so that planning stays quick: `ablate run` makes" in " ".join(
+        definitions(before.plan)
+    )
+    ablate.run(before.space, results=tmp_path / "r", executor="inline", mirror=False)
+    kept, after = planned(tmp_path, forecasts="kept"), planned(tmp_path)
+    assert numbers(before) != numbers(kept) == numbers(after)
+    assert "stays quick" not in " ".join(definitions(after.plan))
 
 
 def test_a_variant_without_a_forecast_has_its_reason(tmp_path):

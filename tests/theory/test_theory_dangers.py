@@ -6,13 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from test_theory_models import CATALOGUE, model
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import LARGEST, ScoresOverflow
 from ablate.signal.attention_start import AttentionStart
 from ablate.signal.sampled_attention import random_attention
-from ablate.theory.dangers import collapse_layer, danger_of_refusal, dangers
+from ablate.theory.dangers import collapse_layer, danger_of_refusal, dangers, silence
 from ablate.theory.initial_state import InitialModel, InitialStream
+from ablate.theory.models import forecast
 
 
 def made(*, correlations=(0.1, 0.2, 0.3), sizes=(1.0, 1.0, 1.0), gradients=(1.0, 1.0, 1.0)):
@@ -121,3 +123,23 @@ def test_attention_that_cannot_be_forecast_is_in_danger(variance):
 
 def test_what_is_not_forecast_for_another_reason_is_in_no_danger():
     assert danger_of_refusal(InputError("a mask is not forecast\n  = choose another")) is None
+
+
+ZERO = "residual: {gain: {init: 0, trainable: true}, branch: [layer_norm"
+
+
+@pytest.mark.parametrize(
+    ("block", "silent"),
+    [
+        (f"[{ZERO}, attention]}}, {ZERO}, mlp]}}]", True),
+        (f"[{ZERO}, attention]}}, residual: [layer_norm, mlp]]", False),
+        ("[residual: [layer_norm, attention: {projection: {dense: {init: zero}}}], "
+         "residual: [layer_norm, mlp: {down: {dense: {init: zero}}}]]", True),
+        ("[residual: [layer_norm, attention], residual: [layer_norm, mlp]]", False),
+    ],
+    ids=["rezero", "one branch", "projections of zeros", "pre_ln"],
+)  # fmt: skip
+def test_a_start_at_which_no_layer_writes_anything_says_nothing_of_the_block(block, silent):
+    found = forecast(model(block, 2, width=64), CATALOGUE, 0.05)
+    assert bool(silence(found)) == silent
+    assert silent <= (dangers(found) == ())

@@ -9,12 +9,14 @@ from kernel_recursions import RECURSIONS, kernels
 from reading import transformer
 
 from ablate.api import load_block
+from ablate.block.architecture import plain_decoder
+from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
-from ablate.session.forecasting import forecast_block
 from ablate.signal.propagation import Signal
 from ablate.theory.blocks import through_block
 from ablate.theory.initial_state import mean_cosine
+from ablate.theory.models import forecast
 
 TOKENS = np.random.default_rng(0).integers(0, 50, 100)
 SAME = (TOKENS[:, None] == TOKENS).astype(float)  # a share of 0.0178, where App. H.2 asks for about 0.02
@@ -83,7 +85,7 @@ def test_e_spa_keeps_every_size_at_1_where_it_knows_of_repeated_tokens(repetitio
     """App. B of arXiv:2302.10322, Fig. 5 and 6: without the correction the sizes of later tokens drift with r."""
     sizes = Sizes(n_layers=36, d_model=64, n_heads=4, seq_len=100, vocab_size=1000, repetition=repetition)
     corrected, drifting = (
-        np.diag(forecast_block("e_spa", attention_alone(known), sizes, CATALOGUE).models["e_spa"].streams[-1].kernel)
+        np.diag(forecast(alone(known, sizes), CATALOGUE, repetition).streams[-1].kernel)
         for known in ("repetition", "0")
     )
     assert corrected == pytest.approx(1)
@@ -91,7 +93,8 @@ def test_e_spa_keeps_every_size_at_1_where_it_knows_of_repeated_tokens(repetitio
     assert drifting[-1] > 1 + 5 * repetition
 
 
-def attention_alone(repetition):
+def alone(repetition, sizes):
     """E-SPA without an MLP, told how often tokens repeat."""
     matrix = f"{{e_spa: {{decay: 0.2, repetition: {repetition}}}}}"
-    return load_block(f"[attention: {{query: {{dense: {{init: zero}}}}, matrix: {matrix}}}]")
+    block = load_block(f"[attention: {{query: {{dense: {{init: zero}}}}, matrix: {matrix}}}]")
+    return plain_decoder(block, sizes, init=read_component("normal: 1/sqrt(width)", "init", CATALOGUE), embedding_std=1)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
-from math import exp, isfinite, isnan, sqrt
+from math import isfinite, isnan, nan, sqrt
 from statistics import fmean, median, stdev
 from typing import Any
 
 from ablate.block.sizes import Sizes
 from ablate.output.words import listed
 from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf, Words
-from ablate.report.forecasts import WITHIN, plus_minus
+from ablate.report.forecasts import WITHIN, ends_in_words, plus_minus
 from ablate.report.screens.block import sizes_in_words
 from ablate.theory.danger_score import DEFINITION, TERMS, danger_score
-from ablate.theory.dangers import COLLAPSED, collapse_layer, dangers
+from ablate.theory.dangers import COLLAPSED, collapse_layer, dangers, silence
 from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
 from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
 from ablate.theory.kurtosis_bound import normal_kurtosis
@@ -56,10 +56,10 @@ def block_screen(
         numbers=tuple(range(1, len(heading) + 1)),
         whole=(0,),
     )
-    warned = tuple(map(str, dangers(forecast)))
+    warned = (*map(str, dangers(forecast)), *silence(forecast))
     return ReportDocument(
         title=name,
-        about=(about, f"at {at}; two tokens are the same with chance {forecast.repetition:.3g}{note}"),
+        about=(about, f"at {at}; two tokens are the same with chance {_asked(sizes, forecast):.3g}{note}"),
         parts=(
             TableOf(grid, titled=False),
             BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
@@ -79,6 +79,11 @@ def block_screen(
             ),
         ),
     )
+
+
+def _asked(sizes: Sizes, forecast: InitialModel) -> float:
+    """Return how often two tokens are the same, as it was asked for, or else as the tokens are."""
+    return forecast.repetition if sizes.repetition is None else sizes.repetition
 
 
 def space_screen(
@@ -117,7 +122,9 @@ def space_screen(
         numbers=(1, 2, 3, 4, 5, 6),
         whole=(0,),
     )
-    warned = [f"{variant}: {danger}" for variant, each in forecasts.items() for danger in dangers(each)]
+    warned = [
+        f"{variant}: {danger}" for variant, each in forecasts.items() for danger in (*dangers(each), *silence(each))
+    ]
     defined = (
         *_text(forecasts.values()),
         "growth: root mean square of the stream behind the last layer over that in front of the first",
@@ -231,15 +238,23 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
                 "gradient_correlation": _number(stream.gradient_correlation),
                 "computed": stream.layer in forecast.computed,
                 "sd": None if stream.spread is None else {of: _number(sd) for of, sd in asdict(stream.spread).items()},
+                "interval": _ends(stream),
             }
             for stream in forecast.streams
         ],
     }
 
 
+def _ends(stream: InitialStream) -> dict[str, list[float | None]] | None:
+    """Return the ends of the interval of each of the `QUANTITIES`, as they are shown; None of what was measured."""
+    ends = stream.intervals()
+    return None if ends is None else {of: list(map(_number, each)) for of, each in zip(QUANTITIES, ends, strict=True)}
+
+
 def _of_forecast_alone(forecast: InitialModel) -> dict[str, Any]:
     """Return a forecast with what is not known of a measured model: danger score, attention, kurtosis, sensitivity."""
     score, document = danger_score(forecast), _document(forecast)
+    document["silent"] = bool(silence(forecast))
     for layer, stream in zip(document["layers"], forecast.streams, strict=True):
         layer["kurtosis"] = _number(normal_kurtosis(stream.kernel)) if _has_size(stream) else None
     for layer, change in zip(document["layers"], stream_sensitivities(forecast), strict=True):
@@ -302,45 +317,59 @@ def _of_model(model: InitialModel) -> tuple[float, float, float, float]:
 def _shown(stream: InitialStream, *, below: bool) -> tuple[str, str, str]:
     """Return the `QUANTITIES` of a stream as they are shown, with their intervals where they are forecast."""
     size, cosine, gradient = stream.shown()
-    if (spread := stream.spread) is None:
+    if (ends := stream.intervals()) is None:
         return _three(size), _three(cosine), _three(gradient)
     return (
-        _with_interval(size, spread.mean_square, relative=True, below=below),
-        _with_interval(cosine, spread.correlation, relative=False, below=below),
-        _with_interval(gradient, spread.gradient, relative=True, below=below),
+        _with_interval(size, ends[0], below=below),
+        _cosine_with_interval(cosine, ends[1], below=below),
+        _with_interval(gradient, ends[2], below=below),
     )
 
 
 def _of_forecast(model: InitialModel) -> tuple[str, ...]:
     """Return `_of_model` as it is shown: growth varies as the last size does, the ratio of gradients as the first."""
     growth, cosine, ratio, logits = _of_model(model)
-    first, last = model.streams[0].spread, model.streams[-1].spread
+    first, last = model.streams[0].intervals(), model.streams[-1].intervals()
     if first is None or last is None:
         return tuple(map(_three, (growth, cosine, ratio, logits)))
     return (
-        _with_interval(growth, last.mean_square, relative=True, below=True),
-        _with_interval(cosine, last.correlation, relative=False, below=True),
-        _with_interval(ratio, first.gradient, relative=True, below=True),
+        _with_interval(growth, _over(last[0], model.streams[0]), below=True),
+        _cosine_with_interval(cosine, last[1], below=True),
+        _with_interval(ratio, first[2], below=True),
         _three(logits),
     )
 
 
-def _with_interval(value: float, sd: float, *, relative: bool, below: bool = False) -> str:
-    """Write a number with the interval of 95 % about it: in per cent, or as a factor from a half on.
+def _over(ends: tuple[float, float], first: InitialStream) -> tuple[float, float]:
+    """Return the ends of a size over that in front of the first layer."""
+    size = first.shown()[0]
+    return (ends[0] / size, ends[1] / size) if size else (nan, nan)
 
-    Where `relative`, `sd` is that of the log of its square, else its own. The interval is on a line `below`, or beside.
 
-    >>> _with_interval(1.6823, 0.04, relative=True), _with_interval(1.6823, 0.9, relative=True)
+def _with_interval(value: float, ends: tuple[float, float], *, below: bool = False) -> str:
+    """Write a size or a gradient with its interval: in per cent, or as a factor from a half on; on a line `below`.
+
+    >>> _with_interval(1.6823, (1.616, 1.751)), _with_interval(1.6823, (0.684, 4.138))
     ('1.68 ± 4%', '1.68 ×÷2.5')
-    >>> _with_interval(0.2779, 0.031, relative=False), _with_interval(1.0, 0.04, relative=True, below=True)
-    ('0.278 ± 0.062', '1.00\\n± 4%')
     """
-    if not (isfinite(value) and isfinite(sd)):
+    if not (value and isfinite(value) and all(map(isfinite, ends))):
         return _three(value)
-    between = "\n" if below else " "
-    if not relative:
-        return f"{value:.3f}{between}{plus_minus(0.0, 2 * sd, relative=False)}"
-    return f"{_three(value)}{between}{plus_minus(1.0, exp(sd), relative=True)}"
+    return f"{_three(value)}{_between(below)}{plus_minus(value, ends[1])}"
+
+
+def _cosine_with_interval(value: float, ends: tuple[float, float], *, below: bool = False) -> str:
+    """Write a cosine with the ends of its interval.
+
+    >>> _cosine_with_interval(0.2779, (0.219, 0.342))
+    '0.278 .219–.342'
+    """
+    if not (isfinite(value) and all(map(isfinite, ends))):
+        return _three(value)
+    return f"{value:.3f}{_between(below)}{ends_in_words(*ends)}"
+
+
+def _between(below: bool) -> str:
+    return "\n" if below else " "
 
 
 def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:
