@@ -25,7 +25,7 @@ from ablate.space.space import Space
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
 from ablate.theory.sequences import forecast_patterns
-from ablate.theory.token_patterns import FORECAST, PATTERNS, READ, SAMPLED, draw_tokens
+from ablate.theory.token_patterns import FORECAST, READ, SAMPLED, draw_tokens, patterns
 
 if TYPE_CHECKING:
     import pandas
@@ -111,7 +111,7 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
         final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", catalogue),
     )
     drawn = partial(draw_tokens, sizes.repetition, sizes.vocab_size, sizes.seq_len)
-    forecasts = {name: forecast_patterns(model, catalogue, drawn(PATTERNS, FORECAST), READ)}
+    forecasts = {name: forecast_patterns(model, catalogue, drawn(patterns(sizes.n_layers), FORECAST), READ)}
     starts = tuple(
         _sampled(model, catalogue, _tensor(drawn(READ, SAMPLED, seed)), seed, apart=True, of_logs=True)
         for seed in range(samples)

@@ -1,7 +1,7 @@
 """Token patterns: random sequences of which two tokens are the same with a given chance, for a block without a text.
 
 Tokens are independent. All 1/r kinds, rounded up, are equally likely but one, which is likelier, so that Σ p² = r. A
-forecast is over `PATTERNS` sequences; `READ` is how many others a sampled initialisation of a block reads at once.
+forecast is over a few sequences; `READ` is how many others a sampled initialisation of a block reads at once.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from math import ceil, sqrt
 import numpy as np
 import numpy.typing as npt
 
-PATTERNS, READ = 8, 8
+READ = 8
+SHALLOW, PATTERNS, OF_DEEP = 8, 8, 4
+"""Up to how many layers a forecast is over so many sequences; that of a deeper one, which takes longer, over fewer."""
 FORECAST, SAMPLED = 0, 1
 """What sequences are for, which are drawn apart."""
 
@@ -22,6 +24,11 @@ def draw_tokens(
     """Return sequences of random tokens, [count, length]; without a repetition they are of all kinds that there are."""
     p = probabilities(repetition, vocab_size)
     return np.random.default_rng((of, seed)).choice(len(p), (count, length), p=p)
+
+
+def patterns(layers: int) -> int:
+    """Return how many sequences a forecast of so many layers is over."""
+    return PATTERNS if layers <= SHALLOW else OF_DEEP
 
 
 def probabilities(repetition: float | None, vocab_size: int) -> npt.NDArray[np.float64]:
