@@ -59,7 +59,7 @@ def block_screen(
     warned = (*map(str, dangers(forecast)), *silence(forecast))
     return ReportDocument(
         title=name,
-        about=(about, f"at {at}; two tokens are the same with chance {_asked(sizes, forecast):.3g}{note}"),
+        about=(about, f"at {at}; two tokens are the same with chance {_repetition(sizes, forecast):.3g}{note}"),
         parts=(
             TableOf(grid, titled=False),
             BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
@@ -81,7 +81,7 @@ def block_screen(
     )
 
 
-def _asked(sizes: Sizes, forecast: InitialModel) -> float:
+def _repetition(sizes: Sizes, forecast: InitialModel) -> float:
     """Return how often two tokens are the same, as it was asked for, or else as the tokens are."""
     return forecast.repetition if sizes.repetition is None else sizes.repetition
 
