@@ -70,7 +70,9 @@ def digests_of(tree: Path, arguments: Sequence[str]) -> Any:
     paths = os.pathsep.join(map(str, (tree, tests / "support", tests)))
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": "1"}
     script = tree / "tests" / "identity" / "digests.py"
-    done = subprocess.run([sys.executable, script, *arguments], env=environment, capture_output=True, text=True)
+    command = [sys.executable, script, *arguments]
+    # in the tree itself, whose grammars are found before those of another
+    done = subprocess.run(command, env=environment, cwd=tree, capture_output=True, text=True)
     if done.returncode:
         raise RuntimeError(f"{script} failed:\n{done.stderr}")
     return json.loads(done.stdout)
