@@ -6,6 +6,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from ablate.block.added import untold
 from ablate.block.architecture import Architecture
@@ -17,7 +18,7 @@ from ablate.errors import InputError
 from ablate.output.words import ordinal
 from ablate.plan.effective import effective_model, effective_recipe
 from ablate.plan.hidden_future import check_hides_the_future
-from ablate.plan.identity import computed, conditions_of, trained_by, trial_id_of
+from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
 from ablate.plan.plan import Variant
 from ablate.plan.setting import PLAIN, Setting
 from ablate.plan.size import cost
@@ -26,6 +27,7 @@ from ablate.plan.tuned import Tuned, block_at, recipe_at
 from ablate.source.problems import Problems
 from ablate.space.changed import with_changes
 from ablate.space.documents import Recipe
+from ablate.space.fair import Tune
 from ablate.space.space import Space
 from ablate.space.variants import Changes
 
@@ -109,22 +111,37 @@ class Models:
     def identity(self, block: Block, setting: Setting = PLAIN) -> str:
         """Return a hash that is equal for blocks that are the same model, at the sizes of the space or setting."""
         if (block, setting) not in self._identities:
-            described = effective_model(self.architecture(block, setting), self.space.grammar.catalogue)
+            described_by = model_identity if self._tunes else effective_model
+            described = described_by(self.architecture(block, setting), self.space.grammar.catalogue)
             self._identities[block, setting] = digest(described, 64)
         return self._identities[block, setting]
 
     def treatment(self, block: Block, setting: Setting = PLAIN) -> str:
-        """Return a hash that is equal for what is the same model, trained in the same way on the same text."""
+        """Return a hash that is equal for what is the same model, trained in the same way on the same text.
+
+        What tuning will choose, or how many steps a budget will give, is not known yet: then two recipes are the same
+        only as they are written.
+        """
         model = self.identity(block, setting)
         changed = self.at(setting.changes)
         if (changed.recipe, changed.data) == (self.space.recipe, self.space.data):
             return model
-        architecture, catalogue = self.architecture(block, setting), self.space.grammar.catalogue
-        recipe, usual = (effective_recipe(space.recipe, architecture, catalogue) for space in (changed, self.space))
+        recipe, usual = (self._described(space, block, setting) for space in (changed, self.space))
         if changed.data == self.space.data and recipe == usual:
             return model
         data = changed.data.model_dump(mode="json", exclude=untold(changed.data))
         return digest([model, recipe, data], 64)
+
+    @property
+    def _tunes(self) -> bool:
+        return isinstance(self.space.fair.tune, Tune)
+
+    def _described(self, space: Space, block: Block, setting: Setting) -> dict[str, Any]:
+        """Return what the recipe of a space comes to, or that recipe where it is not known whole."""
+        if self._tunes or setting.open:
+            return space.recipe.model_dump(mode="json", exclude=untold(space.recipe))
+        recipe = space.recipe.model_copy(update={"steps": setting.steps or space.recipe.steps})
+        return effective_recipe(recipe, self.architecture(block, setting), self.space.grammar.catalogue)
 
     def cost(self, block: Block, setting: Setting = PLAIN) -> Cost:
         """Compute parameters and FLOPs; InputError where a component cannot be built or trained at these sizes."""

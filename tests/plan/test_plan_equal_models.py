@@ -37,6 +37,30 @@ def test_recipes_that_differ_in_what_has_no_effect_are_one_training(tmp_path, na
     assert folded(tmp_path, "op", variants=f"{{{variants}}}")[0] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("tune", "same"),
+    [("none", True), ("{lr: [1e-2, 2e-2], seeds: 1}", False), ("{recipe.clip: [1, 2], seeds: 1}", False)],
+)
+def test_what_tuning_may_tell_apart_is_trained_apart(tmp_path, tune, same):
+    """A floor as a rate is another share of another peak, and a window may be what is tuned."""
+    variants = (
+        "{one: {block: pre_ln, set: {recipe.schedule.floor: {rate: 2.5e-3}}},"
+        " other: {block: pre_ln, set: {recipe.schedule.floor: 0.25}}, near: {block: sas, set: {model.layers: 2}}}"
+    )
+    assert folded(tmp_path, "op", variants=variants, fair=f"{{tune: {tune}}}")[0][0] == same
+
+
+def test_a_warm_up_as_a_share_is_another_where_a_budget_gives_other_steps(tmp_path):
+    variants = (
+        "{one: {block: pre_ln, set: {recipe.schedule.warmup: 10%}},"
+        " other: {block: pre_ln, set: {recipe.schedule.warmup: 2}}, near: {block: sas, set: {model.layers: 2}}}"
+    )
+    blocks = "{wide: [residual: [layer_norm, attention], residual: [layer_norm, mlp: {hidden: 8x}]]}"
+    assert folded(tmp_path, "wide", variants=variants, blocks=blocks)[0][0]
+    fair = "{budget: flops, match: none, tune: none}"
+    assert not folded(tmp_path, "wide", variants=variants, blocks=blocks, fair=fair)[0][0]
+
+
 NAMES = ("one", "other", "near")
 
 
