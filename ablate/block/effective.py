@@ -17,6 +17,9 @@ from ablate.block.expression import Block, Node, Sequence, Value
 from ablate.block.normal_form import normalise
 from ablate.block.sizes import Sizes
 
+BY_SHAPE = frozenset({"eye", "fan_in", "normal", "orthogonal", "zero"})
+"""The inits whose numbers follow from the shape of a weight."""
+
 
 @dataclass(frozen=True, slots=True)
 class Within:
@@ -26,8 +29,11 @@ class Within:
     init: Node | None = None
 
     def own(self, init: Value) -> Value:
-        """Return the init of a weight, where none stands for the model's own: none if it is that one."""
-        return None if init == self.init else init
+        """Return the init of a weight, where none stands for the model's own: none if it is that one, and fills by the
+        shape of the weight alone, so that the sizes around it have no part in it.
+        """
+        same = self.init is not None and init == self.init and self.init.name in BY_SHAPE
+        return None if same else init
 
 
 def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | None = None) -> Block:

@@ -45,6 +45,8 @@ grows as the square of the tokens, and models of more than `STRIDES` layers go t
 _Read: TypeAlias = tuple[str, str, int, int | None, int | None, int, int]
 """What tells apart what models read: the data, the kind of model, the lengths of its sequences, its patches, and of how
 many windows."""
+LEAST = 1 / 16
+"""The work of a layer over few tokens, where it no longer falls with their number."""
 STRIDES = 128
 """The layers up to which a forecast takes longer the more there are."""
 
@@ -66,13 +68,16 @@ class Forecaster:
     _asked: dict[tuple[Block, Setting], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _known: dict[tuple[Architecture, _Read], Forecast] = field(default_factory=dict, repr=False, compare=False)
     _inputs: dict[_Read, ModelInputs] = field(default_factory=dict, repr=False, compare=False)
+    _whole: list[bool] = field(default_factory=list, repr=False, compare=False)
 
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with a forecast of each variant, or the reason why there is none."""
         known = self._kept_of(plan)
         models = self._new_models(variant for variant in plan.variants if variant.id not in known)
         whole = dataclasses.replace(self, quick=False)
-        maker = whole if SEQUENCES * sum(map(whole._work, models)) <= QUICKLY else self
+        if not self._whole:  # once, so that no plan has forecasts of both kinds side by side
+            self._whole.append(SEQUENCES * sum(map(whole._work, models)) <= QUICKLY)
+        maker = whole if self._whole[0] else self
         maker._announce(models)
         forecasts = ((each.id, known.get(each.id) or maker.of_variant(each)) for each in plan.variants)
         return dataclasses.replace(plan, forecasts=tuple(forecasts))
@@ -151,7 +156,7 @@ class Forecaster:
         """Return the work of a forecast in layers over `KEPT` tokens."""
         tokens = min(model.sizes.seq_len, self._most(model))
         layers = model.sizes.n_layers + (model.of_encoder().sizes.n_layers if model.sizes.source_len else 0)
-        return min(layers, STRIDES) * (tokens / KEPT) ** 2
+        return min(layers, STRIDES) * max((tokens / KEPT) ** 2, LEAST)
 
     def _inputs_of(self, architecture: Architecture, setting: Setting) -> tuple[_Read, ModelInputs]:
         """Return what a variant's model reads of its data, and what tells it from others."""

@@ -11,7 +11,7 @@ from ablate.block.classifier import CLASSIFIERS
 from ablate.block.cost import Cost
 from ablate.block.fingerprint import digest
 from ablate.errors import InputError
-from ablate.output.words import plural
+from ablate.output.words import listed, plural
 from ablate.plan.addresses import pairing_notes
 from ablate.plan.choices import choice_notes
 from ablate.plan.claims import FEWEST_ROWS, OF_TWO, apart
@@ -383,6 +383,10 @@ def _check_steps(
             message = f"a claim is about {quote(name)}, which is no variant of this design"
             problems.add_unknown(message, place, name, names, "its variants are")
             return
+    if len({names[name] for name in claim.variants}) == 1:
+        message = f"the claim {quote(claim.claim)} is about {listed(claim.variants)}, which are the same model here"
+        problems.add(message, place, notes=("there is nothing to compare: name others, or change their sizes",))
+        return
     ids = {id: name for name, id in reversed(list(names.items()))}
     compared = [f"{ids[c.after]} with {ids[c.before]}" for c in comparisons if c.kind in OF_TWO]
     for one, other in apart(claim, names, comparisons):

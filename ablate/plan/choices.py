@@ -84,6 +84,8 @@ def _rates(variant: Variant, models: Models) -> str:
     if not isinstance(settings, Settings):
         return ""
     tuned = _tuned(space, recipe.optimizer.name) if not variant.setting.tuned else frozenset()
+    own = {name: settings.lr for name in tuned if name.endswith("_lr") and getattr(settings, name, None) is None}
+    settings = settings.model_copy(update=own)  # what is tuned has a rate of its own, whatever it is
     of: dict[str, list[str]] = {}
     for name, (lr, setting, rule) in settings.rates().items():
         if name != "head" or space.model.head != "tied":

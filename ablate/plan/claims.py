@@ -51,13 +51,14 @@ def steps_of(
 def apart(claim: Expected, names: Mapping[str, str], comparisons: Sequence[Comparison]) -> list[tuple[str, str]]:
     """Return the pairs of variants, by name, that an order or equivalents need compared and that are not.
 
-    Of an order that is each step; equivalents must be connected by comparisons between them.
+    Of an order that is each step; equivalents must be connected by comparisons between them, or be one variant.
     """
     compared = {frozenset((each.before, each.after)) for each in comparisons if each.kind in OF_TWO}
     named = claim.variants
     if claim.order is not None:
         return [(x, y) for x, y in pairwise(named) if frozenset((names.get(x, ""), names.get(y, ""))) not in compared]
     reached, left = named[:1], list(named[1:])
+    compared |= {frozenset((id,)) for id in names.values()}
     while near := [
         y for y in left if any(frozenset((names.get(x, ""), names.get(y, ""))) in compared for x in reached)
     ]:

@@ -8,7 +8,7 @@ variants is trained, as it is written, so that no identity of a trial follows fr
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -42,19 +42,21 @@ def effective_model(architecture: Architecture, catalogue: Catalogue) -> dict[st
     if described["head_init"] == described["init"]:
         described["head_init"] = None
 
-    def form(block: Block, sizes: Sizes) -> Block:
-        return _layer(block, architecture.init, sizes, catalogue)
+    own = _outside(architecture.init, outside, catalogue)  # one scheme fills decoder and encoder
 
-    described["layers"] = layers_of(architecture, catalogue, form=form)
+    def form(block: Block, sizes: Sizes) -> Block:
+        return effective(block, sizes, catalogue, own)
+
+    every = not _shipped(walk(architecture.block), catalogue)  # what a plugin comes to may be another in each layer
+    described["layers"] = layers_of(architecture, catalogue, form=form, every=every)
     if architecture.kind == "encoder_decoder":
-        described["encoder"] = layers_of(architecture.of_encoder(), catalogue, encoder_block, form)
+        described["encoder"] = layers_of(architecture.of_encoder(), catalogue, encoder_block, form, every=every)
     return described
 
 
-def _layer(block: Block, init: Node, sizes: Sizes, catalogue: Catalogue) -> Block:
-    """Return the effective form of a layer that is resolved."""
-    own = effective_component(resolve(Sequence((init,)), sizes, catalogue).parts[0], sizes, catalogue)
-    return effective(block, sizes, catalogue, own)
+def _shipped(nodes: Iterable[Node], catalogue: Catalogue) -> bool:
+    """Return whether all of these components ship with `ablate`."""
+    return all(catalogue[node.name].path.is_relative_to(PACKAGE) for node in nodes)
 
 
 def _outside(part: Node | None, sizes: Sizes, catalogue: Catalogue) -> Node | None:
@@ -119,7 +121,7 @@ def trained_kinds(architecture: Architecture, catalogue: Catalogue) -> frozenset
     values = [value for node in nodes for _, value in node.fields]
     if not any(isinstance(value, Gain) and value.trainable for value in values):
         lacking.add("gains")
-    if plain and all(catalogue[node.name].path.is_relative_to(PACKAGE) for node in nodes):
+    if plain and _shipped(nodes, catalogue):
         shifts = (node for node in nodes if isinstance(catalogue[node.name].fields.get("bias"), Flag))
         if not any(node["bias"] for node in shifts):
             lacking.add("biases")
@@ -127,8 +129,9 @@ def trained_kinds(architecture: Architecture, catalogue: Catalogue) -> frozenset
 
 
 def _nodes(architecture: Architecture, catalogue: Catalogue) -> Iterator[Node]:
-    """Yield the components of a model, of each layer those that stand there."""
+    """Yield the components of a model, of each layer of decoder and encoder those that stand there."""
     yield from (node for part in architecture.around() for node in walk(part))
-    for layer in range(1, architecture.sizes.n_layers + 1):
-        sizes = architecture.sizes.at(layer)
-        yield from walk(_layer(resolve(architecture.block, sizes, catalogue), architecture.init, sizes, catalogue))
+    for stack in (architecture, *([architecture.of_encoder()] if architecture.kind == "encoder_decoder" else [])):
+        for layer in range(1, stack.sizes.n_layers + 1):
+            sizes = stack.sizes.at(layer)
+            yield from walk(effective(resolve(architecture.block, sizes, catalogue), sizes, catalogue))

@@ -118,11 +118,13 @@ def layers_of(
     catalogue: Catalogue,
     of_layer: Callable[[Block, Sizes, Catalogue], Block] = whole_block,
     form: Callable[[Block, Sizes], Block] = as_resolved,
+    *,
+    every: bool = False,
 ) -> list[tuple[int, Any]]:
     """Return the layers of a stack, resolved, and how many in a row are equal.
 
     `of_layer` gives the block of a layer, and `form` what is told of it once it is resolved, which may be another for
-    the same block in layer 1 than in all others.
+    the same block in layer 1 than in all others, or in `every` layer.
     """
     block = normalise(architecture.block, catalogue)
     layers: list[tuple[int, Any]] = []
@@ -130,7 +132,9 @@ def layers_of(
     for layer in range(1, architecture.sizes.n_layers + 1):
         here = architecture.sizes.at(layer)
         seen = resolve(of_layer(block, here, catalogue), here, catalogue)
-        if seen != before or layer == 2:  # most layers are as the one before, and their forms take the most time
+        if (
+            seen != before or layer == 2 or every
+        ):  # most layers are as the one before, and their forms take the most time
             before = seen
             told_before = canonical(without_added(normalise(form(seen, here), catalogue), catalogue))
         if layers and layers[-1][1] == told_before:

@@ -116,6 +116,10 @@ class Models:
             self._identities[block, setting] = digest(described, 64)
         return self._identities[block, setting]
 
+    def as_written(self, block: Block, setting: Setting = PLAIN) -> str:
+        """Return a hash that is equal for blocks that are built alike, for what is measured of them: seconds."""
+        return digest(model_identity(self.architecture(block, setting), self.space.grammar.catalogue), 64)
+
     def treatment(self, block: Block, setting: Setting = PLAIN) -> str:
         """Return a hash that is equal for what is the same model, trained in the same way on the same text.
 

@@ -100,9 +100,10 @@ def definitions(plan: Plan) -> Iterator[str]:
     )
     if any(forecast.cosine_interval is not None for forecast in made):
         yield WITHIN
-    shorter = {forecast.context or 0 for forecast in made if not forecast.whole}
+    quick = [forecast for forecast in made if forecast.quick]
+    shorter = {forecast.context or 0 for forecast in quick or made if not forecast.whole}
     tokens = f"the first {listed(list(map(str, sorted(shorter))))} tokens of a sequence" if shorter else ""
-    if any(forecast.quick for forecast in made):
+    if quick:
         over = f"{tokens}, of one window" if tokens else "one window of the text"
         yield (
             f"forecasts are over {over}, so that planning stays quick: `ablate run` makes those of four windows of up "

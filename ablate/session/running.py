@@ -70,9 +70,6 @@ def run(
         if show_plan is not None:
             show_plan(planned)
         rehearse(planned.plan, space, planned.to_run, files)
-        if planned.to_run:
-            for line in starting_alike(planned.plan, space.grammar.catalogue, cache_of(folder)):
-                say(line)
         return planned
 
     with Interrupt(say, options.patience) as interrupt, Results(folder, say=_note_on(console)) as store:
@@ -131,9 +128,11 @@ def _train(
 
     for data in planned.texts:  # once here, rather than in all workers at the same time
         prepare(data, space.folder, cache_of(store.folder), space.grammar.catalogue)
+    say = line_writer(console)
+    for line in starting_alike(planned.plan, space.grammar.catalogue, cache_of(store.folder), planned.to_run):
+        say(line)
     outcomes = store.outcomes()
     measured = [(trial, outcomes[trial.id]) for trial in planned.plan.trials if trial.id in outcomes]
-    say = line_writer(console)
     executor = build_executor(options, space.threads, say, plugins=plugins, known=measured)
     with interrupt.trials(), Progress(planned_run.total, executor.workers, console) as progress:
         watcher = EndsTold(progress, mirroring)

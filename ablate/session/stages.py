@@ -149,7 +149,7 @@ def _look_result(plan: Plan, summary: Summary, look: int, after: int | None) -> 
         if c.kind != "noise"
     }
     verdicts = {
-        (contrasts[e.kind, e.change, e.before, e.after, e.terms], e.metric): e.verdict
+        (contrasts[e.kind, e.change, e.before, e.after, e.terms], e.metric): "identical" if e.identical else e.verdict
         for e in summary.effects
         if e.judged
     }

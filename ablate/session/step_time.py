@@ -113,7 +113,7 @@ def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
     timed = [
         TimedModel(
             name=variant.name,
-            identity=models.identity(variant.block, variant.setting),
+            identity=models.as_written(variant.block, variant.setting),
             computed=computed(models.architecture(variant.block, variant.setting), catalogue),
             trial=next(models.trials([variant], [0])),
         )
@@ -154,5 +154,5 @@ def _beside(
 
 def step_times_of(plan: Plan, models: Models, paces: Mapping[str, float]) -> dict[str, float]:
     """Return seconds per step by variant id, of the measured variants of a plan, from `read_step_times`."""
-    by_variant = {v.id: paces.get(models.identity(v.block, v.setting)) for v in plan.variants} if paces else {}
+    by_variant = {v.id: paces.get(models.as_written(v.block, v.setting)) for v in plan.variants} if paces else {}
     return {id: seconds for id, seconds in by_variant.items() if seconds is not None}

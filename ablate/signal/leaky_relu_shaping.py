@@ -93,15 +93,20 @@ def leaky_by_slope(zeta: float, network: Network, q_slope: float = 1.0) -> Shape
 def _with_input_shift(psi: float, rho: float, required: str) -> ShapedLeakyReLU:
     """Return the leaky ReLU with C'(1) = ψ and Q'(1) = ρ, other than 1, whose input is shifted the least."""
     sign, away = math.copysign(1.0, 1 - rho), abs(rho - 1)
-    reached, last = 0.0, 0.0
+    reached, last, side = 0.0, 0.0, -1.0
+
+    def beyond(b: float) -> float:
+        return abs(_Shifted.of(sign * b, psi).q_slope - 1) - away
+
     for shift in (FURTHEST * step / STEPS for step in range(1, STEPS + 1)):
-        if abs(_Shifted.of(sign * shift, psi).q_slope - 1) >= away:
-            solved = bisect(lambda b: abs(_Shifted.of(sign * b, psi).q_slope - 1) - away, last, shift)
+        here = math.copysign(1.0, beyond(shift))
+        if here != side:  # it is crossed in between, from either side
+            solved = bisect(lambda b, rising=here: rising * beyond(b), last, shift)  # type: ignore[misc]
             if (found := _Shifted.of(sign * solved, psi)).exists:
                 return found.shaped
-        elif (near := _Shifted.of(sign * shift, psi)).exists:
+        elif here < 0 and (near := _Shifted.of(sign * shift, psi)).exists:
             reached = max(reached, abs(near.q_slope - 1))
-        last = shift
+        last, side = shift, here
     bound = f"; the {'least' if sign > 0 else 'largest'} found is {1 - sign * reached:.4g}" if reached else ""
     raise InputError(
         f"DKS finds no leaky ReLU with C'(1) = {psi:.4g} and Q'(1) = {rho:.4g}, as {required} require{bound}\n"

@@ -35,7 +35,7 @@ from ablate.verdict.summary import Metric
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalysis:
     """Every contrast tested at the first seeds of a plan, with p-values corrected over the family; `factorials` are by
-    metric and terms.
+    metric and terms. `elsewhere`: the numbers are of a table, which may have rounded them.
     """
 
     seeds: tuple[Seed, ...]
@@ -46,6 +46,7 @@ class InterimAnalysis:
     factorials: Mapping[tuple[str, str], Analysed]
     factors: tuple[tuple[str, Factors], ...]
     rulings: Mapping[Asked, Ruling]
+    elsewhere: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,7 +176,13 @@ def is_decided(request: Asked, looks: Sequence[InterimAnalysis], level: float) -
 def the_same(request: Asked, look: InterimAnalysis) -> bool:
     """Return whether a contrast is of two variants whose results are identical at every seed, on its metric too."""
     question, test = request[1], look.tested[request]
-    if not isinstance(question, Difference) or test.ranks is not None or test.estimate != 0 or test.sd != 0:
+    if (
+        look.elsewhere
+        or not isinstance(question, Difference)
+        or test.ranks is not None
+        or test.estimate != 0
+        or test.sd != 0
+    ):
         return False
     return identical(look.sides[question.first], look.sides[question.second])
 
@@ -318,6 +325,7 @@ def _look(
         factorials=factorials,
         factors=experiment.factors,
         rulings=rulings,
+        elsewhere=experiment.elsewhere,
     )
 
 

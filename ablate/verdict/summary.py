@@ -387,6 +387,8 @@ class ExpectedStep:
     def outcome(self) -> Outcome:
         """Return what became of the step; a variant that diverged is not as any claim foresees."""
         seen = self.effect.verdict.removesuffix("_by_rank")
+        if seen == "undecided" and self.effect.identical:
+            seen = "equivalent"
         if seen == "undecided":
             return "undecided"
         return "as expected" if seen in self.verdicts else "not as expected"

@@ -48,7 +48,7 @@ def test_those_that_start_alike_are_named_and_no_others(world):
 def test_treatments_of_two_recipes_are_not_asked(world, monkeypatch):
     variants = "variants={fast: {block: plain, set: {recipe.optimizer.adamw.lr: 2e-3}}}"
     found = planned(world, variants, "design={compare: [plain, fast]}")
-    monkeypatch.setattr(equal_start, "start_of", lambda *_: pytest.fail("it was built"))
+    monkeypatch.setattr(equal_start, "numbers_of", lambda trial: pytest.fail("it was asked"))
     assert starting_alike(found.plan, found.space.grammar.catalogue, cache_of(world.parent / "results")) == ()
 
 
@@ -56,21 +56,42 @@ def test_models_that_are_too_large_are_told(world, monkeypatch):
     found = planned(world)
     monkeypatch.setattr(equal_start, "MOST", 1_000)
     (line,) = starting_alike(found.plan, found.space.grammar.catalogue, cache_of(world.parent / "results"))
-    assert line == "not asked whether they start alike, for their size: plain, bounded, capped, clipped and sparse"
+    assert line == "not asked whether they start alike: plain, bounded, capped, clipped and sparse (too large)"
+
+
+def test_what_cannot_be_built_is_told_and_stops_nothing(world, monkeypatch):
+    found = planned(world)
+    build = equal_start.start_of
+
+    def failing(trial, *others):
+        if trial.variant == next(v.id for v in found.plan.variants if v.name == "bounded"):
+            raise RuntimeError("expected scalar type Float\nbut found Double")
+        return build(trial, *others)
+
+    monkeypatch.setattr(equal_start, "start_of", failing)
+    lines = starting_alike(found.plan, found.space.grammar.catalogue, cache_of(world.parent / "results"))
+    assert lines[0].startswith("plain and clipped start alike")
+    assert lines[1] == "not asked whether they start alike: bounded (expected scalar type Float)"
+
+
+def test_only_sets_with_something_to_run_are_asked(world, monkeypatch):
+    found = planned(world)
+    monkeypatch.setattr(equal_start, "start_of", lambda *_: pytest.fail("it was built"))
+    assert starting_alike(found.plan, found.space.grammar.catalogue, cache_of(world.parent / "results"), ()) == ()
 
 
 def test_a_start_differs_by_any_of_its_parts(world):
     found = planned(world)
     catalogue, cache = found.space.grammar.catalogue, cache_of(world.parent / "results")
     trial = next(trial for trial in found.plan.trials)
-    start = start_of(trial, catalogue, cache)
-    assert start.like(start_of(trial, catalogue, cache))
+    start = start_of(trial, catalogue, cache, {})
+    assert start.like(start_of(trial, catalogue, cache, {}))
     for column in range(start.sums.shape[1]):
         moved = start.sums.clone()
         moved[-1, column] += 1e-3 * float(moved[:, column].abs().max())
         assert not start.like(equal_start.Start(start.outputs, moved))
     outputs = start.outputs.clone()
-    outputs.view(-1)[-1] += 1e-6
+    outputs[-1, 0] += 1e-6 * float(outputs[:, 0].abs().max())
     assert not start.like(equal_start.Start(outputs, start.sums))
 
 

@@ -185,6 +185,7 @@ def recipe(optimizer: str) -> str:
         ("adamw: {lr: 1e-2}", None),
         ("adamw: {lr: 1e-2, head_lr: 1e-2}", None),
         ("muon: {lr: 0.02}", "matrices 0.02 by Muon; embedding, head and norms 0.003 by AdamW"),
+        ("muon: {lr: 0.02, adamw_lr: null}", "matrices 0.02 by Muon; embedding, head and norms 0.02 by AdamW"),
         ("muon: {lr: 0.02, adamw_lr: lr}", "matrices 0.02 by Muon; embedding, head and norms 0.02 by AdamW"),
         ("adamw: {lr: 1e-2, embedding_lr: 1e-3}", "matrices and norms 0.01; embedding and head 0.001"),
         ("soap: {lr: 1e-2, head_lr: 1e-3}", "matrices, embedding and norms 0.01; head 0.001"),

@@ -97,3 +97,16 @@ def test_an_effective_form_is_its_own(name):
         at = Sizes(n_layers=4, d_model=32, n_heads=4, seq_len=16, vocab_size=256, layer=2)
         once = effective(resolve(read_block(text), at, CATALOGUE), at, CATALOGUE)
         assert effective(once, at, CATALOGUE) == once
+
+
+@pytest.mark.parametrize(("init", "same"), [("{normal: 0.01}", True), ("{xavier: {per_head: true}}", False)])
+def test_an_init_by_the_heads_around_it_is_not_the_models_own(tmp_path, init, same):
+    """The model's own scheme knows the model's heads, that of a weight those of its attention."""
+    model = (
+        "{layers: 4, width: 32, heads: 4, context: 16, position: sinusoidal, embedding: {std: 0.02, scale: 50},"
+        f" head: untied, init: {init}}}"
+    )
+    plain = "[attention: {kv_heads: 2}, mlp]"
+    written = f"[attention: {{kv_heads: 2, key: {{dense: {{init: {init}}}}}}}, mlp]"
+    blocks = f"{{zero: [mlp, attention], one: {plain}, other: {written}, near: [attention, mlp]}}"
+    assert folded(tmp_path, "zero", blocks=blocks, model=model)[0][0] == same

@@ -208,6 +208,23 @@ def test_dks_of_leaky_relu_with_a_target_for_the_whole_networks_slope_of_mean_sq
     assert abs(through(values["q_slope"], layers, skip + 0.1) - target) > 1e-5  # with other weights of the skips
 
 
+@pytest.mark.parametrize(("layers", "zeta"), [(4, 5.0), (1, 1.6), (24, 5.0)])
+def test_a_slope_of_mean_squares_is_met_or_refused(layers, zeta):
+    """Behind the first shift at which it is met there may be no such slope, and behind that a slope that misses it."""
+    met = []
+    for target in (0.3, 0.7, 0.95, 1.02, 1.1, 1.5, 3.0):
+        try:
+            shaped = leaky_by_slope(zeta, residual_stack(layers), target)
+        except InputError as error:
+            assert "DKS finds no leaky ReLU with C'(1)" in str(error)
+            continue
+        met.append(target)
+        values = expectations(leaky(shaped.slope), shaped.affine, kink=0.0)
+        assert abs(through(values["q_slope"], layers, 0.0) - target) < 1e-6
+    assert len(met) < 7 or layers == 24
+    assert 1.1 not in met or layers == 24
+
+
 def test_of_a_leaky_relu_with_another_slope_of_mean_squares_one_is_the_limit():
     plain, network = leaky_by_slope(5.0, residual_stack(24)), residual_stack(24)
     assert leaky_by_slope(5.0, network, 1.0) == plain

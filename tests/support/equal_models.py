@@ -75,6 +75,11 @@ BLOCKS = {
         attending("query: {dense: {init: {normal: 0.01*2}}}"),
         attending("query: {dense: {init: {normal: 0.021}}}"),
     ),
+    "an init per head, in another's heads": (
+        attending("kv_heads: 2, query: {dense: {init: {xavier: {gain: 1, per_head: true}}}}"),
+        attending("kv_heads: 2, query: {dense: {init: {xavier: {gain: 1, per_head: true}}}}, scale: 1/sqrt(8)"),
+        attending("kv_heads: 2, query: {dense: {init: {xavier: {gain: 1}}}}"),
+    ),
     "the model's own init, of a table": (
         attending("bias: t5"),
         attending("bias: {t5: {init: {normal: 0.02}}}"),

@@ -118,7 +118,7 @@ class _Fitting:
             batch=changed.recipe.batch,
             context=changed.model.context,
             cost=self.models.cost(block, setting),
-            pace=self.known.paces.get(self.models.identity(block, setting)),
+            pace=self.known.paces.get(self.models.as_written(block, setting)),
             ramp=changed.recipe.batch_ramp,
         )
 

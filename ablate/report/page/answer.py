@@ -132,6 +132,10 @@ def _judged_once(summary: Summary) -> list[Effect]:
 _TITLES = {
     "worse": "made it worse",
     "worse_by_rank": "made it worse by rank (diverged runs rank worst)",
+    "higher": "made it higher",
+    "lower": "made it lower",
+    "higher_by_rank": "made it higher by rank",
+    "lower_by_rank": "made it lower by rank",
     "equivalent": "made no difference that matters",
     "undecided": "could not be distinguished from no difference",
     "diverged": "could not be judged, since one side diverged at every seed",

@@ -97,7 +97,7 @@ def _result(effect: Effect, metric: Metric) -> str:
     if effect.verdict == "equivalent":
         return f"{name} equivalent within {wording.margin(metric)} ({size})"
     if effect.verdict == "undecided":
-        return f"{name} undecided ({size})"
+        return f"{name} {'identical at every seed' if effect.identical else 'undecided'} ({size})"
     by = "at" if metric.log else "by"
     of = ", survivors only" if effect.ranked else ""
     if metric.better == "none":

@@ -14,8 +14,8 @@ a step has the size of one of AdamW's.
 Muon updates the parameters of kind `weights` that are matrices, within blocks, at `lr`. Embeddings, the head,
 positions, gains, scales of norms, biases, tables of biases and weights of other shapes are updated by AdamW (`betas`,
 `eps`), at `adamw_lr`, or at `embedding_lr`, `head_lr` and `norm_lr` where these are given. The rate that is best for
-matrices says nothing of the others, so `adamw_lr` is a rate of its own, unless it is written `adamw_lr: lr`. Computed
-in the parameters' own precision; released code iterates in bfloat16.
+matrices says nothing of the others, so `adamw_lr` is a rate of its own, unless it is written `adamw_lr: lr`, or null as
+in grammars of before. Computed in the parameters' own precision; released code iterates in bfloat16.
 
     Jordan et al. 2024, https://kellerjordan.github.io/posts/muon; Liu et al. 2025, arXiv:2502.16982, Eq. 1, 2 and 4
 """
@@ -44,7 +44,7 @@ COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """a, b and c of the iteration: a steep start, at the price of singular values that end near 1, not at it."""
 
 
-@optimizer("muon", source="Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982", version=2)
+@optimizer("muon", source="Jordan et al. 2024; Liu et al. 2025, arXiv:2502.16982", version=1)
 class Muon(Settings):
     """Muon for matrices, with the `scale` of their updates; AdamW for the rest, with `adamw_lr`, `betas`, `eps`."""
 
@@ -54,14 +54,14 @@ class Muon(Settings):
     nesterov: bool
     iterations: Count
     scale: Literal["match_rms_adamw", "original"]
-    adamw_lr: Positive | Literal["lr"]
+    adamw_lr: Positive | Literal["lr"] | None
     betas: Betas
     eps: Positive
 
     @property
     def others(self) -> Rate:
         """The rate of AdamW."""
-        if isinstance(self.adamw_lr, str):
+        if self.adamw_lr is None or isinstance(self.adamw_lr, str):
             return Rate(self.lr, "lr", "AdamW")
         return Rate(self.adamw_lr, "adamw_lr", "AdamW")
 

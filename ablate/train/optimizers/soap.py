@@ -148,8 +148,12 @@ def _eigenvectors(square: Tensor) -> Tensor:
 
 
 def _refreshed(square: Tensor, basis: Tensor) -> Tensor:
-    """Compute Q ← qr((L + τ |L|) Q)."""
-    basis, _ = torch.linalg.qr(square @ basis + TIE * square.norm() * basis)
+    """Compute Q ← qr((L + τ |L|) Q), of L over a power of two: the squares of |L| neither vanish nor overflow."""
+    largest = square.abs().amax()
+    if largest == 0:
+        return basis
+    scaled = torch.ldexp(square, -torch.frexp(largest).exponent)
+    basis, _ = torch.linalg.qr(scaled @ basis + TIE * scaled.norm() * basis)
     return basis
 
 
