@@ -13,7 +13,7 @@ class Known:
     """Results that a plan depends on; empty before anything was trained.
 
     `seeds` are those that the looks so far require (None: the space's). `tuned` are the settings that tuning chose, by
-    variant id (none: the recipe's); `paces` are seconds per step, by `Models.identity` of a model, measured once and
+    variant id (none: the recipe's); `paces` are seconds per step, by `Models.as_written` of a model, measured once and
     kept.
     """
 

@@ -11,7 +11,8 @@ import ablate
 from ablate.block.architecture import plain_decoder
 from ablate.block.read import read_component
 from ablate.theory.dangers import collapse_layer, dangers
-from ablate.theory.models import forecast
+from ablate.theory.sequences import forecast_patterns
+from ablate.theory.token_patterns import FORECAST, READ, draw_tokens, patterns
 
 ALIKE = "[residual: [layer_norm, attention: {query: identity, key: identity}]]"
 """A block that is not forecast: its scores are not random."""
@@ -20,7 +21,8 @@ SIZES = ablate.Sizes(n_layers=8, d_model=32, n_heads=4, seq_len=8, vocab_size=64
 
 def expected(name: str):
     known = ablate.catalogue()
-    return forecast(
+    drawn = draw_tokens(SIZES.repetition, SIZES.vocab_size, SIZES.seq_len, patterns(SIZES.n_layers), FORECAST)
+    return forecast_patterns(
         plain_decoder(
             ablate.load_block(name),
             SIZES,
@@ -29,7 +31,8 @@ def expected(name: str):
             final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", known),
         ),
         known,
-        SIZES.repetition,
+        drawn,
+        READ,
     )
 
 

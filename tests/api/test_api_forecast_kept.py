@@ -12,6 +12,7 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.api import ask
+from ablate.report.forecasts import ends_in_words
 from ablate.session.reporting import report
 from ablate.store import files
 from ablate.store.kept_forecasts import NOT_KEPT
@@ -97,7 +98,7 @@ def test_the_page_has_both_beside_each_other_with_n_and_interval(world):
     half = stats.t.ppf(0.975, 2) * seen["sd"] / math.sqrt(3)
     low, high = seen["measured"] - half, seen["measured"] + half
     assert row[3:] == [
-        f"{seen['forecast']:.3g} ± {seen['high'] - seen['forecast']:.3f}",
+        f"{seen['forecast']:.3g} {ends_in_words(seen['low'], seen['high'])}",
         f"{seen['measured']:.3g} [{low:.3g}, {high:.3g}]",
         f"{seen['error']:+.3f}",
         f"{seen['within']:.0f} of 3",

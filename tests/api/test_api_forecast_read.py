@@ -13,6 +13,7 @@ from ablate.execute.model_inputs import SEQUENCES
 from ablate.plan import forecast as forecast_room
 from ablate.plan.forecast import PROBES, THEORY, Forecast
 from ablate.report.document import Fold
+from ablate.report.forecasts import ends_in_words
 from ablate.report.page.sections import _forecast
 from ablate.session.planning import plan_space
 from ablate.session.reporting import report
@@ -117,7 +118,7 @@ def test_the_page_reads_the_forecasts_that_were_kept(world, monkeypatch):
     text = reported.markdown.read_text(encoding="utf-8")
     row = ablate.query("FROM forecast_errors WHERE variant = 'op' AND quantity = 'cosine'", results=results).iloc[-1]
     shown = [line for line in text.splitlines() if line.startswith(f"| op | {row['layer'] + 1} | cosine |")]
-    assert f"| {row['forecast']:.3g} ± {row['high'] - row['forecast']:.3f} |" in shown[0]
+    assert f"| {row['forecast']:.3g} {ends_in_words(row['low'], row['high'])} |" in shown[0]
     assert f"| {row['error']:+.3f} | {row['within']:.0f} of 2 | 2 |" in shown[0]
 
 

@@ -91,8 +91,8 @@ def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
     assert len([text for text in notices if not text.startswith("! ")]) == 2
     plan = planned(models, paces)
     assert not plan.open
-    by_name = {models.space.judge.against: models.identity(models.space.blocks["pre_ln"])}
-    before, after = paces[by_name["pre_ln"]], paces[models.identity(models.space.blocks["sas_p"])]
+    by_name = {models.space.judge.against: models.as_written(models.space.blocks["pre_ln"])}
+    before, after = paces[by_name["pre_ln"]], paces[models.as_written(models.space.blocks["sas_p"])]
     steps = {t.recipe.steps for t in plan.trials} - {12}
     assert steps == {max(1, round(12 * before / after))} - {12}
     assert set(step_times_of(plan, models, paces).values()) == {before, after}
@@ -124,7 +124,7 @@ def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, m
     after = measure_step_times(results, Plans(more))
     assert len(calls) == 1
     assert {id: after[id] for id in before} == before
-    assert after[more.identity(more.space.blocks["op"])] == pytest.approx(0.2)
+    assert after[more.as_written(more.space.blocks["op"])] == pytest.approx(0.2)
     assert read_step_times(results, Plans(models)) == before
     notices = []
     _, both = world(tmp_path, blocks="pre_ln, op, post_ln")

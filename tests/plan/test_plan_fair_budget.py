@@ -110,7 +110,7 @@ def test_while_paces_are_not_known_nothing_is_trained_that_hangs_on_them(tmp_pat
 
 def test_with_paces_steps_take_as_long_as_the_baselines(tmp_path):
     found, models, _ = world(tmp_path, "{budget: wallclock}")
-    of = {name: models.identity(found.blocks[name]) for name in ("pre_ln", "sas_p", "post_ln")}
+    of = {name: models.as_written(found.blocks[name]) for name in ("pre_ln", "sas_p", "post_ln")}
     paces = {of["pre_ln"]: 0.010, of["sas_p"]: 0.008, of["post_ln"]: 0.010}
     _, _, plan = world(tmp_path, "{budget: wallclock}", paces)
     assert not plan.open
@@ -124,7 +124,7 @@ def test_with_paces_steps_take_as_long_as_the_baselines(tmp_path):
 @pytest.mark.parametrize("missing", ["pre_ln", "sas_p"])
 def test_half_of_the_paces_do_not_do(tmp_path, missing):
     found, models, _ = world(tmp_path, "{budget: wallclock}")
-    paces = {models.identity(found.blocks[name]): 0.01 for name in ("pre_ln", "sas_p", "post_ln") if name != missing}
+    paces = {models.as_written(found.blocks[name]): 0.01 for name in ("pre_ln", "sas_p", "post_ln") if name != missing}
     _, _, plan = world(tmp_path, "{budget: wallclock}", paces)
     assert plan.open
     assert "sas_p" not in steps(plan)

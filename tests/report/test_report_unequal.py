@@ -14,7 +14,7 @@ def world(tmp_path, fair, paces=None, tuned=None, names="pre_ln, sas_p", **secti
     design = f"{{compare: [{names}]}}"
     found = space(tmp_path, **{"design": design, "judge": JUDGE, "fair": fair, **sections})
     models = Models(found, 256, "corpus")
-    of = {models.identity(found.blocks[name]): pace for name, pace in (paces or {}).items()}
+    of = {models.as_written(found.blocks[name]): pace for name, pace in (paces or {}).items()}
     known = Known(paces=of, tuned=tuned or {})
     return found, build_plan(found, vocab_size=256, corpus="corpus", known=known)
 
