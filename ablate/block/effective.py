@@ -17,23 +17,19 @@ from ablate.block.expression import Block, Node, Sequence, Value
 from ablate.block.normal_form import normalise
 from ablate.block.sizes import Sizes
 
-BY_SHAPE = frozenset({"eye", "fan_in", "normal", "orthogonal", "zero"})
-"""The inits whose numbers follow from the shape of a weight."""
-
 
 @dataclass(frozen=True, slots=True)
 class Within:
-    """The place of a component: the sizes of its layer, as what is around it sets them, and the model's own init."""
+    """The place of a component: the sizes of its layer, as what is around it sets them, and the model's own init, where
+    that fills a weight by its shape alone, so that the sizes around it have no part in its numbers.
+    """
 
     sizes: Sizes
     init: Node | None = None
 
     def own(self, init: Value) -> Value:
-        """Return the init of a weight, where none stands for the model's own: none if it is that one, and fills by the
-        shape of the weight alone, so that the sizes around it have no part in it.
-        """
-        same = self.init is not None and init == self.init and self.init.name in BY_SHAPE
-        return None if same else init
+        """Return the init of a weight, where none stands for the model's own: none if it is that one."""
+        return None if init == self.init else init
 
 
 def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | None = None) -> Block:
@@ -41,6 +37,7 @@ def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | Non
 
     `init` is the model's own, resolved and in its effective form.
     """
+    own = init if init is not None and getattr(catalogue[init.name].config, "by_shape", False) else None
 
     def of(value: Value, here: Surroundings) -> Value:
         match value:
@@ -57,7 +54,7 @@ def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | Non
         within = inside(node, spec, here)
         fields = tuple((name, as_field(spec.fields[name], of(value, within))) for name, value in node.fields)
         reduced, comes_to = Node(node.name, fields), getattr(spec.config, "effective", None)
-        return reduced if comes_to is None else comes_to(reduced, Within(here.sizes, init))
+        return reduced if comes_to is None else comes_to(reduced, Within(here.sizes, own))
 
     form = of(block, Surroundings(sizes))
     assert isinstance(form, Sequence)

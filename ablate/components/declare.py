@@ -62,6 +62,9 @@ model's). The random numbers depend only on the seed and the parameter's address
 and a shape there share those numbers, whatever else differs between them. An init whose numbers follow from those of
 other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
 
+An init that fills a weight by its shape alone, whatever sizes are around it, declares that it is `by_shape`: as a
+weight's own it is then the same as the model's own.
+
 A module that adds to what one of its slots does names it, `in_its_place: ClassVar[str] = "own"`: that slot has the
 numbers that it would have alone in the slot of the module.
 

@@ -7,6 +7,8 @@
 Dimension key: W is [d_out, d_in].
 """
 
+from typing import ClassVar
+
 from ablate.components.declare import Cost, Signal, Sizes, component, implements
 from ablate.errors import InputError
 
@@ -14,6 +16,8 @@ from ablate.errors import InputError
 @component("eye", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
     """Nothing to choose."""
+
+    by_shape: ClassVar[bool] = True
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""

@@ -7,12 +7,16 @@
 Dimension key: W is [d_out, d_in].
 """
 
+from typing import ClassVar
+
 from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
 
 
 @component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain", version=1)
 class Config:
     """`gain` is the standard deviation of the output for inputs of variance 1."""
+
+    by_shape: ClassVar[bool] = True
 
     gain: float = arithmetic(at_least=0.0)
 

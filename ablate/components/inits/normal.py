@@ -7,12 +7,16 @@
 Dimension key: W is [d_out, d_in].
 """
 
+from typing import ClassVar
+
 from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
 
 
 @component("normal", slots=("init",), source="Radford et al. 2019, GPT-2", shorthand="std", version=1)
 class Config:
     """`std` is the standard deviation of each entry."""
+
+    by_shape: ClassVar[bool] = True
 
     std: float = arithmetic(at_least=0.0)
 

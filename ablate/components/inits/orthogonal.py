@@ -11,12 +11,16 @@ lengths must grow with it; if it narrows, U alone does so on average. For square
 Dimension key: W is [d_out, d_in].
 """
 
+from typing import ClassVar
+
 from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
 
 
 @component("orthogonal", slots=("init",), source="Saxe et al. 2014, arXiv:1312.6120", shorthand="gain", version=1)
 class Config:
     """`gain` is the root mean square of the output for inputs of mean square 1."""
+
+    by_shape: ClassVar[bool] = True
 
     gain: float = arithmetic()
 

@@ -7,12 +7,16 @@
 Dimension key: W is [d_out, d_in].
 """
 
+from typing import ClassVar
+
 from ablate.components.declare import Cost, Signal, Sizes, component, implements
 
 
 @component("zero", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
     """Nothing to choose."""
+
+    by_shape: ClassVar[bool] = True
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""
