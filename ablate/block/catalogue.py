@@ -198,6 +198,10 @@ class Same:
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
+def _may_hold_init(kind: FieldType | None) -> bool:
+    return isinstance(kind, Part) and kind.slot == "init" and kind.optional
+
+
 Chooses: TypeAlias = Callable[[Node, Mapping[str, float]], tuple[int | str, ...]]
 
 EVERY_SLOT = "every"
@@ -235,12 +239,16 @@ class ComponentSpec(Declaration):
     """Its fields that hold parts: of a combinator at least one, of any other component none."""
     sizes_set: tuple[tuple[str, Arithmetic], ...] = field(init=False, repr=False, compare=False)
     """Its fields that set a size of the model for what is inside it."""
+    own_inits: tuple[str, ...] = field(init=False, repr=False, compare=False)
+    """Its fields that hold an init, where none stands for the model's own."""
 
     def __post_init__(self) -> None:
         holds = tuple(name for name, kind in self.fields.items() if isinstance(kind, Sequenced | Branches))
         object.__setattr__(self, "holds_sequences", holds)
         sets = tuple((name, kind) for name, kind in self.fields.items() if isinstance(kind, Arithmetic) and kind.sets)
         object.__setattr__(self, "sizes_set", sets)
+        inits = tuple(name for name in ("init", "start") if _may_hold_init(self.fields.get(name)))
+        object.__setattr__(self, "own_inits", inits)
 
     @property
     def needs_below(self) -> bool:

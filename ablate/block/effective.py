@@ -8,34 +8,18 @@ variants of a plan are the same: each is built as it is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from ablate.block.arithmetic import Expression, number_text
-from ablate.block.catalogue import Catalogue, Part, Parts
+from ablate.block.catalogue import Catalogue, FieldType, Part
 from ablate.block.config_values import Surroundings, inside
 from ablate.block.expression import Block, Node, Sequence, Value
 from ablate.block.normal_form import normalise
 from ablate.block.sizes import Sizes
 
 
-@dataclass(frozen=True, slots=True)
-class Within:
-    """The place of a component: the sizes of its layer, as what is around it sets them, and the model's own init, where
-    that fills a weight by its shape alone, so that the sizes around it have no part in its numbers.
-    """
-
-    sizes: Sizes
-    init: Node | None = None
-
-    def own(self, init: Value) -> Value:
-        """Return the init of a weight, where none stands for the model's own: none if it is that one."""
-        return None if init == self.init else init
-
-
 def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | None = None) -> Block:
     """Return the effective form of a block that is resolved at the layer of `sizes` (`normal_form.resolve`).
 
-    `init` is the model's own, resolved and in its effective form.
+    `init` is the model's own, in its effective form: a weight with the same init has none of its own, if that fills a
+    weight by its shape alone, so that the sizes around it have no part in its numbers.
     """
     own = init if init is not None and getattr(catalogue[init.name].config, "by_shape", False) else None
 
@@ -52,9 +36,13 @@ def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | Non
     def of_node(node: Node, here: Surroundings) -> Value:
         spec = catalogue[node.name]
         within = inside(node, spec, here)
-        fields = tuple((name, as_field(spec.fields[name], of(value, within))) for name, value in node.fields)
-        reduced, comes_to = Node(node.name, fields), getattr(spec.config, "effective", None)
-        return reduced if comes_to is None else comes_to(reduced, Within(here.sizes, own))
+        fields = {name: as_field(spec.fields[name], of(value, within)) for name, value in node.fields}
+        fields |= {name: None for name in spec.own_inits if own is not None and fields[name] == own}
+        reduced, comes_to = Node(node.name, tuple(fields.items())), getattr(spec.config, "effective", None)
+        return reduced if comes_to is None else comes_to(reduced, here.sizes)
+
+    def as_field(kind: FieldType, value: Value) -> Value:
+        return one_or_more(parts_of(value)) if isinstance(kind, Part) else value
 
     form = of(block, Surroundings(sizes))
     assert isinstance(form, Sequence)
@@ -62,9 +50,9 @@ def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | Non
     return form if form == block else effective(form, sizes, catalogue, init)
 
 
-def effective_component(node: Node | None, sizes: Sizes, catalogue: Catalogue, init: Node | None = None) -> Node | None:
+def effective_component(node: Node, sizes: Sizes, catalogue: Catalogue) -> Node | None:
     """Return the effective form of a component that stands alone, such as the model's own init."""
-    parts = () if node is None else effective(Sequence((node,)), sizes, catalogue, init).parts
+    parts = effective(Sequence((node,)), sizes, catalogue).parts
     return parts[0] if parts else None
 
 
@@ -80,18 +68,6 @@ def parts_of(value: Value) -> tuple[Node, ...]:
     return ()
 
 
-def as_field(kind: object, value: Value) -> Value:
-    """Return a value as its field holds one: a list that is left with one component is that component."""
-    if isinstance(kind, Part) and isinstance(value, tuple):
-        return one_or_more(parts_of(value))
-    return () if isinstance(kind, Parts) and value is None else value
-
-
 def one_or_more(nodes: tuple[Node, ...]) -> Value:
     """Return components as a slot for several holds them: none, one, or a list."""
     return nodes if len(nodes) > 1 else nodes[0] if nodes else None
-
-
-def constant(value: float) -> Expression:
-    """Return a number as arithmetic holds it."""
-    return Expression(number_text(value))

@@ -116,8 +116,8 @@ compares what a component says with initialisations that are measured.
 
 **Equal models.** A Config whose values may have no effect at the sizes of a model says what the component comes to
 there, so that two variants which are the same model are trained once (`block/effective.py`): a static method
-`effective(node, within)` returns the `Node` itself, another one, a `Sequence` of a part, or None for an empty slot.
-Arithmetic is numbers there (`fixed(node["size"])`), and `within` has the sizes of the layer and the model's own init.
+`effective(node, sizes)` returns the `Node` itself, another one, a sequence of it, or None for an empty slot. Arithmetic
+is numbers there (`fixed(node["size"])`), and `sizes` are those of its layer.
 
 **Equation.** Each Config gives its equation as text, with makers that give text, so `ablate show` prints a whole block:
 
@@ -167,8 +167,7 @@ from ablate.block.catalogue import (
 )
 from ablate.block.config_values import GainMaker, Maker
 from ablate.block.cost import Cost
-from ablate.block.effective import Within, constant
-from ablate.block.expression import Node, Sequence, Value
+from ablate.block.expression import Node, Value
 from ablate.block.network import BLOCK, STACK
 from ablate.block.normal_form import fixed
 from ablate.block.sizes import Sizes
@@ -214,19 +213,16 @@ __all__ = [
     "RegulatesQueriesKeys",
     "RegulatesWeights",
     "Same",
-    "Sequence",
     "Signal",
     "Sizes",
     "Transparent",
     "Value",
     "WatchesLogits",
-    "Within",
     "alternative",
     "alternatives",
     "arithmetic",
     "branches",
     "component",
-    "constant",
     "earlier",
     "fixed",
     "flag",

@@ -132,9 +132,8 @@ def layers_of(
     for layer in range(1, architecture.sizes.n_layers + 1):
         here = architecture.sizes.at(layer)
         seen = resolve(of_layer(block, here, catalogue), here, catalogue)
-        if (
-            seen != before or layer == 2 or every
-        ):  # most layers are as the one before, and their forms take the most time
+        # Most layers are as the one before, and their forms take the most time.
+        if seen != before or layer == 2 or every:
             before = seen
             told_before = canonical(without_added(normalise(form(seen, here), catalogue), catalogue))
         if layers and layers[-1][1] == told_before:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ablate.block.address import address_at, names_of
-from ablate.block.catalogue import Catalogue, ComponentSpec, Part
+from ablate.block.catalogue import Catalogue, ComponentSpec
 from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
 from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress, walk
 from ablate.block.layers import at_layer
@@ -206,7 +206,7 @@ class _Signals:
         here = inside(node, spec, self.surroundings)
         makers = replace(self, surroundings=here)
         values = field_values(node, spec, here, makers, path)
-        values |= {name: makers.part(self.init, ()) for name in _without_init(spec, values)}
+        values |= {name: makers.part(self.init, ()) for name in spec.own_inits if values[name] is None}
         with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
         propagate = _propagating(spec, config, self.at.seen_from(here.sizes) if self.at else lambda: here.sizes)
@@ -237,14 +237,6 @@ class _Signals:
             return x
 
         return applied
-
-
-def _without_init(spec: ComponentSpec, values: dict[str, Any]) -> list[str]:
-    """Return the fields that may hold an init and hold none, which stands for the model's own."""
-    kinds = {name: spec.fields.get(name) for name in ("init", "start")}
-    return [
-        name for name, kind in kinds.items() if isinstance(kind, Part) and kind.slot == "init" and values[name] is None
-    ]
 
 
 def _standing(

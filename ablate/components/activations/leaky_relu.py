@@ -7,7 +7,7 @@ Maas et al. 2013, Rectifier Nonlinearities Improve Neural Network Acoustic Model
 
 from typing import Any
 
-from ablate.components.declare import Node, Sizes, Within, component, fixed, implements, number
+from ablate.components.declare import Node, Sizes, component, fixed, implements, number
 from ablate.components.elementwise import Elementwise
 
 
@@ -19,7 +19,7 @@ class Config(Elementwise):
     kinks = (0.0,)
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return ReLU for a slope of 0."""
         return Node("relu") if fixed(node["slope"]) == 0 else node
 

@@ -15,7 +15,7 @@ Dimension key: H heads, N buckets, T queries, S keys.
 from bisect import bisect_left
 from typing import Any
 
-from ablate.components.declare import Cost, Draw, Maker, Node, Sizes, Within, component, fixed, implements, number, part
+from ablate.components.declare import Cost, Draw, Maker, Node, Sizes, component, fixed, implements, number, part
 from ablate.errors import InputError
 
 
@@ -47,9 +47,9 @@ class Config:
         return Cost(parameters=int(self.buckets) * sizes.n_heads)
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return it with the least M that has the same buckets within the context."""
-        sizes, buckets, largest = within.sizes, int(fixed(node["buckets"]) or 0), int(fixed(node["max_distance"]) or 0)
+        buckets, largest = int(fixed(node["buckets"]) or 0), int(fixed(node["max_distance"]) or 0)
         here = buckets if sizes.causal else buckets // 2
         least = here // 2 + 1
 
@@ -59,7 +59,7 @@ class Config:
         if here >= 2 and largest >= least:  # another is refused
             longer = range(least, largest + 1)
             largest = longer[bisect_left(longer, True, key=lambda most: met(most) == met(largest))]
-        return node.replace({"max_distance": float(largest), "init": within.own(node["init"])})
+        return node.replace({"max_distance": float(largest)})
 
     @property
     def sampled(self) -> bool:

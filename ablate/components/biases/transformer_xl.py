@@ -12,7 +12,7 @@ Dimension key: B batch, H heads, T time, K width of a head, D width of the model
 
 from typing import Any
 
-from ablate.components.declare import Cost, Draw, Maker, Node, Sizes, Within, component, implements, number, part
+from ablate.components.declare import Cost, Draw, Maker, Sizes, component, implements, number, part
 from ablate.errors import InputError
 
 
@@ -24,11 +24,6 @@ class Config:
     init: Maker | None = part("init", optional=True)
     start: Maker | None = part("init", optional=True)
     of_content = True
-
-    @staticmethod
-    def effective(node: Node, within: Within) -> Node:
-        """Return it with the model's own init where its own are that one."""
-        return node.replace({"init": within.own(node["init"]), "start": within.own(node["start"])})
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
         """Return the cost of W^R, u and v, of r for every distance, its products with queries, and of u·k.

@@ -10,7 +10,7 @@ The released code of two of the papers keeps a LayerNorm in its first block even
 Dimension key: B batch, T time, D width of the model.
 """
 
-from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, Within, component, implements, sequence
+from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, component, implements, sequence
 
 
 @component(
@@ -27,9 +27,9 @@ class Config:
     inside: Maker = sequence()
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Value:
+    def effective(node: Node, sizes: Sizes) -> Value:
         """Return the parts in layer 1, nothing in others."""
-        return node["inside"] if within.sizes.layer == 1 else None
+        return node["inside"] if sizes.layer == 1 else None
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the cost of the parts, in layer 1 only."""

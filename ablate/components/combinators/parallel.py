@@ -18,7 +18,6 @@ from ablate.components.declare import (
     Node,
     Signal,
     Sizes,
-    Within,
     branches,
     component,
     implements,
@@ -48,7 +47,7 @@ class Config:
             raise InputError("parallel has no branches\n  = give it at least one: branches: [[attention], [mlp]]")
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return a residual for a single branch."""
         inside = node["branches"]
         if not isinstance(inside, tuple) or len(inside) != 1:

@@ -21,7 +21,6 @@ from ablate.components.declare import (
     Signal,
     Sizes,
     Value,
-    Within,
     component,
     fixed,
     implements,
@@ -40,7 +39,7 @@ class Config:
     gain: GainMaker = scaling(per=("scalar", "channel"))
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Value:
+    def effective(node: Node, sizes: Sizes) -> Value:
         """Return the weight itself where nothing is added to it: a value that is read, times 0."""
         read = isinstance(node["beside"], Node) and node["beside"].name == "from"
         return node["own"] if read and fixed(node["own_gain"]) == 1 and fixed(node["gain"]) == 0 else node

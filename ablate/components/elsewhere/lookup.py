@@ -12,7 +12,7 @@ matrices leave the table to AdamW, as they do with embeddings.
 Dimension key: B batch, T time, I width of the input (d_in), O width of the output (d_out), V size of the vocabulary.
 """
 
-from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Within, component, earlier, implements, part
+from ablate.components.declare import Cost, Maker, Signal, Sizes, component, earlier, implements, part
 from ablate.errors import InputError
 
 
@@ -23,11 +23,6 @@ class Config:
     of: Maker = earlier()
     init: Maker | None = part("init", optional=True)
     gate: Maker | None = part("gate", optional=True)
-
-    @staticmethod
-    def effective(node: Node, within: Within) -> Node:
-        """Return it with the model's own init where its own is that one."""
-        return node.replace({"init": within.own(node["init"])})
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """Return the cost of the table and the gate; a lookup is no product. InputError for a gate of part heads."""

@@ -19,7 +19,6 @@ from ablate.components.declare import (
     Node,
     Signal,
     Sizes,
-    Within,
     component,
     earlier,
     fixed,
@@ -37,7 +36,7 @@ class Config:
     gain: GainMaker = scaling(per=("scalar", "channel"))
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node | None:
+    def effective(node: Node, sizes: Sizes) -> Node | None:
         """Return nothing where the input passes as it is."""
         return None if fixed(node["skip"]) == 1 and fixed(node["gain"]) == 0 else node
 

@@ -9,7 +9,7 @@ Dimension key: W is [d_out, d_in].
 
 from typing import ClassVar
 
-from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
+from ablate.components.declare import Cost, Node, Signal, Sizes, arithmetic, component, fixed, implements
 
 
 @component("fan_in", slots=("init",), source="LeCun et al. 1998, Efficient BackProp", shorthand="gain", version=1)
@@ -21,7 +21,7 @@ class Config:
     gain: float = arithmetic(at_least=0.0)
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return zeros where it gives nothing else."""
         return Node("zero") if fixed(node["gain"]) == 0 else node
 

@@ -13,7 +13,7 @@ Dimension key: W is [d_out, d_in].
 
 from typing import ClassVar
 
-from ablate.components.declare import Cost, Node, Signal, Sizes, Within, arithmetic, component, fixed, implements
+from ablate.components.declare import Cost, Node, Signal, Sizes, arithmetic, component, fixed, implements
 
 
 @component("orthogonal", slots=("init",), source="Saxe et al. 2014, arXiv:1312.6120", shorthand="gain", version=1)
@@ -25,7 +25,7 @@ class Config:
     gain: float = arithmetic()
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return zeros where it gives nothing else."""
         return Node("zero") if fixed(node["gain"]) == 0 else node
 

@@ -16,7 +16,6 @@ from ablate.components.declare import (
     Node,
     Signal,
     Sizes,
-    Within,
     arithmetic,
     component,
     fixed,
@@ -35,11 +34,11 @@ class Config:
     per_head: bool = flag()
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return zeros where it gives nothing else; per head or not is the same for a single head."""
         if fixed(node["gain"]) == 0:
             return Node("zero")
-        return node.replace({"per_head": False}) if within.sizes.n_heads == 1 else node
+        return node.replace({"per_head": False}) if sizes.n_heads == 1 else node
 
     def cost(self, sizes: Sizes) -> Cost:
         """Return the zero cost: nothing to train, no products."""

@@ -19,7 +19,6 @@ from ablate.components.declare import (
     Maker,
     Node,
     Sizes,
-    Within,
     arithmetic,
     component,
     earlier,
@@ -49,9 +48,9 @@ class Config:
         return read
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return the mask without a separator of its own where that is the tokenizer's."""
-        return node.replace({"separator": None}) if fixed(node["separator"]) == within.sizes.separator else node
+        return node.replace({"separator": None}) if fixed(node["separator"]) == sizes.separator else node
 
     def propagate(self, sizes: Sizes) -> Any:
         """Raise InputError: it is not forecast."""

@@ -10,7 +10,7 @@ In training on next tokens the model would see what it predicts, within the firs
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ablate.components.declare import Cost, Node, Sizes, Within, component, fixed, implements, number
+from ablate.components.declare import Cost, Node, Sizes, component, fixed, implements, number
 
 
 @component("prefix", slots=("mask",), source="Raffel et al. 2020, arXiv:1910.10683", shorthand="length", version=1)
@@ -26,10 +26,10 @@ class Config:
         return Cost()
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return full attention for a prefix of the whole context, and the causal mask for one of a single token."""
         length = fixed(node["length"]) or 0
-        if length >= within.sizes.seq_len:
+        if length >= sizes.seq_len:
             return Node("full")
         return Node("causal") if length == 1 else node
 

@@ -11,7 +11,8 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ablate.components.declare import Cost, Node, Sizes, Within, arithmetic, component, constant, fixed, implements
+from ablate.block.arithmetic import parse
+from ablate.components.declare import Cost, Node, Sizes, arithmetic, component, fixed, implements
 
 
 @component("window", slots=("mask",), source="Beltagy et al. 2020, arXiv:2004.05150", shorthand="size", version=1)
@@ -27,12 +28,12 @@ class Config:
         return Cost()
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return the plain mask for a window as long as the context; else its size rounded up."""
         size = math.ceil(fixed(node["size"]) or 0)
-        if size >= within.sizes.seq_len:
-            return Node("causal" if within.sizes.causal else "full")
-        return node.replace({"size": constant(size)})
+        if size >= sizes.seq_len:
+            return Node("causal" if sizes.causal else "full")
+        return node.replace({"size": parse(size)})
 
     def propagate(self, sizes: Sizes) -> Any:
         """Return whether each query sees each key, [T, T]."""

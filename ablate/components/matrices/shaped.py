@@ -20,7 +20,6 @@ from ablate.components.declare import (
     Node,
     Same,
     Sizes,
-    Within,
     component,
     fixed,
     implements,
@@ -43,7 +42,7 @@ class Config:
     centre: GainMaker = scaling(per=("scalar", "head"))
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return value SkipInit where nothing is taken off."""
         if fixed(node["centre"]) != 0:
             return node

@@ -48,7 +48,6 @@ from ablate.components.declare import (
     Sizes,
     Value,
     WatchesLogits,
-    Within,
     arithmetic,
     component,
     earlier,
@@ -105,9 +104,8 @@ class Config:
     source: ValueMaker | None = earlier(optional=True)
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return it without heads and masks of its own that are those of the model; lists in one order."""
-        sizes = within.sizes
         heads = int(fixed(node["heads"]) or sizes.n_heads)
         own = {"heads": sizes.n_heads, "kv_heads": heads, "head_width": sizes.d_model // heads}
         if sizes.kv_heads is None and sizes.head_width is None:

@@ -39,7 +39,6 @@ from ablate.components.declare import (
     Node,
     Signal,
     Sizes,
-    Within,
     component,
     fixed,
     flag,
@@ -77,7 +76,7 @@ class Config:
     bias_rate: float = number(at_least=0.0)
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return it without a bias of the choice where nothing is to choose: every expert is active."""
         return node.replace({"bias_rate": 0.0}) if fixed(node["active"]) == fixed(node["experts"]) else node
 

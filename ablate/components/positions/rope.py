@@ -15,7 +15,7 @@ Dimension key: B batch, H heads, T time, K width of a head, R channels turned, P
 """
 
 from ablate.block.notation import number as written
-from ablate.components.declare import Cost, Node, Signal, Sizes, Within, component, fixed, implements, number
+from ablate.components.declare import Cost, Node, Signal, Sizes, component, fixed, implements, number
 from ablate.errors import InputError
 
 
@@ -39,9 +39,9 @@ class Config:
         return Cost()
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return it without a base of its own where a single pair is turned, whose angle is t whatever the base."""
-        one_pair = (fixed(node["share"]) or 0) * within.sizes.d_head == 2
+        one_pair = (fixed(node["share"]) or 0) * sizes.d_head == 2
         return node.replace({"base": 1.0}) if one_pair else node
 
     def turned(self, width: int) -> int:

@@ -11,7 +11,7 @@ The layer's own weight is built, at the address of this one, so it shares the ra
 same weight there in every layer.
 """
 
-from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, Within, component, implements, part
+from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, component, implements, part
 from ablate.errors import InputError
 
 
@@ -23,9 +23,9 @@ class Config:
     others: Maker = part("weight")
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Value:
+    def effective(node: Node, sizes: Sizes) -> Value:
         """Return the weight of the layer."""
-        return node["first" if within.sizes.layer == 1 else "others"]
+        return node["first" if sizes.layer == 1 else "others"]
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """Return the cost of this layer's weight."""

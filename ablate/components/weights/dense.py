@@ -7,20 +7,7 @@
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
-from ablate.components.declare import (
-    Cost,
-    Draw,
-    Maker,
-    Node,
-    Signal,
-    Sizes,
-    Within,
-    arithmetic,
-    component,
-    flag,
-    implements,
-    part,
-)
+from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, arithmetic, component, flag, implements, part
 
 
 @component("dense", slots=("weight",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
@@ -34,11 +21,6 @@ class Config:
     bias: bool = flag()
     init: Maker | None = part("init", optional=True)
     rate: float = arithmetic(at_least=0.0)
-
-    @staticmethod
-    def effective(node: Node, within: Within) -> Node:
-        """Return it with the model's own init where its own is that one."""
-        return node.replace({"init": within.own(node["init"])})
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """Return the cost of a matrix and a bias, with one product per token."""

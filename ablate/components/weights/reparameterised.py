@@ -21,6 +21,7 @@ W_0 has the random numbers that a `dense` weight of the same init and address st
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
+from ablate.block.arithmetic import parse
 from ablate.block.notation import total, weighted
 from ablate.components.declare import (
     Cost,
@@ -30,10 +31,8 @@ from ablate.components.declare import (
     Node,
     Signal,
     Sizes,
-    Within,
     arithmetic,
     component,
-    constant,
     fixed,
     flag,
     implements,
@@ -56,12 +55,12 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     @staticmethod
-    def effective(node: Node, within: Within) -> Node:
+    def effective(node: Node, sizes: Sizes) -> Node:
         """Return it without what is multiplied by a gain fixed at 0, and without a ΔW that starts at 0 by its init."""
         if node["delta"] == Node("zero"):
             node = node.replace({"delta": None})
         if fixed(node["gain"]) == 0:
-            node = node.replace({"delta": None, "rate": constant(1)})
+            node = node.replace({"delta": None, "rate": parse(1)})
             if fixed(node["skip"]) == 1 and not node["bias"]:
                 return Node("frozen", (("init", node["init"]),))
         return node.replace({"init": Node("zero")}) if fixed(node["skip"]) == 0 else node

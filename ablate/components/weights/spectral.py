@@ -11,20 +11,7 @@ forward pass in training (none in evaluation), from the singular vectors of the 
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
-from ablate.components.declare import (
-    Cost,
-    Draw,
-    Maker,
-    Node,
-    Signal,
-    Sizes,
-    Within,
-    arithmetic,
-    component,
-    flag,
-    implements,
-    part,
-)
+from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, arithmetic, component, flag, implements, part
 from ablate.errors import InputError
 
 
@@ -35,11 +22,6 @@ class Config:
     bias: bool = flag()
     init: Maker | None = part("init", optional=True)
     rate: float = arithmetic(at_least=0.0)
-
-    @staticmethod
-    def effective(node: Node, within: Within) -> Node:
-        """Return it with the model's own init where its own is that one."""
-        return node.replace({"init": within.own(node["init"])})
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
         """Return the cost of a matrix, γ and a bias, of one product per token, and of the power iteration.
