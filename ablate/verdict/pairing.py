@@ -134,11 +134,11 @@ def _side(trials: Mapping[Seed, str], finals: Finals) -> Side:
 def identical(before: Side, after: Side) -> bool:
     """Return whether two variants are one model by their results: every loss is the same number at every seed.
 
-    Two seeds or more have ended on both sides, none of them lost; runs of other machines or versions say nothing.
+    All seeds that have ended have finished on both sides; runs of other machines or versions say nothing.
     """
     seeds = before.finished.keys() & after.finished.keys()
     ended = before.finished.keys() | after.finished.keys() | before.diverged | after.diverged
-    if len(seeds) < 2 or seeds != ended:
+    if seeds != ended:
         return False
     sides = [(before.finished[seed], after.finished[seed]) for seed in seeds]
     losses = {loss for one, other in sides for loss in LOSSES if loss in one or loss in other}

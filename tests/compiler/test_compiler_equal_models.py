@@ -5,15 +5,19 @@ Their nearest, which a plan keeps apart, differ in one of these: the twin that s
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from builders import CATALOGUE, architecture, node
 from equal_models import BLOCKS
-from reading import read_block
+from reading import decoders, read_block, transformer
 from torch import Tensor
 
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
+from ablate.plan.effective import trained_kinds
+from ablate.train.optimizer import parameter_kinds
 
 SIZES = Sizes(n_layers=4, d_model=32, n_heads=4, seq_len=16, vocab_size=64)
 
@@ -47,3 +51,21 @@ def test_what_a_plan_takes_for_one_model_is_one_as_it_is_compiled(name):
     one, other, near = (numbers(text) for text in BLOCKS[name])
     assert alike(one, other)
     assert not alike(one, near)
+
+
+EXACT = {"gains", "head", "positions"}
+"""The kinds of parameters of which a plan knows exactly whether there are any."""
+
+
+@pytest.mark.sampled(12)
+@pytest.mark.parametrize("name", decoders())
+def test_a_plan_knows_which_kinds_of_parameters_a_model_lacks(name):
+    """A weight decay of those reaches nothing; of all others it may."""
+    layers = 72 if name.startswith("e_spa_skips") else 24  # so many that what is solved for has a solution
+    sizes = replace(SIZES, n_layers=layers)
+    for changes in ({}, {"tied": True, "positions": "sinusoidal", "position_std": None}):
+        built = architecture(transformer().block(name), sizes=sizes, **changes)
+        there = {kind for _, _, kind in parameter_kinds(compile_model(built, CATALOGUE, device="meta"))}
+        known = trained_kinds(built, CATALOGUE)
+        assert there <= known
+        assert known & EXACT == there & EXACT

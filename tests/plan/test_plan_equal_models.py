@@ -10,6 +10,7 @@ from ablate.block.effective import effective
 from ablate.block.expression import walk
 from ablate.block.normal_form import resolve
 from ablate.block.sizes import Sizes
+from ablate.errors import InputError
 from ablate.plan.build import build_plan
 
 
@@ -59,6 +60,16 @@ def test_a_warm_up_as_a_share_is_another_where_a_budget_gives_other_steps(tmp_pa
     assert folded(tmp_path, "wide", variants=variants, blocks=blocks)[0][0]
     fair = "{budget: flops, match: none, tune: none}"
     assert not folded(tmp_path, "wide", variants=variants, blocks=blocks, fair=fair)[0][0]
+
+
+def test_a_claim_about_variants_of_one_model_is_a_mistake(tmp_path):
+    one, other, _ = BLOCKS["the model's own mask"]
+    blocks = f"{{one: {one}, other: {other}}}"
+    expect = "[{claim: alike, equivalent: [one, other], metric: eval_loss}]"
+    judge = f"{{against: pre_ln, metrics: {{eval_loss: {{margin: 1%}}}}, expect: {expect}}}"
+    found = space(tmp_path, design="{compare: [op, pre_ln, one, other]}", blocks=blocks, judge=judge)
+    with pytest.raises(InputError, match="is about one and other, which are the same model here"):
+        build_plan(found, vocab_size=256, corpus="text")
 
 
 NAMES = ("one", "other", "near")

@@ -15,9 +15,10 @@ from ablate.plan.plan import Comparison
 from ablate.plan.setting import Setting
 from ablate.report import wording
 from ablate.space.documents import Judged
+from ablate.verdict.experiment import experiment_of
 from ablate.verdict.finals import Final
 from ablate.verdict.judge import absolute_margin, judge
-from ablate.verdict.summary import Effect
+from ablate.verdict.summary import Effect, ExpectedStep
 
 FREE = Judged(margin="none", scale="linear", better="lower")
 TIGHT = Judged(margin=0.02, scale="linear", better="lower")
@@ -90,6 +91,19 @@ def test_two_sides_whose_losses_are_the_same_bits_are_identical_and_more_seeds_c
     assert wording.verdict(effect) == "identical"
     plan = path("edit", seeds=3)
     assert judge(plan, rules(eval_loss=TIGHT), finals({"v0": before, "v1": before})).decided
+
+
+def test_a_table_may_have_rounded_its_numbers_so_that_ties_in_it_are_not_identical():
+    plan, before = path("edit", seeds=3), losses(2.31, 2.29, 2.33)
+    table = replace(experiment_of(plan), elsewhere=True)
+    found = judge(table, rules(eval_loss=TIGHT), finals({"v0": before, "v1": before}))
+    assert not any(effect.identical for effect in found.effects) and not found.decided
+
+
+def test_a_claim_of_equivalence_is_fulfilled_by_two_that_are_identical_and_one_of_a_difference_is_not():
+    effect = one_edit(losses(2.31, 2.29), losses(2.31, 2.29), TIGHT)
+    outcomes = [ExpectedStep(verdicts=(said,), effect=effect).outcome for said in ("equivalent", "better")]
+    assert outcomes == ["as expected", "not as expected"]
 
 
 def test_an_equal_metric_beside_another_loss_is_not_identical():

@@ -312,6 +312,19 @@ def test_a_checkpoint_goes_on_to_the_same_bits(name, shape, kind, dtype):
     assert not torch.equal(fresh[0].weight, whole.weight)  # the state matters
 
 
+@pytest.mark.parametrize("power", [-80, 80])
+def test_the_bases_of_soap_do_not_depend_on_the_size_of_gradients(power):
+    """At either end of float32, where the squares of a square's entries are 0 or infinite."""
+    from ablate.train.optimizers.soap import _refreshed
+
+    gradient = torch.randn(6, 2, generator=torch.Generator().manual_seed(0))
+    square, basis = gradient @ gradient.T, torch.eye(6)
+    scaled = square * 2.0**power
+    assert not 0 < float(scaled.square().sum()) < math.inf
+    assert torch.equal(_refreshed(scaled, basis), _refreshed(square, basis))
+    assert torch.equal(_refreshed(torch.zeros(6, 6), basis), basis)
+
+
 @pytest.mark.parametrize("bias", ["t5", "transformer_xl"])
 def test_a_table_of_biases_learns_by_adamw_beside_muon_and_soap(bias):
     """The twin: told to be a matrix, it does not."""
