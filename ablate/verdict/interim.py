@@ -176,13 +176,8 @@ def is_decided(request: Asked, looks: Sequence[InterimAnalysis], level: float) -
 def the_same(request: Asked, look: InterimAnalysis) -> bool:
     """Return whether a contrast is of two variants whose results are identical at every seed, on its metric too."""
     question, test = request[1], look.tested[request]
-    if (
-        look.elsewhere
-        or not isinstance(question, Difference)
-        or test.ranks is not None
-        or test.estimate != 0
-        or test.sd != 0
-    ):
+    tied = test.ranks is None and test.estimate == 0 and test.sd == 0
+    if not tied or look.elsewhere or not isinstance(question, Difference):
         return False
     return identical(look.sides[question.first], look.sides[question.second])
 
