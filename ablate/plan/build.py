@@ -17,7 +17,7 @@ from ablate.plan.choices import choice_notes
 from ablate.plan.claims import FEWEST_ROWS, OF_TWO, apart
 from ablate.plan.constraints import constraint_notes
 from ablate.plan.designs import Contrast, DesignArm, Layout, arm_of, lay_out
-from ablate.plan.fair import Fitted, check_tuned, fit, tuning_notes, tuning_seeds, tuning_settings
+from ablate.plan.fair import Fitted, check_tuned, fit, term_notes, tuning_notes, tuning_seeds, tuning_settings
 from ablate.plan.known import NOTHING, Known
 from ablate.plan.models import Models, TokenisedText
 from ablate.plan.pairing import check_bits, check_losses, check_pairing, unpaired_notes, with_pairing
@@ -104,6 +104,7 @@ def build_plan(
         *space.replaced,
         *_folding_notes(folded),
         *terms.notes,
+        *term_notes(variants, models),
         *tuning_notes(models, variants),
         *models.notes,
         *pairing_notes(variants, baseline, space.grammar.catalogue),

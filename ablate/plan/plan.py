@@ -16,9 +16,10 @@ from ablate.space.ladder import LawKind
 
 DEFAULTS = "model: "
 """How the note of a plan begins that lists what the grammar sets around the blocks."""
-RATES, IN_FORCE = "rates", "in force"
-"""How the notes begin that tell the rates of a recipe, where there are several, and what a model makes of a setting."""
-INFORMATION = (DEFAULTS, RATES, IN_FORCE)
+TERMS, RATES, IN_FORCE = "equal terms", "rates", "in force"
+"""How the notes begin that tell what is equal where no rate was tuned, the rates of a recipe, where there are several,
+and what a model makes of a setting."""
+INFORMATION = (DEFAULTS, TERMS, RATES, IN_FORCE)
 """How notes begin that are information, not warnings."""
 
 

@@ -277,4 +277,4 @@ def _corpus(planned: Planned) -> tuple[str, ...]:
 def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
     """Return what was not equal between the variants of a plan, with seconds per step if they were measured."""
     seconds = step_times_of(planned.plan, planned.models, planned.stage.known.paces)
-    return unequal(planned.plan, planned.space.fair, seconds)
+    return unequal(planned.plan, planned.space, seconds)

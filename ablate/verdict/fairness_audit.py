@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ablate.block.expression import Block, Size, walk
+from ablate.plan.fair import budget_declared, declared
 from ablate.plan.fair.budget import milliseconds
 from ablate.plan.fair.match import has_hidden
 from ablate.plan.plan import Plan, Variant
@@ -18,6 +19,7 @@ from ablate.plan.trial import Trial
 from ablate.plan.tuned import has_field, value_in
 from ablate.space.batch_ramp import sequences_of
 from ablate.space.fair import Fair, Match, Terms, Tune, TunedField, text_of
+from ablate.space.space import Space
 from ablate.space.variants import is_inside
 
 UNKNOWN = "not known yet"
@@ -30,7 +32,6 @@ DECLARED: Mapping[str, tuple[str, ...]] = {
     "wallclock": (TIME,),
 }
 """The quantities that a budget makes equal; batch sizes are equal, so equal steps are equal tokens."""
-WORDS = {"steps": "steps", "tokens": "tokens", "flops": FLOPS, "wallclock": "wall-clock time of all steps"}
 
 Value: TypeAlias = "float | str | None"
 """A number, a text, or None where it is not known."""
@@ -65,16 +66,16 @@ class Unequal:
     equal: str
 
 
-def unequal(plan: Plan, fair: Fair, seconds: Mapping[str, float] | None = None) -> tuple[Unequal, ...]:
+def unequal(plan: Plan, space: Space, seconds: Mapping[str, float] | None = None) -> tuple[Unequal, ...]:
     """Compare every variant with the baseline, at its size, under each set of terms; not A/A arms.
 
     `seconds` are the seconds per training step by variant id, where they were measured.
     """
-    of = _Quantities(plan, fair, seconds or {})
-    return tuple(_under(name, terms, of) for name, terms in fair.terms.items())
+    of = _Quantities(plan, space.fair, seconds or {})
+    return tuple(_under(name, terms, of, space) for name, terms in space.fair.terms.items())
 
 
-def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
+def _under(name: str, terms: Terms, of: _Quantities, space: Space) -> Unequal:
     plan = of.plan
     variants = [v for v in plan.variants if not v.setting.salt and (not name or name in v.terms)]
     beside = _beside(plan, name)
@@ -84,7 +85,8 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
         for variant in variants
         if variant.id not in baselines
     ]
-    declared = {*DECLARED[terms.budget], *([PARAMETERS] if isinstance(terms.match, Match) else [])}
+    budget = DECLARED[terms.budget] if budget_declared(space, name) else ()
+    meant_equal = {*budget, *([PARAMETERS] if isinstance(terms.match, Match) else [])}
     rows = tuple(
         UnequalQuantity(
             variant=variant.id,
@@ -93,7 +95,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
             baseline=_shown(quantity, wanted),
             here=_shown(quantity, here[quantity]),
             share=_share(wanted, here[quantity]),
-            declared=quantity in declared and not _is_treatment(quantity, variant),
+            declared=quantity in meant_equal and not _is_treatment(quantity, variant),
             within=_within(quantity, terms, _share(wanted, here[quantity])),
         )
         for variant, here, baseline in others
@@ -107,7 +109,7 @@ def _under(name: str, terms: Terms, of: _Quantities) -> Unequal:
     ]
     return Unequal(
         terms=name,
-        declared=_declared(terms, of),
+        declared=", ".join([*declared(space, name), *_tuned_alike(of)]),
         rows=rows,
         equal=f"the same for all: {', '.join(alike)}" if others and alike else "",
     )
@@ -242,14 +244,10 @@ def _shown(quantity: str, value: Value) -> str:
     return f"{value:.4g}" if quantity == FLOPS else f"{value:,}"
 
 
-def _declared(terms: Terms, of: _Quantities) -> str:
-    """Describe what the terms declare equal."""
-    match, tune = terms.match, of.fair.tune
-    phrases = [f"equal {WORDS[terms.budget]}"]
-    if isinstance(match, Match):
-        phrases.append(f"parameters within {100 * match.parameters:.4g} % by {match.by}")
+def _tuned_alike(of: _Quantities) -> Iterator[str]:
+    """Yield that all are tuned over the same settings, where the space tunes."""
+    tune = of.fair.tune
     if isinstance(tune, Tune):
         variants = (variant for variant in of.plan.variants if not variant.setting.salt)
         all_alike = all(of.has(variant, field) for variant in variants for field in tune.fields)
-        phrases.append(f"each tuned over the same settings{'' if all_alike else ', for the fields it has'}")
-    return ", ".join(phrases)
+        yield f"each tuned over the same settings{'' if all_alike else ', for the fields it has'}"

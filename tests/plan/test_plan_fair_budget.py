@@ -46,7 +46,7 @@ def test_equal_steps_and_equal_tokens_are_the_same_trials(tmp_path):
     _, _, plain = world(tmp_path, "{budget: steps}")
     _, _, tokens = world(tmp_path, "{budget: tokens}")
     assert [t.id for t in tokens.trials] == [t.id for t in plain.trials]
-    assert notes(tokens, "tokens") == [
+    assert notes(tokens, "equal tokens: 20") == [
         "equal tokens: 20 steps × 4 sequences × 16 tokens = 1,280 tokens for every block, the same as equal steps"
     ]
 
@@ -88,7 +88,7 @@ def test_what_spends_as_much_anyway_is_trained_once(tmp_path):
 
 
 def test_match_comes_before_the_budget(tmp_path):
-    fair = "{budget: flops, match: {parameters: 1%, by: depth}}"
+    fair = "{budget: flops, match: {parameters: 5%, by: depth}}"
     _, models, plan = world(tmp_path, fair, design="{compare: [pre_ln, sas_p]}")
     pre_ln, sas_p = plan.variants
     assert sas_p.setting.layers == 5

@@ -78,8 +78,8 @@ def test_each_goes_on_with_its_own_best(tmp_path):
     assert choice.tuned == {pre_ln: tuned(lr=1e-2, weight_decay=0.0), sas_p: tuned(lr=1e-3, weight_decay=0.1)}
     assert choice.notes == (
         "pre_ln: lr 0.01, weight decay 0 is the best of 6 settings by eval loss",
-        "sas_p: lr 0.001, weight decay 0.1 is the best of 6 settings by eval loss; lr and weight decay are at the edge "
-        "of the listed values: the best may lie beyond",
+        "sas_p: lr 0.001, weight decay 0.1 is the best of 6 settings by eval loss; lr and weight decay are at the "
+        "edge of their grids: widen them, as the best may lie beyond",
     )
     after = planned(found, tuned=choice.tuned)
     assert not after.open
@@ -180,7 +180,7 @@ def test_of_equals_the_one_listed_first_is_chosen(tmp_path):
     choice = choose(found, plan, finals(plan, lambda *_: 1.0))
     assert set(choice.tuned.values()) == {tuned(lr=1e-3, weight_decay=0.0)}
     # No decay is below 0, so that the least of them is no edge.
-    assert choice.notes[0].endswith("; lr is at the edge of the listed values: the best may lie beyond")
+    assert choice.notes[0].endswith("; lr is at the edge of its grid: widen it, as the best may lie beyond")
 
 
 def test_each_of_the_terms_tunes_its_own_models(tmp_path):

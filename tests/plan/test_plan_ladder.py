@@ -135,7 +135,7 @@ def test_compute_is_counted_of_all_sequences_and_steps(tmp_path):
 def test_the_audit_compares_with_the_baseline_of_the_same_size(tmp_path):
     found = space(tmp_path, design=LADDER, seeds="2")
     plan = build_plan(found, vocab_size=256, corpus="text")
-    (audit,) = unequal(plan, found.fair)
+    (audit,) = unequal(plan, found)
     assert {row.name for row in audit.rows} == {f"op at {size}" for size in NAMES}
     assert {row.quantity for row in audit.rows} <= {"parameters", "FLOPs of a forward pass", "training FLOPs"}
     assert "steps" in audit.equal and "width" in audit.equal

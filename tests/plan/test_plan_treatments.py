@@ -199,7 +199,7 @@ def test_a_budget_of_flops_or_tokens_counts_the_batch_that_a_treatment_changes(t
 
 
 def test_a_match_counts_the_sizes_that_a_treatment_changes(tmp_path):
-    fair = "{budget: steps, match: {parameters: 1%, by: width}, tune: none, under: {}}"
+    fair = "{budget: steps, match: {parameters: 4%, by: width}, tune: none, under: {}}"
     plan = planned(tmp_path, "model.layers: 8", design="{compare: [op, changed]}", against="op", fair=fair)
     changed = of(plan, "changed")
     assert changed.setting.width is not None and changed.setting.width < 32

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -31,7 +32,6 @@ def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Probl
     fitting = _Fitting(models, known, problems)
     fitted = tuple(fitting.under(name, arm) for name in space.fair.terms for arm in arms)
     tokens = [name for name, terms in space.fair.terms.items() if terms.budget == "tokens"]
-    fitting.note_idle()
     told = [*(fitting.tokens(name, arms) for name in tokens), *fitting.notes]
     is_open = any(arm.setting.open for arm in fitted)
     if is_open:
@@ -51,7 +51,6 @@ class _Fitting:
     problems: Problems
     notes: list[str] = field(default_factory=list)
     _matched: dict[tuple[Block, Changes, fair.Match], Matched | None] = field(default_factory=dict)
-    _reached: dict[str, list[Matched]] = field(default_factory=dict)
     _baselines: dict[Changes, Training] = field(default_factory=dict)
 
     def _beside(self, arm: DesignArm) -> DesignArm:
@@ -127,34 +126,14 @@ class _Fitting:
         if key not in self._matched:
             self._matched[key] = match(arm, self._baseline(arm).cost.parameters, terms, self.models)
         matched = self._matched[key]
-        if matched is None or not matched.reached:
-            self._note_unmatched(name, arm, terms, matched)
+        if matched is None or not matched.within:
+            self._report_unmatched(name, arm, terms, matched)
             return None
-        self._reached.setdefault(name, []).append(matched)
-        not_within = f"not within {_percent(terms.parameters)}"
-        nearest = not_within if matched.kept else f"the nearest by {terms.by}, {not_within}"
-        near = "" if matched.within else f"; {nearest}"
-        text = f"{matched.what}, parameters {compared(matched.parameters, matched.wanted)}{near}"
+        text = f"{matched.what}, parameters {compared(matched.parameters, matched.wanted)}"
         self.notes.append(f"{_named(arm, name)}: {text}")
         return matched
 
-    def note_idle(self) -> None:
-        """Report terms whose match changes no block although some are not within the tolerance."""
-        space = self.models.space
-        for name, reached in self._reached.items():
-            terms = space.fair.terms[name].match
-            kept = [matched for matched in reached if matched.kept]
-            if isinstance(terms, fair.Match) and kept and all(matched.as_it_is for matched in reached):
-                others = [by for by in fair.BYS if by != terms.by]
-                nearest = min(kept, key=lambda matched: abs(matched.off))
-                self.problems.add(
-                    f"a match by {terms.by} changes no block here: {nearest.what}, parameters "
-                    f"{compared(nearest.parameters, nearest.wanted)}",
-                    _place(space, name),
-                    notes=(f"match by {' or '.join(others)}, which have finer steps, or set match: none",),
-                )
-
-    def _note_unmatched(self, name: str, arm: DesignArm, terms: fair.Match, nearest: Matched | None) -> None:
+    def _report_unmatched(self, name: str, arm: DesignArm, terms: fair.Match, nearest: Matched | None) -> None:
         space = self.models.space
         against = f"{arm.name} cannot be matched to {space.judge.against} in parameters by {terms.by}"
         if nearest is not None:
@@ -163,14 +142,10 @@ class _Fitting:
             why = "it has no MLP whose hidden width can be matched"
         else:
             why = f"it cannot be built at any other {terms.by}"
-        others = [by for by in fair.BYS if by != terms.by]
-        self.problems.add(
-            f"{against}: {why}",
-            _place(space, name),
-            notes=(
-                f"match by {' or '.join(others)}, allow more than {_percent(terms.parameters)}, or set match: none",
-            ),
-        )
+        ways = [f"match by {' or '.join(by for by in fair.BYS if by != terms.by)}"]
+        if nearest is not None and (share := _rounded_up(abs(nearest.off))) < 1:
+            ways.append(f"allow parameters: {_percent(share).replace(' ', '')}")
+        self.problems.add(f"{against}: {why}", _place(space, name), notes=(f"{', '.join(ways)}, or set match: none",))
 
     def _budget(self, name: str, arm: DesignArm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
         """Return the setting with the steps that the budget gives."""
@@ -185,6 +160,16 @@ class _Fitting:
 
 def _named(arm: DesignArm, terms: str) -> str:
     return f"{arm.name}, {terms}" if terms else arm.name
+
+
+def _rounded_up(share: float) -> float:
+    """Round a share up to one digit of its per cent, or to a whole per cent.
+
+    >>> _rounded_up(0.00131), _rounded_up(0.0421)
+    (0.002, 0.05)
+    """
+    unit = 10.0 ** min(math.floor(math.log10(share)), -2)
+    return round(math.ceil(share / unit) * unit, 12)
 
 
 def _percent(share: float) -> str:

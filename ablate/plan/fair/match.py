@@ -16,6 +16,7 @@ from functools import cache
 from ablate.block.expression import Block, Node, Size
 from ablate.block.select import change_parts, parts_by_name
 from ablate.errors import InputError
+from ablate.output.words import plural
 from ablate.plan.designs import DesignArm
 from ablate.plan.models import Models
 from ablate.plan.setting import Setting
@@ -31,10 +32,9 @@ AS_IT_IS = "unchanged"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """A matched block: its `parameters` against the `wanted` number. `what` describes the change of size.
+    """The size of a block that is nearest: its `parameters` against the `wanted` number; `within` the tolerance or not.
 
-    `reached` is False where no size is within the tolerance because it would have to be smaller than 1, or larger than
-    any that is tried. `kept`: it is not within, but no other size is nearer than its own.
+    `what` describes the change of size.
     """
 
     block: Block
@@ -43,18 +43,11 @@ class Matched:
     wanted: int
     what: str
     within: bool
-    reached: bool = True
-    kept: bool = False
 
     @property
     def off(self) -> float:
         """The relative error in parameters."""
         return self.parameters / self.wanted - 1
-
-    @property
-    def as_it_is(self) -> bool:
-        """Return whether the block keeps its sizes."""
-        return self.kept or self.what == AS_IT_IS
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +86,13 @@ def match(arm: DesignArm, wanted: int, terms: Match, models: Models) -> Matched 
         return None
     n, parameters = min(sizes, key=lambda entry: abs(entry[1] - wanted))
     changed, setting = axis.at(n)
-    within = abs(parameters / wanted - 1) <= terms.parameters
-    kept = parameters == as_it_is
     return Matched(
-        block=block if kept else changed,
-        setting=own if kept else setting,
+        block=changed,
+        setting=setting,
         parameters=parameters,
         wanted=wanted,
-        what=axis.has if kept else axis.says(n),
-        within=within,
-        reached=within or len(sizes) == 2,
-        kept=kept,
+        what=axis.has if parameters == as_it_is else axis.says(n),
+        within=abs(parameters / wanted - 1) <= terms.parameters,
     )
 
 
@@ -144,7 +133,7 @@ def _axis(arm: DesignArm, terms: Match, models: Models) -> _Axis | None:
             MOST[WIDTH] // heads,
             lambda n: (block, replace(own, width=None if n * heads == width else n * heads)),
             lambda n: f"width {width} → {n * heads}",
-            f"no width comes closer than its {width}",
+            f"its width of {width}",
         )
     if terms.by == DEPTH:
         layers = model.layers
@@ -152,7 +141,7 @@ def _axis(arm: DesignArm, terms: Match, models: Models) -> _Axis | None:
             MOST[DEPTH],
             lambda n: (block, replace(own, layers=None if n == layers else n)),
             lambda n: f"layers {layers} → {n}",
-            f"no depth comes closer than its {layers} {'layer' if layers == 1 else 'layers'}",
+            f"its {plural(layers, 'layer')}",
         )
     widths = list(_hidden(block, model.width, models))
     if not widths:
@@ -161,7 +150,7 @@ def _axis(arm: DesignArm, terms: Match, models: Models) -> _Axis | None:
         MOST[HIDDEN],
         lambda n: (_with_hidden(block, n, widths[0], model.width, models), own),
         lambda n: f"hidden width of the MLP {widths[0]:g} → {n}",
-        f"no hidden width of the MLP comes closer than its {widths[0]:g}",
+        f"its hidden width of the MLP, {widths[0]:g}",
     )
 
 

@@ -116,8 +116,8 @@ def _chosen_note(variant: Variant, best: Tuned, means: Mapping[Tuned, float | No
     lost = sum(mean is None for mean in means.values())
     without = f" ({lost} of them without a value at some seed)" if lost else ""
     edges = [field.spoken for name, value in best if _at_the_edge(field := tune.field(name), value)]
-    verb = "are" if len(edges) > 1 else "is"
-    edge = f"; {' and '.join(edges)} {verb} at the edge of the listed values: the best may lie beyond" if edges else ""
+    grid = "are at the edge of their grids: widen them" if len(edges) > 1 else "is at the edge of its grid: widen it"
+    edge = f"; {' and '.join(edges)} {grid}, as the best may lie beyond" if edges else ""
     return f"{variant.name}: {chosen} is the best of {len(means)} settings{without} by {spoken(metric)}{edge}"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ablate.output.words import plural, spoken
-from ablate.plan.plan import Variant
+from ablate.plan.plan import TERMS, Variant
 from ablate.report import size_comparisons
 from ablate.report.document import (
     BulletList,
@@ -77,7 +77,7 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         ("Notes", _notes(record)),
         ("What did not help", [BulletList(tuple(answer.negatives(record)))]),
         ("Cost", [TableOf(cost.cost(record), titled=False)]),
-        ("Equal terms", [TableOf(grid) for grid in cost.unequal(record)]),
+        ("Equal terms", _equal_terms(record)),
         ("Noise and power", [TableOf(cost.noise(record), titled=False)]),
         ("Repeat it", _repeat(record)),
         ("What the numbers mean", [BulletList(tuple(glossary.definitions(record)))]),
@@ -227,6 +227,14 @@ def _blocks(record: PageRecord) -> Iterator[Part]:
 def _notes(record: PageRecord) -> Iterator[Part]:
     if warned := (*record.beside, *verdicts.caveats(record.summary)):
         yield BulletList(tuple(warned), "beware")
+
+
+def _equal_terms(record: PageRecord) -> Iterator[Part]:
+    """Yield at which rate variants are compared that was tuned for none of them, then what was unequal."""
+    lead = f"{TERMS}: "
+    if told := tuple(note.removeprefix(lead) for note in record.plan.notes if note.startswith(lead)):
+        yield BulletList(told)
+    yield from (TableOf(grid) for grid in cost.unequal(record))
 
 
 def _repeat(record: PageRecord) -> Iterator[Part]:
