@@ -100,15 +100,16 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class InitialReading:
-    """What the `n` seeds of a variant measured of a quantity of the stream at an address before the first step, as the
-    view `initial_streams` has it: mean, and sd between seeds (None of one). `values` are those of the trials. A value
-    that is not finite does not count.
+class StreamReading:
+    """What the `n` seeds of a variant measured of a quantity of the stream at an address, before the first step or,
+    where they finished, when last, as the view `streams` has it: mean, and sd between seeds (None of one). `step` is
+    the largest, `values` are those of the trials. A value that is not finite does not count.
     """
 
     variant: str
     quantity: str
     address: str
+    step: int
     n: int
     mean: float
     sd: float | None
@@ -149,7 +150,7 @@ class Measured:
     layers: tuple[LayerCurve, ...]
     gains: tuple[MetricCurve, ...]
     kernels: tuple[Kernel, ...]
-    initial: tuple[InitialReading, ...]
+    streams: tuple[StreamReading, ...]
     endings: tuple[TrialEnd, ...]
     versions: Mapping[str, Mapping[str, str]]
     definitions: Mapping[str, str]
@@ -163,7 +164,7 @@ def measured(folder: Path, shown: Trials, every: Trials) -> Measured:
             layers=tuple(LayerCurve(*of) for of in _grouped(_ask(ask, _LAYERS, shown, most=MAP_STEPS), 3)),
             gains=tuple(MetricCurve(*of) for of in _grouped(_ask(ask, _GAINS, shown, most=GAIN_STEPS), 3)),
             kernels=tuple(_kernels(ask, shown)),
-            initial=tuple(InitialReading(*[*row[:-1], tuple(row[-1])]) for row in _ask(ask, _INITIAL, shown)),
+            streams=tuple(StreamReading(*[*row[:-1], tuple(row[-1])]) for row in _ask(ask, _STREAMS, shown)),
             endings=_endings(ask, every),
             versions=_versions(ask),
             definitions=dict(ask(_DEFINITIONS, {}).rows),
@@ -317,13 +318,14 @@ ORDER BY a.variant, k.address NOT LIKE 'encoder.%', try_cast(split_part(k.addres
     k.address, k.step, k.i, k.j
 """
 
-_INITIAL = f"""
+_STREAMS = f"""
 WITH {TRIALS}
-SELECT a.variant, i.quantity, i.address, count(*) AS n,
-    avg(i.value ORDER BY i.trial_id) AS mean, stddev_samp(i.value ORDER BY i.trial_id) AS sd,
-    list(i.value ORDER BY i.trial_id) AS values
-FROM initial_streams i JOIN requested a USING (trial_id)
-GROUP BY a.variant, i.quantity, i.address ORDER BY ALL
+SELECT a.variant, s.quantity, s.address, max(s.step) AS last, count(*) AS n,
+    avg(s.value ORDER BY s.trial_id) AS mean, stddev_samp(s.value ORDER BY s.trial_id) AS sd,
+    list(s.value ORDER BY s.trial_id) AS values
+FROM streams s JOIN requested a USING (trial_id) JOIN trials t USING (trial_id)
+WHERE s.step = 0 OR t.status = 'finished'
+GROUP BY a.variant, s.quantity, s.address, s.step = 0 ORDER BY ALL
 """
 
 _ENDINGS = f"""

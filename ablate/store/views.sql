@@ -1,5 +1,5 @@
 -- The views of ablate.duckdb. Means and standard deviations are computed in the order of seeds, so that the same rows give
--- the same bits whatever the number of threads. All but `curves`, `kernels`, `initial_streams` and `forecast_errors` read
+-- the same bits whatever the number of threads. All but `curves`, `kernels`, `streams` and `forecast_errors` read
 -- summaries and never metrics. Pairs are of trials for the verdict; of trials that choose something, only those of a search
 -- are paired, since all of them have the same settings.
 --
@@ -160,25 +160,31 @@ COMMENT ON COLUMN leaderboard.peak_kurtosis IS 'Geometric mean of the peak kurto
 COMMENT ON COLUMN leaderboard.token_correlation_mean IS 'Mean of final.token_correlation';
 COMMENT ON COLUMN leaderboard.token_correlation_sd IS 'Its sample standard deviation over seeds';
 
-CREATE OR REPLACE VIEW initial_streams AS
+CREATE OR REPLACE VIEW streams AS
 WITH probes (quantity, probe) AS (VALUES ('size', 'activation_rms'), ('cosine', 'token_cosine'), ('gradient', 'stream_gradient')),
+known AS (
+    SELECT x.*, p.quantity FROM metrics x JOIN probes p ON regexp_replace(x.metric, '_in_training$', '') = p.probe
+    WHERE isfinite(x.value)
+),
+last AS (SELECT trial_id, quantity, max(step) AS step FROM known GROUP BY ALL),
 read AS (
-    SELECT x.trial_id, p.quantity, x.address, arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
-    FROM metrics x JOIN probes p ON regexp_replace(x.metric, '_in_training$', '') = p.probe
-    WHERE x.step = 0 AND isfinite(x.value)
+    SELECT x.trial_id, x.quantity, x.address, x.step, arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
+    FROM known x JOIN last l USING (trial_id, quantity)
+    WHERE x.step = 0 OR x.step = l.step
     GROUP BY ALL
 )
 SELECT
-    r.trial_id, r.quantity, r.address,
+    r.trial_id, r.quantity, r.address, r.step,
     CASE r.quantity WHEN 'gradient' THEN r.value / behind.value ELSE r.value END AS value
 FROM read r LEFT JOIN read behind
-    ON (behind.trial_id, behind.quantity, behind.address)
-        = (r.trial_id, 'gradient', regexp_replace(r.address, '[.][^.]*$', '.end'))
+    ON (behind.trial_id, behind.quantity, behind.address, behind.step)
+        = (r.trial_id, 'gradient', regexp_replace(r.address, '[.][^.]*$', '.end'), r.step)
 WHERE r.quantity <> 'gradient' OR behind.value > 0;
-COMMENT ON VIEW initial_streams IS 'What each trial measured of its stream before the first step, in the quantities that are forecast: in the first step itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without). The gradient is that of the first step. One row for each quantity and place with a finite number; none of a gradient that is 0 behind the last layer, as of a head that starts at 0. It reads metrics';
-COMMENT ON COLUMN initial_streams.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine); gradient: root mean square of the gradient of the loss in the first step over that behind the last layer (probe stream_gradient)';
-COMMENT ON COLUMN initial_streams.address IS 'The block, or the head, whose input is read; of a gradient, layers.end is behind the last layer';
-COMMENT ON COLUMN initial_streams.value IS 'The quantity at this place';
+COMMENT ON VIEW streams IS 'What each trial measured of its stream before the first step and when last measured, in the quantities that are forecast: in training itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without). The gradient at step 0 is that of the first step. One row for each quantity, place and step with a finite number; none of a gradient that is 0 behind the last layer, as of a head that starts at 0. It reads metrics';
+COMMENT ON COLUMN streams.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine); gradient: root mean square of the gradient of the loss over that behind the last layer (probe stream_gradient)';
+COMMENT ON COLUMN streams.address IS 'The block, or the head, whose input is read; of a gradient, layers.end is behind the last layer';
+COMMENT ON COLUMN streams.step IS '0, or the last step at which the trial measured the quantity';
+COMMENT ON COLUMN streams.value IS 'The quantity at this place and step';
 
 CREATE OR REPLACE VIEW forecast_errors AS
 WITH asked AS (
@@ -194,27 +200,37 @@ WITH asked AS (
     )
 ),
 read AS (
-    SELECT c.plan, c.variant_id, c.seed, i.* FROM initial_streams i JOIN counted c USING (trial_id)
+    SELECT c.plan, c.variant_id, c.seed, s.*
+    FROM streams s JOIN counted c USING (trial_id) JOIN trials t USING (trial_id)
+    WHERE s.step = 0 OR t.status = 'finished'
 )
 SELECT
     a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
     a.low, a.high,
-    count(r.value) AS n,
-    avg(r.value ORDER BY r.seed, r.trial_id) AS measured,
-    stddev_samp(r.value ORDER BY r.seed, r.trial_id) AS sd,
+    count(r.value) FILTER (r.step = 0) AS n,
+    avg(r.value ORDER BY r.seed, r.trial_id) FILTER (r.step = 0) AS measured,
+    stddev_samp(r.value ORDER BY r.seed, r.trial_id) FILTER (r.step = 0) AS sd,
     CASE a.quantity WHEN 'cosine' THEN a.forecast - measured ELSE a.forecast / nullif(measured, 0) - 1 END AS error,
-    CASE WHEN a.low IS NOT NULL THEN count(r.value) FILTER (r.value BETWEEN a.low AND a.high) END AS within
+    CASE WHEN a.low IS NOT NULL THEN count(r.value) FILTER (r.step = 0 AND r.value BETWEEN a.low AND a.high) END AS within,
+    max(r.step) FILTER (r.step > 0) AS trained_step,
+    count(r.value) FILTER (r.step > 0) AS trained_n,
+    avg(r.value ORDER BY r.seed, r.trial_id) FILTER (r.step > 0) AS trained,
+    CASE a.quantity WHEN 'cosine' THEN a.forecast - trained ELSE a.forecast / nullif(trained, 0) - 1 END AS trained_error
 FROM asked a JOIN plans p USING (plan)
 LEFT JOIN read r ON (r.plan, r.variant_id, r.quantity, r.address) = (a.plan, a.variant_id, a.quantity, a.address)
 GROUP BY a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,
     a.low, a.high;
-COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured before the first step, as initial_streams has it: one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
+COMMENT ON VIEW forecast_errors IS 'What was forecast of each variant, beside what its trials measured before the first step and after the last, as streams has it: one row for each layer and quantity, except of the A/A arm, which is the baseline again. It reads metrics. n is 0 where no trial has measured it at step 0: the probe is not in measure.probes, or no trial of the variant has begun or has finite numbers; variants without a forecast are in forecasts, with the reason';
 COMMENT ON COLUMN forecast_errors.forecast IS 'The forecast, in the limit of width';
 COMMENT ON COLUMN forecast_errors.low IS 'Lower end of the interval of the forecast, within which 95 % of networks of this width lie; NULL in a plan that was kept without';
 COMMENT ON COLUMN forecast_errors.high IS 'Upper end of this interval';
 COMMENT ON COLUMN forecast_errors.n IS 'Trials, one for each seed, that measured it at step 0';
 COMMENT ON COLUMN forecast_errors.measured IS 'Mean over these trials';
 COMMENT ON COLUMN forecast_errors.sd IS 'Sample standard deviation over these trials; NULL for one';
+COMMENT ON COLUMN forecast_errors.trained_step IS 'The last step at which a trial that finished measured it';
+COMMENT ON COLUMN forecast_errors.trained_n IS 'Trials that finished and have measured it after step 0';
+COMMENT ON COLUMN forecast_errors.trained IS 'Mean over these trials of what each measured last: how far the stream has gone from its start, which a forecast is of';
+COMMENT ON COLUMN forecast_errors.trained_error IS 'As error, with trained in place of measured';
 COMMENT ON COLUMN forecast_errors.error IS 'Of a size or a gradient relative: forecast over measured, minus 1. Of a cosine, which may be 0 or negative, the difference: forecast minus measured. NULL where n is 0';
 COMMENT ON COLUMN forecast_errors.within IS 'How many of the n trials lie within the interval of the forecast, which is one of single networks; NULL where it has none';
 

@@ -97,7 +97,7 @@ def test_the_page_has_both_beside_each_other_with_n_and_interval(world):
     ).to_dict("records")[0]
     half = stats.t.ppf(0.975, 2) * seen["sd"] / math.sqrt(3)
     low, high = seen["measured"] - half, seen["measured"] + half
-    assert row[3:] == [
+    assert row[3:8] == [
         f"{seen['forecast']:.3g} {ends_in_words(seen['low'], seen['high'])}",
         f"{seen['measured']:.3g} [{low:.3g}, {high:.3g}]",
         f"{seen['error']:+.3f}",

@@ -92,8 +92,8 @@ def test_what_is_read_in_training_with_dropout_goes_before_what_is_read_at_evalu
     }
     shown = {
         (each.quantity, each.address): each.mean
-        for each in report(space, results=results).record.initial
-        if each.variant == next(variant.id for variant in run.plan.variants if variant.name == "op")
+        for each in report(space, results=results).record.streams
+        if each.step == 0 and each.variant == next(variant.id for variant in run.plan.variants if variant.name == "op")
     }
     errors = ablate.query("FROM forecast_errors WHERE variant = 'op'", results=results).to_dict("records")
     assert len(errors) == 3 * 3
@@ -120,6 +120,31 @@ def test_the_page_reads_the_forecasts_that_were_kept(world, monkeypatch):
     shown = [line for line in text.splitlines() if line.startswith(f"| op | {row['layer'] + 1} | cosine |")]
     assert f"| {row['forecast']:.3g} {ends_in_words(row['low'], row['high'])} |" in shown[0]
     assert f"| {row['error']:+.3f} | {row['within']:.0f} of 2 | 2 |" in shown[0]
+
+
+def test_what_was_measured_last_stands_beside_it_of_trials_that_finished(world):
+    space, run, results = world
+    rows = ablate.query("FROM forecast_errors WHERE variant = 'op' ORDER BY quantity, layer", results=results)
+    values = ablate.query("SELECT * FROM metrics", results=results)
+    (id,) = (variant.id for variant in run.plan.variants if variant.name == "op")
+    trials = [trial.id for trial in run.plan.trials if trial.variant == id]
+    text = report(space, results=results).markdown.read_text(encoding="utf-8")
+    for row in rows.to_dict("records"):
+        read = values[(values["metric"] == PROBES[row["quantity"]]) & values["trial_id"].isin(trials)]
+        read = read[read["step"] == read["step"].max()]
+        assert row["trained_step"] == read["step"].max() > 0 and row["trained_n"] == 2
+        by_trial = read.pivot(index="trial_id", columns="address", values="value")
+        last = by_trial[row["address"]]
+        if row["quantity"] == "gradient":
+            last = last / by_trial["layers.end"]
+        assert row["trained"] == pytest.approx(last.mean(), rel=1e-12) != row["measured"]
+        error = row["forecast"] - last.mean() if row["quantity"] == "cosine" else row["forecast"] / last.mean() - 1
+        assert row["trained_error"] == pytest.approx(error, abs=1e-12)
+        shown = next(
+            line for line in text.splitlines() if line.startswith(f"| op | {row['layer'] + 1} | {row['quantity']} |")
+        )
+        error = f"{error:+.3f}" if row["quantity"] == "cosine" else f"{100 * error:+.1f} %"
+        assert shown.endswith(f"({row['trained_step']:,}) | {error} |")
 
 
 def test_the_next_run_makes_none_and_keeps_the_same_plan(world, monkeypatch):

@@ -189,7 +189,7 @@ def test_what_is_new_and_what_is_judged_again_are_corrected_apart(folder, whole)
     assert levels == {"sas": pytest.approx(0.008), "sas_p": pytest.approx(0.04)}
     assert all(effect.p_adjusted == pytest.approx(min(1, 2 * effect.p)) for effect in both.effects)
     assert judgement(both).so_far == pytest.approx(0.04 + 0.008 / 2 + 0.04 / 2)
-    (note,) = both.notes
+    (note,) = footnotes.warnings(both.notes)
     assert note.startswith("1 of 2 comparisons judged a second time, at 0.8 % over all 2")
     assert "; 1 of 2 is new, at 4 % over all 2: any false verdict in this question so far in at most 6.4 %" in note
 
@@ -460,7 +460,7 @@ def test_what_was_judged_before_is_not_said_to_wait(folder, whole):
     ends = {id: end for id, end in folder.finals(plan).items() if id in known}
     summary = judge(plan, rules(), ends, account_of(plan, ends, rules=rules(), folder=folder.path, reading=True))
     assert verdicts(summary) == {"op": "better", "sas": "undecided", "sas_p": "undecided"}
-    (note,) = summary.notes
+    (note,) = footnotes.warnings(summary.notes)
     assert note.startswith("no verdict yet on 2 of 3 comparisons: 10 of 20 trials have not ended")
     assert note.endswith("; what was judged before stands")
 

@@ -14,7 +14,7 @@ from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Metric, Summary
 
 if TYPE_CHECKING:
-    from ablate.store.pages import DifferenceCurve, InitialReading, Kernel, LayerCurve, MetricCurve, TrialEnd
+    from ablate.store.pages import DifferenceCurve, Kernel, LayerCurve, MetricCurve, StreamReading, TrialEnd
 
 ENDS = ("finished", "diverged")
 """States of a trial that count as results."""
@@ -42,9 +42,9 @@ class PageRecord:
     with, by id. `corpus` describes the text, in lines. `floors` are the noise floors under this plan's conditions,
     `unequal` what was not equal. `again` are the commands that repeat it, `source` is the text of the space's file and
     `resolved` the space with nothing left out. `beside` are notes on the page as a whole, `kernels` snapshots by
-    position, `differences` those from the baseline over training, `initial` what was measured before the first step, to
-    be compared with the plan's forecasts. `commit` is that of the space's repository. `mixed` are the versions in which
-    trials differ, in lines, and `head` the last hash of the chain of records (`store.record_chain`).
+    position, `differences` those from the baseline over training, `streams` what was measured before the first step
+    and when last, to be compared with the plan's forecasts. `commit` is that of the space's repository. `mixed` are the
+    versions in which trials differ, in lines, and `head` the last hash of the chain of records (`store.record_chain`).
     """
 
     plan: Plan
@@ -66,7 +66,7 @@ class PageRecord:
     beside: tuple[str, ...] = field(default=())
     kernels: tuple[Kernel, ...] = field(default=())
     differences: tuple[DifferenceCurve, ...] = field(default=())
-    initial: tuple[InitialReading, ...] = field(default=())
+    streams: tuple[StreamReading, ...] = field(default=())
     commit: str | None = None
     mixed: tuple[str, ...] = ()
     head: str = ""
