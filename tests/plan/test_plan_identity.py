@@ -1,6 +1,7 @@
 """What a trial is: changed by all that decides its numbers, and by nothing else."""
 
 import dataclasses
+import importlib.metadata
 import json
 import os
 import subprocess
@@ -9,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from builders import CATALOGUE
 from reading import ROOT, SPACES
 from space_fixtures import SECTIONS, space, text
@@ -170,6 +172,16 @@ def test_every_process_finds_the_same_and_loads_no_torch() -> None:
         there = planned_elsewhere(path, hash_seed)
         assert there["ids"] == here
         assert there["loaded"] == []
+
+
+@pytest.mark.fast
+def test_an_identity_is_the_same_under_any_pytorch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Planning asks for the version of no package: it would be told another one here."""
+    before = ids(space(tmp_path))
+    asked: list[str] = []
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: asked.append(name) or "9.9.9")
+    monkeypatch.setattr(torch, "__version__", "9.9.9")
+    assert ids(space(tmp_path)) == before and not asked
 
 
 # Versions
