@@ -9,6 +9,7 @@
     flex.py               FlexAttention, on CUDA
     flex_masked.py        and under a mask, with padding, or with its log-sum-exp
     xformers.py           xformers' memory-efficient attention, on CUDA
+    xformers_library.py   whether xformers can be used here, and why not
     bias.py               what is added to the scores: biases, and the mask
     mask.py               which keys a query sees: a rule on places, and padding
     sink.py               one more logit of each query's softmax, of a key without a value

@@ -23,7 +23,8 @@ from ablate.kernels.precision import as_given, working_dtype
 from ablate.kernels.sdpa import attend_sdpa
 from ablate.kernels.sink import attend_sdpa_sink, less_the_sink
 from ablate.kernels.uniform import mean_under_bias, mean_under_mask, running_mean
-from ablate.kernels.xformers import attend_xformers, dispatch
+from ablate.kernels.xformers import attend_xformers
+from ablate.kernels.xformers_library import dispatch
 
 VERSION: Final = 1
 """The version of the numbers of attention, by whichever backend: see `plan/versions.py`."""

@@ -38,7 +38,7 @@ from ablate.kernels.choose import BackendChoice, Needs, choose
 from ablate.kernels.eager import scores
 from ablate.kernels.mask import Mask, seen_pairs
 from ablate.kernels.precision import as_given
-from ablate.kernels.xformers import dispatch
+from ablate.kernels.xformers_library import dispatch
 
 ROOM = 2**30
 """Bytes that a check may use: it limits the number of heads, and then of queries at a time."""
