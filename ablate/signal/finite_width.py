@@ -9,14 +9,24 @@ slope s (of log E[φ²]) takes what came before times s², and adds what else φ
 goes with u times Σ_ij √(Σ_ii Σ_jj) Σ_ij / (tr Σ)² (`gaussian_activations.py`), in the rest times P. A norm forgets the
 size, and a sum weighs each path by its share of the mean square, of which two paths that meet by chance have a part.
 
+The size m_t of one token, of P = 1, varies by more, and what bends with it is larger on average than at its mean:
+
+    log E[m_t] - log m = a        a' = f a + κ U / 2        κ = m''/m over log-size, less f: 0 for m and m + c, s (s-1)
+                                  U' = f² U + u                 for m^s; a sum has the mean κ of its paths by share
+
+U is the variance of log m_t. What is added behind such a map, u, is of mean 1 and makes no difference. On the way back,
+the gradient of a token goes as m'/m through each map, without what its weights added: see `theory/intervals.py`. In
+front of a norm it has nothing along the token, nor along the mean that is taken off: of a sum y + Wy, n of which is
+new, it loses n (2 - n) / d and n / d, as Euler's g_y · y = g_z · z of z = y + Wy says; with n = 0 it had nothing there.
+
     Li, Nica & Roy 2021, arXiv:2106.04013, and Hanin & Nica 2020, arXiv:1812.05994 (log-normal sizes, of variance
     proportional to depth over width).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass, replace
 from itertools import combinations
 from math import inf, isfinite
 
@@ -31,28 +41,60 @@ class Scatter:
     """How the log of a mean square varies from one draw of the weights to another, from its root on.
 
     `follows` is its slope over the log of the root's mean square, `variance` what came before the last activation,
-    and `freedom` the sum of 1/d over the matrices since.
+    and `freedom` the sum of 1/d over the matrices since. Of one token, `own` is that variance, u, `noise` what all
+    weights have added, each where it was added, less what norms take from its gradient, `bends` κ, and `raised` a of a
+    root of U = 0. `fresh` is n, the share that weights have written since the last norm.
     """
 
     follows: float = 1.0
     variance: float = 0.0
     freedom: float = 0.0
+    own: float = 0.0
+    noise: float = 0.0
+    bends: float = 0.0
+    raised: float = 0.0
+    fresh: float = 0.0
 
     def total(self, kernel: Floats) -> float:
         """Return the variance that the weights between the root and this kernel add."""
         return self.variance + 2 * self.freedom * participation(kernel)
 
+    @property
+    def of_token(self) -> float:
+        """The variance u that these weights add to the log of the mean square of one token."""
+        return self.own + 2 * self.freedom
+
+    @property
+    def all_noise(self) -> float:
+        """The variance that these weights add to one token, each where it stands, forgotten since or not."""
+        return self.noise + 2 * self.freedom
+
     def through_weights(self, outputs: float, lengths_of: float = inf) -> Scatter:
         """Go through a matrix of so many outputs, which keeps the lengths of signals of as many channels, if of any."""
-        return replace(self, freedom=self.freedom + max(1 / outputs - 1 / lengths_of, 0.0))
+        return replace(self, freedom=self.freedom + max(1 / outputs - 1 / lengths_of, 0.0), fresh=1.0)
 
     def activated(self, kernel: Floats, width: float, moments: ActivationKernel) -> Scatter:
-        """Go through an activation of inputs of this kernel."""
+        """Go through an activation of inputs of this kernel: what the last matrices add is part of E[φ²] already."""
         size, whole = np.sqrt(np.diag(kernel)), float(np.trace(kernel))
         one_sided = float(size @ (kernel / whole) @ size) / whole if whole > 0 and isfinite(whole) else 0.0
         added = moments.one_sided * one_sided + max(moments.excess, 0.0) * participation(kernel)
-        slope = moments.follows
-        return Scatter(slope * self.follows, slope**2 * self.total(kernel) + added / width)
+        slope, alone = moments.follows, (moments.one_sided + max(moments.excess, 0.0)) / width
+        return Scatter(
+            slope * self.follows,
+            slope**2 * self.total(kernel) + added / width,
+            own=slope**2 * self.of_token + alone,
+            noise=self.all_noise + alone,
+            bends=slope * ((slope - 1) * self.follows**2 + self.bends),
+            raised=slope * (self.raised + (slope - 1) * self.own / 2),
+            fresh=self.fresh,
+        )
+
+    def normalised(self, width: float, *, centred: bool) -> Scatter:
+        """Go through a norm, which forgets the size."""
+        return Scatter(follows=0.0, noise=self.all_noise - self.fresh * (2 - self.fresh + centred) / width)
+
+    def _more(self, variance: float) -> Scatter:
+        return replace(self, variance=self.variance + variance, own=self.own + variance, noise=self.noise + variance)
 
     def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
         """Go through attention, whose weights differ from head to head by what gives the part `varied` of a kernel.
@@ -61,7 +103,7 @@ class Scatter:
         """
         whole = float(np.trace(kernel))
         share = abs(float(np.trace(varied))) / whole if whole > 0 and isfinite(whole) else 0.0
-        return replace(self, variance=self.variance + 2 * share**2 / heads)
+        return self._more(2 * share**2 / heads)
 
     def attending_sampled(self, kernel: Floats, variance: float, heads: int, draws: int) -> Scatter:
         """Go through attention whose weights were drawn: the trace behind one head has this `variance`.
@@ -70,22 +112,38 @@ class Scatter:
         """
         whole = float(np.trace(kernel))
         share = variance / whole / whole if whole > 0 and isfinite(whole) else 0.0  # whole² may overflow
-        return replace(self, variance=self.variance + share * (1 / heads + 1 / draws))
+        return self._more(share * (1 / heads + 1 / draws))
 
-    def of(self, follows: float, variance: float) -> Scatter:
-        """Return the scatter behind a root that itself follows another one and varies so much."""
-        return Scatter(self.follows * follows, self.variance + self.follows**2 * variance)
+    def of(self, root: Scatter, kernel: Floats) -> Scatter:
+        """Return the scatter behind a root that itself follows another one, and has this kernel."""
+        return Scatter(
+            self.follows * root.follows,
+            self.total(kernel) + self.follows**2 * root.total(kernel),
+            own=self.of_token + self.follows**2 * root.of_token,
+            noise=self.all_noise + root.all_noise,
+            bends=self.bends * root.follows**2 + self.follows * root.bends,
+            raised=self.raised + self.follows * root.raised + self.bends * root.of_token / 2,
+            fresh=1 - (1 - self.fresh) * (1 - root.fresh),
+        )
 
     def gated(self, kernel: Floats, gate: Scatter, gate_kernel: Floats, width: float) -> Scatter:
         """Multiply two signals of one root by entries, of weights of their own: 4 P / d of the product more."""
-        own = self.total(kernel) + gate.total(gate_kernel) + 4 * participation(kernel * gate_kernel) / width
-        return Scatter(self.follows + gate.follows, own)
+        both = self.total(kernel) + gate.total(gate_kernel) + 4 * participation(kernel * gate_kernel) / width
+        return Scatter(
+            self.follows + gate.follows,
+            both,
+            own=self.of_token + gate.of_token + 4 / width,
+            noise=self.all_noise + gate.all_noise + 4 / width,
+            bends=self.bends + gate.bends + 2 * self.follows * gate.follows,
+            raised=self.raised + gate.raised,
+            fresh=max(self.fresh, gate.fresh),
+        )
 
 
 HERE = Scatter()
 """At the root itself."""
 FORGOTTEN = Scatter(follows=0.0)
-"""Behind a norm."""
+"""Behind what has no size."""
 
 
 def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], kernel: Floats, width: float) -> Scatter:
@@ -96,17 +154,33 @@ def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], ke
     whole = float(np.trace(kernel))
     if not (whole > 0 and isfinite(whole)):
         return FORGOTTEN
-    shares = [(float(np.trace(each)) + both) / whole for (_, each), both in zip(paths, crossing, strict=True)]
+    scatters = [scatter for scatter, _ in paths]
+    parts = [float(np.trace(each)) / whole for _, each in paths]
+    shares = [part + both / whole for part, both in zip(parts, crossing, strict=True)]
     variance = sum(share**2 * scatter.total(each) for share, (scatter, each) in zip(shares, paths, strict=True))
-    for (first, one), (second, other) in combinations(paths, 2):
-        if first.total(one) or second.total(other):
-            variance += 4 * float(((one / whole) * (other / whole)).sum()) / width
-    return Scatter(sum(share * scatter.follows for share, (scatter, _) in zip(shares, paths, strict=True)), variance)
+    own = sum(share**2 * scatter.of_token for share, scatter in zip(shares, scatters, strict=True))
+    for (first, second), (one, other) in zip(combinations(paths, 2), combinations(parts, 2), strict=True):
+        if first[0].total(first[1]) or second[0].total(second[1]):
+            variance += 4 * float(((first[1] / whole) * (second[1] / whole)).sum()) / width
+            own += 4 * one * other / width
+
+    def mean(numbers: Iterable[float]) -> float:
+        return sum(share * number for share, number in zip(shares, numbers, strict=True))
+
+    return Scatter(
+        mean(each.follows for each in scatters),
+        variance,
+        own=own,
+        noise=own + mean(each.all_noise - each.of_token for each in scatters),
+        bends=mean(each.bends for each in scatters),
+        raised=mean(each.raised for each in scatters),
+        fresh=mean(each.fresh for each in scatters),
+    )
 
 
 def mean_of(scatters: Sequence[Scatter]) -> Scatter:
     """Return the mean of those of several heads, which vary alike."""
-    return Scatter(*np.mean([(each.follows, each.variance, each.freedom) for each in scatters], axis=0).tolist())
+    return Scatter(*np.mean([astuple(each) for each in scatters], axis=0).tolist())
 
 
 def participation(kernel: Floats) -> float:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
 from ablate.signal.attention_start import AttentionStart, joined
-from ablate.signal.finite_width import FORGOTTEN, HERE, Scatter, added
+from ablate.signal.finite_width import HERE, Scatter, added
 from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
 from ablate.signal.mixing import Mixing
@@ -122,7 +122,7 @@ class Signal:
             mean,
             transferred(scale, self.transfer),
             lambda gradient: self.backward(both * gradient),
-            FORGOTTEN,
+            self.scatter.normalised(self.width, centred=centred),
         )
 
     def activated(self, activation: Curved) -> Signal:
@@ -255,7 +255,7 @@ class Signal:
             transferred(transfer, self.transfer),
             backward,
             width=terms[0].width if terms else self.width,
-            scatter=inside.of(self.scatter.follows, self.scatter.total(self.kernel)),
+            scatter=inside.of(self.scatter, self.kernel),
             attention=joined(self.attention, *(term.attention for term in terms)),
         )
 

@@ -3,7 +3,8 @@
     Σ_0 of embedding, positions and entry norm;  Σ_l of block l at Σ_{l-1};  Γ_L of the final norm at I,  Γ_{l-1} of Γ_l
 
 Behind the final norm the gradient is taken as independent of the weights and from token to token, of mean square 1, so
-that only ratios of gradients say something. Numbers are means over random weights in the limit of width.
+that only ratios of gradients say something. Kernels are means over random weights in the limit of width, and so are
+cosines; mean squares are those of the kernels, with what the width makes of them to first order (`intervals.shifts`).
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from ablate.theory.blocks import profiles, through_part
 from ablate.theory.elsewhere import InsideValue
 from ablate.theory.embedding import checked_inputs, stream_of_inputs, stream_of_tokens
 from ablate.theory.initial_state import InitialModel, InitialStream, mean_cosine
-from ablate.theory.intervals import fresh_shares, spreads
+from ablate.theory.intervals import fresh_shares, shifts, spreads, token_variances
 from ablate.theory.through_layers import Gradients, Layers, through_layers
 
 
@@ -125,15 +126,19 @@ class _Stack:
         reference = gradients.mean_squares[-1]
         cosines = [mean_cosine(kernel) for kernel in through.kernels]
         entered = self.start.scatter.total(self.start.kernel)
-        spread = spreads(through.scatter, gradients.variances, cosines, entered, sizes)
+        varied = token_variances(through.scatter, self.start.scatter, sizes.n_layers)
+        spread = spreads(through.scatter, gradients.variances, cosines, entered, sizes, varied)
+        at_width = shifts(through.scatter, self.start.scatter, varied)
         kept = None if through.kept is None else transferred(self.last.transfer, through.kept)
         return InitialModel(
             tuple(
                 InitialStream(
                     layer=layer,
-                    mean_square=float(np.diag(kernel).mean()),
+                    mean_square=float(np.diag(kernel).mean() * np.exp(at_width[layer][0])),
                     correlation=cosines[layer],
-                    gradient=gradients.mean_squares[layer] / reference if reference else math.nan,
+                    gradient=gradients.mean_squares[layer] / reference * float(np.exp(at_width[layer][1]))
+                    if reference
+                    else math.nan,
                     gradient_correlation=gradients.cosines[layer],
                     kernel=kernel,
                     spread=spread[layer],

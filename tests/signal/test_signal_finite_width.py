@@ -21,14 +21,14 @@ def tokens(alike, rng):
 
 
 def drawn(network, alike):
-    """The variance of the log of the mean square of a network over draws of its weights."""
+    """The mean squares of a network's tokens over draws of its weights, [draws, tokens]."""
     rng = np.random.default_rng(0)
     x = tokens(alike, rng)
-    squares = [
-        float((network(x, lambda out: rng.normal(size=(WIDTH, out)) / np.sqrt(WIDTH)) ** 2).mean())
-        for _ in range(DRAWS)
-    ]
-    return float(np.log(squares).var())
+
+    def weights(outputs, inputs=WIDTH):
+        return rng.normal(size=(inputs, outputs)) / np.sqrt(inputs)
+
+    return np.array([(network(x, weights) ** 2).mean(1) for _ in range(DRAWS)])
 
 
 MIXING = np.tril(np.ones((TOKENS, TOKENS))) / np.arange(1, TOKENS + 1)[:, None]
@@ -78,8 +78,71 @@ NETWORKS = {
 def test_the_variance_of_a_mean_square_is_that_of_many_draws(name, alike):
     network, propagated = NETWORKS[name]
     kernel = (1 - alike) * np.eye(TOKENS) + alike
-    signal = propagated(Signal.root(kernel, width=WIDTH))
-    assert signal.scatter.total(signal.kernel) == pytest.approx(drawn(network, alike), rel=0.25)
+    signal, squares = propagated(Signal.root(kernel, width=WIDTH)), drawn(network, alike)
+    assert signal.scatter.total(signal.kernel) == pytest.approx(np.log(squares.mean(1)).var(), rel=0.25)
+    assert signal.scatter.of_token == pytest.approx(np.log(squares).var(0).mean(), rel=0.25)
+
+
+def squares_of(x, w, times):
+    for _ in range(times):
+        x = np.maximum(x @ w(WIDTH, len(x[0])), 0) ** 2
+    return x
+
+
+BENT = {
+    "squares of a norm": lambda x, w: squares_of(x, w, 1),
+    "squares of squares": lambda x, w: squares_of(x, w, 2),
+    "beside a skip": lambda x, w: (y := squares_of(x, w, 1)) + 0.5 * squares_of(y, w, 1) @ w(WIDTH),
+    "gates of squares": lambda x, w: (y := squares_of(x, w, 1)) @ w(WIDTH) * (y @ w(WIDTH)),
+    "sums of squares": lambda x, w: squares_of(x, w, 1) @ w(WIDTH),
+}
+
+
+def squared(x, times):
+    for _ in range(times):
+        x = x.through_weights(1, 1).activated(relu_squared.Config())
+    return x
+
+
+def bent(name, x):
+    if name == "beside a skip":
+        return squared(x, 1).forked(lambda root: [root, squared(root, 1).through_weights(1, 1).times(0.5)])
+    if name == "gates of squares":
+        return squared(x, 1).forked(lambda root: [root.through_weights(1, 1).gated(root.through_weights(1, 1))])
+    return squared(x, 2 if name == "squares of squares" else 1)
+
+
+@pytest.mark.parametrize("name", BENT)
+def test_what_grows_faster_than_its_root_is_larger_on_average_than_at_the_mean_of_that(name):
+    signal, squares = bent(name, Signal.root(np.eye(TOKENS), width=WIDTH)), drawn(BENT[name], 0.0)
+    found = float(np.log(squares.mean() / signal.mean_square))
+    assert signal.scatter.raised == pytest.approx(found, rel=0.3, abs=0.05)  # to first order
+    assert (signal.scatter.raised > 0.1) == (name in ("squares of squares", "beside a skip", "gates of squares"))
+
+
+def test_gradients_in_front_of_norms_are_larger_by_what_sizes_vary_and_smaller_by_what_norms_take():
+    """Of x + W x, halved, and normed, eight times over; the gradient behind is independent of the last token."""
+    layers, rng, found = 8, np.random.default_rng(0), []
+    for _ in range(DRAWS):
+        x, steps = rng.normal(size=WIDTH), []
+        x /= np.sqrt((x**2).mean())
+        for _ in range(layers):
+            w = rng.normal(size=(WIDTH, WIDTH)) / np.sqrt(WIDTH)
+            z = (x + w @ x) / np.sqrt(2)
+            size = np.sqrt((z**2).mean())
+            x = z / size
+            steps.append((w, x, size))
+        g = rng.normal(size=WIDTH)
+        g -= x * (g @ x) / WIDTH
+        last = (g**2).mean()
+        for w, y, size in reversed(steps):
+            g = (g - y * (g @ y) / WIDTH) / size
+            g = (g + w.T @ g) / np.sqrt(2)
+        found.append((g**2).mean() / last)
+    summed = Signal.root(np.eye(1), width=WIDTH).forked(lambda root: [root, root.through_weights(1, 1)])
+    each = summed.times(0.5**0.5).normalised(0.0, centred=False).scatter.noise
+    assert layers * each == pytest.approx(np.log(np.mean(found)), abs=0.05)
+    assert summed.scatter.of_token > 1.5 * each > 0
 
 
 def test_a_wide_network_has_none_and_a_norm_forgets():

@@ -72,6 +72,44 @@ def test_variances_add_up_along_layers_that_follow_and_back_from_the_end():
     assert [s.gradient**2 - GRADIENT**2 for s in each] == pytest.approx([0.6, 0.5, 0.3, -(GRADIENT**2)])
 
 
+def test_a_gradient_varies_as_sizes_behind_it_do_where_layers_follow_more_or_less_than_in_proportion():
+    layers = {1: LayerScatter(2.0, 0.03, 1.0), 2: LayerScatter(0.5, 0.02, 1.0), 3: LayerScatter(3.0, 0.01, 1.0)}
+    each = spreads(layers, {1: 0.0, 2: 0.0, 3: 0.0}, [0.5] * 4, 0.1, SIZES)
+    expected = [2**2 * 0.1 + 0.5**2 * 0.03 + 2**2 * 0.02, 0.5**2 * 0.43 + 2**2 * 0.02, 2**2 * (0.5**2 * 0.43 + 0.02)]
+    assert [s.gradient**2 - GRADIENT**2 for s in each[:-1]] == pytest.approx(expected)
+
+
+def test_few_tokens_have_most_of_a_mean_where_they_differ_much():
+    layers = {1: LayerScatter(1.0, 0.0, 1.0)}
+    near, far, single = (spreads(layers, {1: 0.0}, [0.5] * 2, 0.05, SIZES, [of] * 2)[0] for of in (1e-6, 3.0, 0.05))
+    assert near.mean_square == pytest.approx(np.sqrt(np.log1p(0.05) + MEAN_SQUARE**2), rel=1e-3)
+    assert far.mean_square == pytest.approx(np.sqrt(np.log1p(0.05 * np.expm1(3) / 3) + MEAN_SQUARE**2))
+    assert single.mean_square**2 == pytest.approx(0.05 + MEAN_SQUARE**2)  # one token, or all alike
+
+
+GATED = "[residual: {skip: 1, gain: 0.5, branch: [mlp: {activation: gelu, gate: {dense: {}}}]}]"
+
+
+def test_what_width_makes_of_streams_that_feed_on_themselves_is_forecast():
+    """A gated MLP without a norm squares its stream: large tokens grow, and leave the gradient of others behind."""
+    narrow, wide = (
+        forecast(model(GATED, 5, length=16, width=width), CATALOGUE, np.eye(16)).streams for width in (128, 2**20)
+    )
+    drawn = [
+        sampled_initialisation(
+            model(GATED, 5, length=16, width=128), CATALOGUE, torch.arange(64).reshape(4, 16), seed=k
+        )
+        for k in range(12)
+    ]
+    for layer in (3, 4):
+        square, gradient = (
+            np.mean([np.log(getattr(each.streams[layer], of)) for each in drawn]) for of in ("mean_square", "gradient")
+        )
+        assert np.log(narrow[layer].mean_square) == pytest.approx(square, abs=0.1)
+        assert np.log(narrow[layer].gradient) == pytest.approx(gradient, abs=0.3)
+        assert abs(np.log(wide[layer].gradient) - gradient) > 0.6  # in the limit
+
+
 def test_layers_between_those_computed_have_an_interval_between_theirs():
     deep = forecast(model("pre_ln", 150, length=8, width=64), CATALOGUE, 0.05)
     assert len(deep.computed) < 151
@@ -84,7 +122,7 @@ def test_an_entry_norm_takes_what_drawing_the_embedding_makes():
     whole = model("pre_ln", 1, length=4, width=64)
     plain = forecast(whole, CATALOGUE, 0.0).streams[0].spread.mean_square
     normed = forecast(replace(whole, entry_norm=NORM), CATALOGUE, 0.0).streams[0].spread.mean_square
-    assert plain**2 == pytest.approx(2 / 64 / 4 + MEAN_SQUARE**2)
+    assert plain**2 == pytest.approx(np.log1p(np.expm1(2 / 64) / 4) + MEAN_SQUARE**2)  # of 4 tokens, each of U = 2/64
     assert normed == MEAN_SQUARE
 
 
