@@ -369,7 +369,10 @@ def judge(
     margin: str | float = "none",
     baseline: str | None = None,
     path: bool = False,
+    unpaired: bool = False,
     diverged: str | None = None,
+    at: str | None = None,
+    step: str | None = None,
     confidence: float = 0.95,
     family: Literal["metric", "page"] = "metric",
     judgement: int = 1,
@@ -382,9 +385,12 @@ def judge(
     relation or a list of dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs
     runs. `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither
     side is better), `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline`
-    (by default the first in the table), on a `path` also against the one before it. A run has diverged if its metric is
-    NaN or infinite, or if column `diverged` says so; in a pandas data frame NaN may also be an empty cell, so there
-    `diverged` has to decide.
+    (by default the first in the table), on a `path` also against the one before it. `unpaired` runs have no partners:
+    two variants are two samples, by Welch's t. A run has diverged if its metric is NaN or infinite, or if `diverged`
+    says so, a column of yes and no or `column=value,value`; in a pandas data frame NaN may also be an empty cell, so
+    there `diverged` has to decide. A run that a column named state or status calls running or crashed is left out. Rows
+    that share variant and seed are averaged; where a column counts steps (`step` names it), `at` says which is judged:
+    `last`, `best`, or `mean:k` of the last k.
     `sql` is over the table of a file, called `rows`. Seeds added since an earlier `judgement` make the next one, whose
     level is a fifth of the level before.
 
@@ -394,7 +400,8 @@ def judge(
     >>> judge(runs, metrics="loss", margin="1%").summary.effects[0].verdict
     'worse'
     """
-    from ablate.session.judging_table import TableQuestion, judge_table  # with DuckDB, SciPy and rich
+    from ablate.session.judging_table import judge_table  # with DuckDB, SciPy and rich
+    from ablate.session.table_question import TableQuestion
 
     question = TableQuestion(
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
@@ -405,7 +412,10 @@ def judge(
         confidence=confidence,
         family=family,
         path=path,
+        unpaired=unpaired,
         diverged=diverged,
+        at=at,
+        step=step,
     )
     return judge_table(table, question, sql=sql, results=Path(results), judgement=judgement)
 

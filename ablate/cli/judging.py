@@ -40,9 +40,21 @@ def judge(
     path: Annotated[
         bool, typer.Option("--path", help="Variants are steps: also judge each against the one before it.")
     ] = False,
+    unpaired: Annotated[
+        bool, typer.Option("--unpaired", help="Runs have no partners: two variants are two samples, by Welch's t.")
+    ] = False,
     diverged: Annotated[
         str | None,
-        typer.Option("--diverged", metavar="COLUMN", help="The column that says which runs diverged; nan and inf do."),
+        typer.Option(
+            "--diverged", metavar="COLUMN[=VALUE,…]", help="The column that says which runs diverged; nan and inf do."
+        ),
+    ] = None,
+    at: Annotated[
+        str | None,
+        typer.Option("--at", metavar="STEP", help="Of a log of steps judge each run at its last, best, or mean:k."),
+    ] = None,
+    step: Annotated[
+        str | None, typer.Option("--step", metavar="COLUMN", help="The column of steps, if its name does not say so.")
     ] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="The confidence level of intervals.")] = 0.95,
     family: Annotated[
@@ -80,7 +92,10 @@ def judge(
         margin=margin,
         baseline=baseline,
         path=path,
+        unpaired=unpaired,
         diverged=diverged,
+        at=at,
+        step=step,
         confidence=confidence,
         family=family,
         judgement=judgement,

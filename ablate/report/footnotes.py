@@ -30,6 +30,8 @@ COVERED = (
 )
 UNPAIRED = "where both sides see other batches (another batch size, context or data) they are two samples, by Welch's t"
 """What holds of comparisons that are not paired by seed."""
+TWO_SAMPLES = "two samples of runs without partners, by Welch's t"
+"""What holds of them in a table whose runs have none."""
 COVERED_ELSEWHERE = (
     "an interval covers what differs between the seeds of the table; whether the runs of one seed share everything "
     "else is known only to whoever trained them"
@@ -163,7 +165,10 @@ def _difference(summary: Summary) -> Iterator[str]:
         standing = any(_stands(effect, summary) for effect in summary.effects)
         stood = ", or those of the judgement whose verdict stands" if standing else ""
         pairs = f"paired over the n seeds that finished on both sides (in brackets where they are fewer{stood})"
-        yield f"difference: {after}, {pairs}{f'; {UNPAIRED}' if any_unpaired(summary) else ''}"
+        if summary.elsewhere and any_unpaired(summary):
+            yield f"difference: {after}, {TWO_SAMPLES}"
+        else:
+            yield f"difference: {after}, {pairs}{f'; {UNPAIRED}' if any_unpaired(summary) else ''}"
     yield from _intervals(summary, confidence, methods)
     if "main" in kinds:
         yield (

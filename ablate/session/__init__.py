@@ -19,6 +19,10 @@
     accounts.py          how each comparison of a plan is judged now, by these
     judging.py           the verdicts of a plan, stored with it
     judging_table.py     the verdicts of a table of runs that were trained elsewhere
+    table_question.py    which columns of a table name runs and are judged
+    table_cells.py       its cells as names, seeds and numbers
+    table_states.py      which of its runs diverged or have not finished
+    table_runs.py        its rows as runs: steps, replicates, final numbers
     reporting.py         the page of a space: gathered from its results, and written
     forecasting.py       the models of a space before a single step
     mirroring.py         trials sent to MLflow while others train

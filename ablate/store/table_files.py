@@ -45,7 +45,8 @@ class Table:
     """A table: its name, its columns, its rows, and their positions.
 
     `places` gives the position of a cell, by row and column from 0, where the table is from a text file; else None.
-    `nan_or_empty` says that NaN may stand for an empty cell, as in a pandas data frame.
+    `nan_or_empty` says that NaN may stand for an empty cell, as in a pandas data frame. `delimiter` parts the cells of
+    a CSV.
     """
 
     name: str
@@ -53,6 +54,7 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
     places: Callable[[int, int], Span] | None = None
     nan_or_empty: bool = False
+    delimiter: str | None = None
 
     def place(self, row: int, column: str) -> Span | None:
         """Return the position of a cell; None where the table is not from a text file."""
@@ -154,7 +156,7 @@ def _read_csv(path: Path) -> Table:
         spans, start = list(_cells_at(source, line, delimiter)), source.offset(line, 1)
         return spans[column] if len(spans) == len(columns) else source.span(start, start + len(source.line(line)))
 
-    return Table(str(path), columns, tuple(below), place)
+    return Table(str(path), columns, tuple(below), place, delimiter=delimiter)
 
 
 def _records(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]:

@@ -204,12 +204,12 @@ def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Te
 
 
 def _apart(result: Welch) -> str:
-    told = f"not paired by seed: Welch's t over {result.before} and {plural(result.after, 'seed')}"
+    told = f"not paired by seed: Welch's t over {result.before} and {plural(result.after, 'run')}"
     if not result.of_smaller:
         return told
     return (
         f"{told}, with {plural(result.n - 1, 'degree')} of freedom, those of the smaller side alone, since fewer than "
-        f"{TELLING} seeds say little of its noise"
+        f"{TELLING} runs say little of its noise"
     )
 
 

@@ -330,10 +330,21 @@ def _notes(
         notes.append(told if verdict == "diverged" else f"the difference is over survivors only: {told}")
     if isinstance(question, Difference):
         (x,), (y,) = before, after
-        unpaired = pair(x, y, metric.name, log=metric.log).unpaired
-        known = {seed: why for seed, why in unpaired.items() if seed not in x.diverged and seed not in y.diverged}
-        notes += missing(known, "not paired")
+        paired = question.paired
+        left_out = pair(x, y, metric.name, log=metric.log).unpaired if paired else _left_out(x, y, metric)
+        known = {seed: why for seed, why in left_out.items() if seed not in x.diverged and seed not in y.diverged}
+        notes += missing(known, "not paired" if paired else "left out")
     return notes if verdict == "diverged" and isinstance(question, Difference) else [*notes, *test.notes]
+
+
+def _left_out(before: Side, after: Side, metric: Metric) -> Mapping[Seed, str]:
+    """Return the runs of two samples that have no number, with the reason."""
+    reasons: dict[Seed, list[str]] = {}
+    for side, where in ((before, "before"), (after, "after")):
+        values = side.values(metric.name, log=metric.log)
+        for seed in sorted(side.seeds.difference(values)):
+            reasons.setdefault(seed, []).append(f"{side.why_not(seed, metric.name)} {where}")
+    return {seed: ", ".join(whys) for seed, whys in reasons.items()}
 
 
 def _arm(variant: Treatment, side: Side, metrics: Sequence[Metric]) -> Arm:

@@ -68,7 +68,7 @@ def test_another_batch_is_judged_as_two_samples(tmp_path):
     names = {variant.id: variant.name for variant in done.plan.variants}
     assert {names[after]: method for after, method in methods.items()} == {"op": "student", "changed": "welch"}
     (told,) = (effect.note for effect in done.summary.effects if effect.method == "welch" and "bits" in effect.metric)
-    assert told == "not paired by seed: Welch's t over 3 and 3 seeds"
+    assert told == "not paired by seed: Welch's t over 3 and 3 runs"
     assert "`recipe.batch=6` 4 → 6 at recipe.batch" in done.report()["page.md"]
 
 

@@ -46,10 +46,10 @@ def test_verdict_interval_equivalence_and_p_have_the_degrees_of_freedom_of_the_s
     assert effect.adjusted_low < 0 < effect.adjusted_high
     plain = scipy.stats.ttest_ind(y, x, equal_var=False)
     assert plain.pvalue < 0.04 < effect.p, "the twin: by Welch's own degrees of freedom it would be found"
-    assert f"not paired by seed: Welch's t over {x.size} and {y.size} seeds, with 2 degrees" in effect.note
+    assert f"not paired by seed: Welch's t over {x.size} and {y.size} runs, with 2 degrees" in effect.note
     said = " ".join(render(result_screen(summary, {}), 100).split())
     assert (
-        "2 degrees of freedom, those of the smaller side alone, since fewer than 5 seeds say little of its noise"
+        "2 degrees of freedom, those of the smaller side alone, since fewer than 5 runs say little of its noise"
         in said
     )
 

@@ -1,0 +1,66 @@
+"""How the runs of a table ended, where a column says so: diverged, or not finished yet.
+
+`--diverged COLUMN` is a column of yes and no, `--diverged COLUMN=VALUE,VALUE` one of words. Beside it a column that is
+named state or status, as trackers export it, says which runs have finished: one that is running or has crashed has no
+final numbers, whatever stands in its row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ablate.session.table_cells import name_of
+from ablate.session.table_question import TableQuestion, is_once
+from ablate.source.problems import Problems, quote
+from ablate.store.table_files import Table
+
+YES, NO = ("true", "yes", "1"), ("false", "no", "0", "")
+STATES = ("state", "status")
+FINISHED = ("finished", "complete", "completed", "done", "success", "succeeded", "ok")
+UNFINISHED = (
+    *("running", "pending", "queued", "scheduled", "waiting", "preempting", "preempted", "pruned"),
+    *("crashed", "failed", "fail", "killed", "interrupted", "cancelled", "canceled", "stopped"),
+)
+"""The words of Weights & Biases, MLflow, Optuna and Slurm."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunStates:
+    """The rows that diverged, and those that have not finished, each with the reason."""
+
+    diverged: Mapping[int, str]
+    unfinished: Mapping[int, str]
+
+
+def read_states(table: Table, question: TableQuestion, problems: Problems) -> RunStates:
+    """Read which rows are of runs that diverged or have not finished; what cannot be read is noted."""
+    diverged = _diverged(table, question.diverged, problems) if question.diverged else {}
+    column = next((column for column in table.columns if column.lower() in STATES), None)
+    if column is None or table.columns.count(column) > 1:
+        return RunStates(diverged, {})
+    words = [name_of(cell) for cell in table.cells(column)]
+    if not all(word.lower() in (*FINISHED, *UNFINISHED, "") for word in words):  # it says something else
+        return RunStates(diverged, {})
+    unfinished = {row: f"{column} is {word}" for row, word in enumerate(words) if word.lower() in UNFINISHED}
+    return RunStates(diverged, {row: why for row, why in unfinished.items() if row not in diverged})
+
+
+def _diverged(table: Table, option: str, problems: Problems) -> dict[int, str]:
+    column, equals, values = (option, "", "") if option in table.columns else option.partition("=")
+    if not is_once(table, column, "--diverged", problems):
+        return {}
+    words = [name_of(cell) for cell in table.cells(column)]
+    if equals:
+        wanted = {value.strip().lower() for value in values.split(",")} - {""}
+        known = list(dict.fromkeys(word for word in words if word))
+        if wanted.isdisjoint(word.lower() for word in known):
+            message = f"no {column} is {quote(values)} in {table.name}"
+            problems.add_unknown(message, None, values, known, f"{column} is one of")
+        return {row: f"{column} is {word}" for row, word in enumerate(words) if word.lower() in wanted}
+    for row, word in enumerate(words):
+        if word.lower() not in (*YES, *NO):
+            place, ways = table.place(row, column), (f"or name those that are: --diverged {quote(f'{column}={word}')}",)
+            at = "" if place is not None else f"row {row + 1}: "
+            problems.add(f"{at}{column} is {quote(word)}", place, notes=("it must be true or false", *ways))
+    return {row: f"{column} says so" for row, word in enumerate(words) if word.lower() in YES}
