@@ -15,9 +15,7 @@ The size m_t of one token, of P = 1, varies by more, and what bends with it is l
                                   U' = f² U + u                 for m^s; a sum has the mean κ of its paths by share
 
 U is the variance of log m_t. What is added behind such a map, u, is of mean 1 and makes no difference. On the way back,
-the gradient of a token goes as m'/m through each map, without what its weights added: see `theory/intervals.py`. In
-front of a norm it has nothing along the token, nor along the mean that is taken off: of a sum y + Wy, n of which is
-new, it loses n (2 - n) / d and n / d, as Euler's g_y · y = g_z · z of z = y + Wy says; with n = 0 it had nothing there.
+the gradient of a token goes as m'/m through each map, without what its weights added: see `theory/intervals.py`.
 
     Li, Nica & Roy 2021, arXiv:2106.04013, and Hanin & Nica 2020, arXiv:1812.05994 (log-normal sizes, of variance
     proportional to depth over width).
@@ -42,8 +40,7 @@ class Scatter:
 
     `follows` is its slope over the log of the root's mean square, `variance` what came before the last activation,
     and `freedom` the sum of 1/d over the matrices since. Of one token, `own` is that variance, u, `noise` what all
-    weights have added, each where it was added, less what norms take from its gradient, `bends` κ, and `raised` a of a
-    root of U = 0. `fresh` is n, the share that weights have written since the last norm.
+    weights have added, each where it was added, `bends` κ, and `raised` a of a root of U = 0.
     """
 
     follows: float = 1.0
@@ -53,7 +50,6 @@ class Scatter:
     noise: float = 0.0
     bends: float = 0.0
     raised: float = 0.0
-    fresh: float = 0.0
 
     def total(self, kernel: Floats) -> float:
         """Return the variance that the weights between the root and this kernel add."""
@@ -71,7 +67,7 @@ class Scatter:
 
     def through_weights(self, outputs: float, lengths_of: float = inf) -> Scatter:
         """Go through a matrix of so many outputs, which keeps the lengths of signals of as many channels, if of any."""
-        return replace(self, freedom=self.freedom + max(1 / outputs - 1 / lengths_of, 0.0), fresh=1.0)
+        return replace(self, freedom=self.freedom + max(1 / outputs - 1 / lengths_of, 0.0))
 
     def activated(self, kernel: Floats, width: float, moments: ActivationKernel) -> Scatter:
         """Go through an activation of inputs of this kernel: what the last matrices add is part of E[φ²] already."""
@@ -86,12 +82,11 @@ class Scatter:
             noise=self.all_noise + alone,
             bends=slope * ((slope - 1) * self.follows**2 + self.bends),
             raised=slope * (self.raised + (slope - 1) * self.own / 2),
-            fresh=self.fresh,
         )
 
-    def normalised(self, width: float, *, centred: bool) -> Scatter:
+    def forgotten(self) -> Scatter:
         """Go through a norm, which forgets the size."""
-        return Scatter(follows=0.0, noise=self.all_noise - self.fresh * (2 - self.fresh + centred) / width)
+        return Scatter(follows=0.0, noise=self.all_noise)
 
     def _more(self, variance: float) -> Scatter:
         return replace(self, variance=self.variance + variance, own=self.own + variance, noise=self.noise + variance)
@@ -123,7 +118,6 @@ class Scatter:
             noise=self.all_noise + root.all_noise,
             bends=self.bends * root.follows**2 + self.follows * root.bends,
             raised=self.raised + self.follows * root.raised + self.bends * root.of_token / 2,
-            fresh=1 - (1 - self.fresh) * (1 - root.fresh),
         )
 
     def gated(self, kernel: Floats, gate: Scatter, gate_kernel: Floats, width: float) -> Scatter:
@@ -136,7 +130,6 @@ class Scatter:
             noise=self.all_noise + gate.all_noise + 4 / width,
             bends=self.bends + gate.bends + 2 * self.follows * gate.follows,
             raised=self.raised + gate.raised,
-            fresh=max(self.fresh, gate.fresh),
         )
 
 
@@ -159,10 +152,10 @@ def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], ke
     shares = [part + both / whole for part, both in zip(parts, crossing, strict=True)]
     variance = sum(share**2 * scatter.total(each) for share, (scatter, each) in zip(shares, paths, strict=True))
     own = sum(share**2 * scatter.of_token for share, scatter in zip(shares, scatters, strict=True))
-    for (first, second), (one, other) in zip(combinations(paths, 2), combinations(parts, 2), strict=True):
+    for (first, second), (part, rest) in zip(combinations(paths, 2), combinations(parts, 2), strict=True):
         if first[0].total(first[1]) or second[0].total(second[1]):
             variance += 4 * float(((first[1] / whole) * (second[1] / whole)).sum()) / width
-            own += 4 * one * other / width
+            own += 4 * part * rest / width
 
     def mean(numbers: Iterable[float]) -> float:
         return sum(share * number for share, number in zip(shares, numbers, strict=True))
@@ -174,7 +167,6 @@ def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], ke
         noise=own + mean(each.all_noise - each.of_token for each in scatters),
         bends=mean(each.bends for each in scatters),
         raised=mean(each.raised for each in scatters),
-        fresh=mean(each.fresh for each in scatters),
     )
 
 

@@ -122,7 +122,7 @@ class Signal:
             mean,
             transferred(scale, self.transfer),
             lambda gradient: self.backward(both * gradient),
-            self.scatter.normalised(self.width, centred=centred),
+            self.scatter.forgotten(),
         )
 
     def activated(self, activation: Curved) -> Signal:

@@ -49,8 +49,7 @@ def test_verdict_interval_equivalence_and_p_have_the_degrees_of_freedom_of_the_s
     assert f"not paired by seed: Welch's t over {x.size} and {y.size} runs, with 2 degrees" in effect.note
     said = " ".join(render(result_screen(summary, {}), 100).split())
     assert (
-        "2 degrees of freedom, those of the smaller side alone, since fewer than 5 runs say little of its noise"
-        in said
+        "2 degrees of freedom, those of the smaller side alone, since fewer than 5 runs say little of its noise" in said
     )
 
 

@@ -120,29 +120,17 @@ def test_what_grows_faster_than_its_root_is_larger_on_average_than_at_the_mean_o
     assert (signal.scatter.raised > 0.1) == (name in ("squares of squares", "beside a skip", "gates of squares"))
 
 
-def test_gradients_in_front_of_norms_are_larger_by_what_sizes_vary_and_smaller_by_what_norms_take():
-    """Of x + W x, halved, and normed, eight times over; the gradient behind is independent of the last token."""
-    layers, rng, found = 8, np.random.default_rng(0), []
-    for _ in range(DRAWS):
-        x, steps = rng.normal(size=WIDTH), []
-        x /= np.sqrt((x**2).mean())
-        for _ in range(layers):
-            w = rng.normal(size=(WIDTH, WIDTH)) / np.sqrt(WIDTH)
-            z = (x + w @ x) / np.sqrt(2)
-            size = np.sqrt((z**2).mean())
-            x = z / size
-            steps.append((w, x, size))
-        g = rng.normal(size=WIDTH)
-        g -= x * (g @ x) / WIDTH
-        last = (g**2).mean()
-        for w, y, size in reversed(steps):
-            g = (g - y * (g @ y) / WIDTH) / size
-            g = (g + w.T @ g) / np.sqrt(2)
-        found.append((g**2).mean() / last)
-    summed = Signal.root(np.eye(1), width=WIDTH).forked(lambda root: [root, root.through_weights(1, 1)])
-    each = summed.times(0.5**0.5).normalised(0.0, centred=False).scatter.noise
-    assert layers * each == pytest.approx(np.log(np.mean(found)), abs=0.05)
-    assert summed.scatter.of_token > 1.5 * each > 0
+def test_noise_is_what_all_weights_have_added_and_stays_where_a_norm_forgets_it():
+    root = Signal.root(np.eye(TOKENS), width=WIDTH)
+    once = root.through_weights(1, 1).normalised(0.0, centred=False)
+    twice = once.through_weights(1, 1).through_weights(1, 1)
+    assert twice.scatter.of_token == pytest.approx(4 / WIDTH)
+    assert twice.scatter.all_noise == pytest.approx(6 / WIDTH)
+    chained = once.forked(lambda start: [start.through_weights(1, 1)]).scatter
+    assert chained.all_noise == pytest.approx(4 / WIDTH)
+    half = root.forked(lambda start: [start.times(0.5**0.5), once.through_weights(1, 1).times(0.5**0.5)]).scatter
+    assert half.of_token == pytest.approx(0.5**2 * 2 / WIDTH + 4 * 0.5 * 0.5 / WIDTH)
+    assert half.all_noise == pytest.approx(half.of_token + 0.5 * 2 / WIDTH)
 
 
 def test_a_wide_network_has_none_and_a_norm_forgets():

@@ -101,8 +101,7 @@ def test_pre_ln_grows_linearly_and_its_gradient_falls_as_a_hyperbola(layers):
 def test_the_gradient_of_post_ln_with_dropout_vanishes_exponentially(layers):
     """Fig. 3 there, of a bidirectional model: tokens come to a fixed correlation below 1, from where on every layer
     takes the same share of the gradient."""
-    wide = model(DROPPED, layers, length=32, width=2**20, causal=False, init=XAVIER)
-    streams = forecast(wide, CATALOGUE, repetition=0.05).streams
+    streams = forecast(model(DROPPED, layers, length=32, causal=False, init=XAVIER), CATALOGUE, repetition=0.05).streams
     logs = np.log([stream.gradient for stream in streams])
     shares = np.diff(logs)[8 : layers - 8]
     assert shares == pytest.approx(np.diff(logs)[24], rel=0.02 if layers < FEWEST else 0.05)  # strides are rougher

@@ -84,7 +84,7 @@ def test_r_squared_with_models_that_are_deep_and_narrow(table):
     assert r_squared(both([*table, *narrow])) >= 0.996
 
 
-REPETITION, DROPOUT, DEPTH, WIDTH = 0.05, 0.1, 24, 2**20
+REPETITION, DROPOUT, DEPTH, WIDTH = 0.05, 0.1, 24, 256
 
 
 def deep_scale(post: bool) -> Stack:
