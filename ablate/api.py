@@ -165,8 +165,9 @@ def forecast(
 
     A block is a name, YAML, or what `load_block` returns; `grammar` and `overrides` are as there. One that is not
     given by its name is called "block" in the answer. It is forecast within a plain decoder (embedding N(0, 1), weights
-    N(0, 1/d), a LayerNorm behind the last layer), whose tokens repeat as often as the sizes say. A space has its own
-    sizes and text, and nothing but `results`, where that is cached, is given with it. Beside each model that is
+    N(0, 1/d), a LayerNorm behind the last layer), whose tokens repeat as often as the sizes say; one with
+    cross-attention beside an encoder, whose layers are the block without that, and which has a row too. A space has its
+    own sizes and text, and nothing but `results`, where that is cached, is given with it. Beside each model that is
     forecast, `samples` initialisations are measured, for which torch is loaded.
 
     The `table` and the `layers` of the answer are DataFrames; what is not forecast is in `refused`, with its reason.

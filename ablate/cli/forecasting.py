@@ -126,11 +126,12 @@ def _of_block(
     from ablate import api
     from ablate.report.screens.block import find
     from ablate.report.screens.forecast import block_screen
-    from ablate.session.forecasting import AROUND, forecast_block
+    from ablate.session.forecasting import AROUND, forecast_block, sizes_alone
 
     of = find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
     forecasts = forecast_block(named, of.block, of.sizes, of.catalogue, samples=samples)
-    screen = block_screen(named, AROUND, of.sizes, forecasts.models[named], forecasts.sampled[named])
+    sizes = sizes_alone(of.block, of.sizes)
+    screen = block_screen(named, AROUND, sizes, forecasts.models[named], forecasts.sampled[named])
     return named, forecasts, screen
 
 

@@ -53,18 +53,18 @@ def sampled_initialisation(
             streams, behind, logits = passed(model, inputs)
         gradients = torch.autograd.grad(behind, [*streams, *encoded], torch.randn_like(behind))
     given, layers = (inputs,) if isinstance(inputs, Tensor) else inputs, len(streams)
-    squares, backward = logits.double().square(), gradients[:layers]
-    if apart:
-        state = mean_of(
-            [
-                _state([x[one] for x in streams], [g[one] for g in backward], given[-1][one], squares[one])
-                for one in (slice(k, k + 1) for k in range(len(squares)))
-            ],
-            of_logs=of_logs,
-        )
-    else:
-        state = _state(streams, backward, given[-1], squares)
-    return replace(state, encoder=_state(encoded, gradients[layers:], given[0], None)) if encoder else state
+    squares = logits.double().square()
+
+    def state(rows: slice) -> InitialModel:
+        backward = [g[rows] for g in gradients]
+        decoder = _state([x[rows] for x in streams], backward[:layers], given[-1][rows], squares[rows])
+        if not encoder:
+            return decoder
+        return replace(decoder, encoder=_state([x[rows] for x in encoded], backward[layers:], given[0][rows], None))
+
+    if not apart:
+        return state(slice(None))
+    return mean_of([state(slice(k, k + 1)) for k in range(len(squares))], of_logs=of_logs)
 
 
 def _state(

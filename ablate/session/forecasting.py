@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.block.architecture import Architecture, plain_decoder
 from ablate.block.catalogue import Catalogue
+from ablate.block.cross import reads_encoder
 from ablate.block.expression import Block
 from ablate.block.read import read_component
 from ablate.block.sizes import Sizes
@@ -25,7 +26,7 @@ from ablate.space.space import Space
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
 from ablate.theory.sequences import forecast_patterns
-from ablate.theory.token_patterns import FORECAST, READ, SAMPLED, draw_tokens, patterns
+from ablate.theory.token_patterns import FORECAST, READ, SAMPLED, SOURCE, draw_tokens, patterns
 
 if TYPE_CHECKING:
     import pandas
@@ -99,10 +100,13 @@ class Forecasts:
 def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, *, samples: int = 0) -> Forecasts:
     """Forecast a decoder of a block that reads random tokens, which repeat as often as the sizes say.
 
-    It is the mean over a few such sequences; `samples` are sampled beside it, each on others.
+    It is the mean over a few such sequences; `samples` are sampled beside it, each on others. A block with
+    cross-attention is forecast as a model of two stacks, which have rows as those of a space have: its encoder has as
+    many layers, and reads as many random tokens unless the sizes have the length of a source.
 
     Raises InputError for a component that has no token kernel in closed form.
     """
+    sizes = sizes_alone(block, sizes)
     model = plain_decoder(
         block,
         sizes,
@@ -110,13 +114,38 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
         embedding_std=1,
         final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", catalogue),
     )
-    drawn = partial(draw_tokens, sizes.repetition, sizes.vocab_size, sizes.seq_len)
-    forecasts = {name: forecast_patterns(model, catalogue, drawn(patterns(sizes.n_layers), FORECAST), READ)}
-    starts = tuple(
-        _sampled(model, catalogue, _tensor(drawn(READ, SAMPLED, seed)), seed, apart=True, of_logs=True)
-        for seed in range(samples)
-    )
-    return Forecasts(forecasts, {}, {name: starts})
+    drawn = partial(draw_tokens, sizes.repetition, sizes.vocab_size)
+    count = patterns(sizes.n_layers)
+    tokens, sources = drawn(sizes.seq_len, count, FORECAST), None
+    if sizes.source_len is not None:
+        model = replace(model, kind="encoder_decoder")
+        sources = drawn(sizes.source_len, count, FORECAST + SOURCE)
+
+    def read(seed: int) -> Tensors:
+        own = _tensor(drawn(sizes.seq_len, READ, SAMPLED, seed))
+        if sizes.source_len is None:
+            return own
+        return _tensor(drawn(sizes.source_len, READ, SAMPLED + SOURCE, seed)), own
+
+    made = forecast_patterns(model, catalogue, tokens, READ, sources)
+    starts = tuple(_sampled(model, catalogue, read(k), k, apart=True, of_logs=True) for k in range(samples))
+    forecasts, sampled = {name: made}, {name: starts}
+    _add_encoder(name, forecasts, sampled)
+    return Forecasts(forecasts, {}, sampled)
+
+
+def sizes_alone(block: Block, sizes: Sizes) -> Sizes:
+    """Return the sizes at which a block is forecast alone: with a source as long as its sequences if it reads one."""
+    if not reads_encoder(block):
+        return replace(sizes, source_len=None)
+    return sizes if sizes.source_len else replace(sizes, source_len=sizes.seq_len)
+
+
+def _add_encoder(name: str, forecasts: dict[str, InitialModel], sampled: dict[str, tuple[InitialModel, ...]]) -> None:
+    """Add a row for the encoder of the model `name`, with `, encoder` behind that, if the model has one."""
+    if (encoder := forecasts[name].encoder) is not None:
+        forecasts[f"{name}, encoder"] = encoder
+        sampled[f"{name}, encoder"] = tuple(start.encoder for start in sampled[name] if start.encoder is not None)
 
 
 def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Forecasts:
@@ -149,10 +178,7 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
         apart = inputs.windows is not None
         starts = tuple(_sampled(model, catalogue, read, seed, apart=apart) for seed, read in enumerate(given))
         forecasts[variant.name], sampled[variant.name] = made, starts
-        if made.encoder is not None:
-            name = f"{variant.name}, encoder"
-            forecasts[name] = made.encoder
-            sampled[name] = tuple(start.encoder for start in starts if start.encoder is not None)
+        _add_encoder(variant.name, forecasts, sampled)
     return Forecasts(forecasts, refused, sampled)
 
 

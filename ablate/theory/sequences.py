@@ -20,6 +20,7 @@ import numpy.typing as npt
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.signal.attention_start import AttentionStart
+from ablate.signal.propagation import Array
 from ablate.theory.initial_state import InitialModel, InitialStream, Spread
 from ablate.theory.models import forecast
 
@@ -30,20 +31,45 @@ def forecast_sequences(architecture: Architecture, catalogue: Catalogue, tokens:
     The gradient is the mean of that over the gradient behind the last layer of the same sequence. Attention and what
     is computed are those of the layers that are computed for every sequence. Raises InputError as `forecast` does.
     """
-    return mean_of([forecast(architecture, catalogue, (each[:, None] == each).astype(float)) for each in tokens])
+    return mean_of([forecast(architecture, catalogue, _alike(each)) for each in tokens])
 
 
 def forecast_patterns(
-    architecture: Architecture, catalogue: Catalogue, tokens: npt.NDArray[np.int64], read: int
+    architecture: Architecture,
+    catalogue: Catalogue,
+    tokens: npt.NDArray[np.int64],
+    read: int,
+    sources: npt.NDArray[np.int64] | None = None,
 ) -> InitialModel:
     """Forecast a model that reads sequences like these, [N, T]: intervals are for a mean over `read` others.
 
-    The variance from sequence to sequence, over `read` and over N, is added to that of drawing weights.
+    The variance from sequence to sequence, over `read` and over N, is added to that of drawing weights. An encoder
+    reads `sources`, [N, S], one with each sequence.
     """
-    models = [forecast(architecture, catalogue, (each[:, None] == each).astype(float)) for each in tokens]
+    given = [None] * len(tokens) if sources is None else list(map(_alike, sources))
+    pairs = zip(tokens, given, strict=True)
+    return _over([forecast(architecture, catalogue, _alike(each), source) for each, source in pairs], read)
+
+
+def _alike(tokens: npt.NDArray[np.int64]) -> Array:
+    """Return which tokens of a sequence are the same, 1 or 0."""
+    return np.equal.outer(tokens, tokens).astype(float)
+
+
+def _over(models: Sequence[InitialModel], read: int) -> InitialModel:
+    """Return the mean of forecasts over sequences, with intervals for a mean over `read` others, of both stacks."""
     mean, share = mean_of(models, of_logs=True), 1 / read + 1 / len(models)
     streams = zip(mean.streams, *(each.streams for each in models), strict=True)
-    return replace(mean, streams=tuple(_scattered(stream, each, share) for stream, *each in streams))
+    encoders = _encoders(models)
+    return replace(
+        mean,
+        streams=tuple(_scattered(stream, each, share) for stream, *each in streams),
+        encoder=_over(encoders, read) if encoders else None,
+    )
+
+
+def _encoders(models: Sequence[InitialModel]) -> list[InitialModel]:
+    return [each.encoder for each in models if each.encoder is not None]
 
 
 def _scattered(stream: InitialStream, each: Sequence[InitialStream], share: float) -> InitialStream:
@@ -68,7 +94,7 @@ def mean_of(models: Sequence[InitialModel], *, of_logs: bool = False) -> Initial
     if len(models) == 1:
         return models[0]
     mean = _mean_of_logs if of_logs else _mean
-    computed = frozenset.intersection(*(each.computed for each in models))
+    computed, encoders = frozenset.intersection(*(each.computed for each in models)), _encoders(models)
     return InitialModel(
         tuple(_mean_stream(each, mean) for each in zip(*(each.streams for each in models), strict=True)),
         logits=mean([each.logits for each in models]),
@@ -77,6 +103,7 @@ def mean_of(models: Sequence[InitialModel], *, of_logs: bool = False) -> Initial
         attention=tuple(map(_together, zip(*(_of_layers(each, computed) for each in models), strict=True))),
         sampled=tuple(dict.fromkeys(name for each in models for name in each.sampled)),
         fresh=tuple(float(np.mean(shares)) for shares in zip(*(each.fresh for each in models), strict=True)),
+        encoder=mean_of(encoders, of_logs=of_logs) if encoders else None,
     )
 
 

@@ -16,6 +16,8 @@ SHALLOW, PATTERNS, OF_DEEP = 8, 8, 4
 """Up to how many layers a forecast is over so many sequences; that of a deeper one, which takes longer, over fewer."""
 FORECAST, SAMPLED = 0, 1
 """What sequences are for, which are drawn apart."""
+SOURCE = 2
+"""Added to what they are for, of those that an encoder reads."""
 
 
 def draw_tokens(

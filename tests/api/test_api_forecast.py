@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import pytest
 from tiny_spaces import write_world
@@ -12,28 +13,31 @@ from ablate.block.architecture import plain_decoder
 from ablate.block.read import read_component
 from ablate.theory.dangers import collapse_layer, dangers
 from ablate.theory.sequences import forecast_patterns
-from ablate.theory.token_patterns import FORECAST, READ, draw_tokens, patterns
+from ablate.theory.token_patterns import FORECAST, READ, SOURCE, draw_tokens, patterns
 
 ALIKE = "[residual: [layer_norm, attention: {query: identity, key: identity}]]"
 """A block that is not forecast: its scores are not random."""
 SIZES = ablate.Sizes(n_layers=8, d_model=32, n_heads=4, seq_len=8, vocab_size=64)
 
 
-def expected(name: str):
+def alone(name: str, sizes: ablate.Sizes = SIZES):
+    """A block with nothing around it but what the manual says."""
     known = ablate.catalogue()
-    drawn = draw_tokens(SIZES.repetition, SIZES.vocab_size, SIZES.seq_len, patterns(SIZES.n_layers), FORECAST)
-    return forecast_patterns(
-        plain_decoder(
-            ablate.load_block(name),
-            SIZES,
-            init=read_component("normal: 1/sqrt(width)", "init", known),
-            embedding_std=1,
-            final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", known),
-        ),
-        known,
-        drawn,
-        READ,
+    return plain_decoder(
+        ablate.load_block(name),
+        sizes,
+        init=read_component("normal: 1/sqrt(width)", "init", known),
+        embedding_std=1,
+        final_norm=read_component("layer_norm: {eps: 1e-5, scale: true, bias: true}", "norm", known),
     )
+
+
+def drawn(length: int, of: int):
+    return draw_tokens(SIZES.repetition, SIZES.vocab_size, length, patterns(SIZES.n_layers), of)
+
+
+def expected(name: str):
+    return forecast_patterns(alone(name), ablate.catalogue(), drawn(SIZES.seq_len, FORECAST), READ)
 
 
 @pytest.mark.parametrize("name", ["post_ln", "pre_ln"])
@@ -74,6 +78,33 @@ def test_a_block_may_be_a_name_yaml_or_a_value_with_overrides():
         ablate.forecast("sas", SIZES, overrides={"attention.position": "rope"}),
     ):
         assert other.layers.drop(columns="model").equals(given)
+
+
+@pytest.mark.parametrize("source", [None, 12])
+def test_a_block_with_cross_attention_reads_an_encoder_of_the_block_without_it(source):
+    """The encoder is Pre-LN that sees what comes later too; it has a source as long as the sequences, or as is said."""
+    length = source or SIZES.seq_len
+    ahead = ablate.forecast("pre_ln_cross", replace(SIZES, source_len=source), samples=2)
+    decoder, encoder = ahead.models["pre_ln_cross"], ahead.models["pre_ln_cross, encoder"]
+    assert list(ahead.models) == list(ahead.sampled) == ["pre_ln_cross", "pre_ln_cross, encoder"]
+    assert decoder.encoder is encoder and ahead.table["model"].tolist() == list(ahead.models)
+    sizes, sources = replace(SIZES, seq_len=length, causal=False), drawn(length, FORECAST + SOURCE)
+    by_hand = forecast_patterns(alone("pre_ln", sizes), ablate.catalogue(), sources, READ)
+    for stream, other in zip(encoder.streams, by_hand.streams, strict=True):
+        assert stream.kernel == pytest.approx(other.kernel) and stream.mean_square == pytest.approx(other.mean_square)
+        assert stream.spread.mean_square == pytest.approx(other.spread.mean_square)
+    for start in ahead.sampled["pre_ln_cross, encoder"]:
+        assert start.streams[0].kernel.shape == (length, length)
+    assert decoder.streams[-1].correlation > expected("pre_ln").streams[-1].correlation + 0.05  # all read one source
+
+
+def test_sources_are_drawn_apart_from_what_reads_them():
+    assert (drawn(8, FORECAST) != drawn(8, FORECAST + SOURCE)).mean() > 0.5
+
+
+def test_a_block_whose_encoder_would_be_left_with_nothing_is_refused():
+    with pytest.raises(ablate.InputError, match="without what reads encoder, and nothing is left of it\n  = add"):
+        ablate.forecast("[residual: [layer_norm, attention: {source: encoder}]]", SIZES)
 
 
 def test_a_space_has_a_row_for_each_variant_and_the_reason_of_what_is_not_forecast(tmp_path):

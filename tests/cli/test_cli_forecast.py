@@ -27,6 +27,19 @@ def test_a_block_is_shown_by_layers_with_its_dangers():
     ]  # the gradient behind the last layer is what the others are compared with
 
 
+def test_a_block_with_cross_attention_has_both_stacks_and_says_what_it_reads():
+    sizes = ("--layers", "2", *SIZES[2:])
+    done = run("forecast", "dslm_pre_ln_cross", *sizes, heavy=LIGHT)
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert "it reads an encoder of as many layers, each the block without its cross-attention, over random" in said
+    assert "S = 16 of the source" in said and said.index("Decoder") < said.index("Encoder")
+    document = json.loads(run("forecast", "dslm_pre_ln_cross", *sizes, "--json", heavy=LIGHT).stdout)
+    assert list(document["forecasts"]) == ["dslm_pre_ln_cross", "dslm_pre_ln_cross, encoder"]
+    plain = run("forecast", "pre_ln", *sizes, heavy=LIGHT).stdout
+    assert "ncoder" not in plain and "source" not in plain
+
+
 def test_a_block_is_told_how_often_tokens_repeat():
     starts = []
     for repetition in ("0", "0.25"):

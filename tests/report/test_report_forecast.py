@@ -51,6 +51,13 @@ BROKEN = InitialModel(
 )
 
 
+def test_a_danger_of_an_encoder_is_told_as_its_own():
+    alike = replace(POST, streams=tuple(replace(each, correlation=0.999) for each in POST.streams))
+    text = shown(block_screen("cross", "alone", SIZES, replace(POST, encoder=alike)))
+    assert "! encoder: rank collapse" in text and "! rank collapse" not in text
+    assert "encoder:" not in shown(block_screen("post_ln", "alone", SIZES, POST))
+
+
 def test_a_block_has_a_sentence_for_each():
     text = shown(block_screen("post_ln", "alone", SIZES, POST))
     score = danger_score(POST)

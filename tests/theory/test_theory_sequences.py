@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -12,11 +14,15 @@ from test_theory_models import WIDE
 from ablate.block.sizes import Sizes
 from ablate.execute.sampled_initialisation import sampled_initialisation
 from ablate.theory.models import forecast
-from ablate.theory.sequences import forecast_sequences, mean_of
+from ablate.theory.sequences import forecast_patterns, forecast_sequences, mean_of
 
 SIZES = Sizes(n_layers=6, d_model=256, n_heads=4, seq_len=24, vocab_size=256, repetition=0.1)
 TOKENS = np.stack([np.random.default_rng(kinds).integers(0, kinds, 24) for kinds in (4, 8, 24, 100)])
 MODEL = architecture(transformer().blocks["value_skipinit"].block, sizes=SIZES, **WIDE)
+
+
+def alike(tokens):
+    return (tokens[:, None] == tokens).astype(float)
 
 
 def sampled(model, tokens, *, seed, apart):
@@ -44,6 +50,27 @@ def test_a_sampled_model_agrees_with_it_and_not_with_a_mean_taken_before_the_mod
     share = np.mean([(window[:, None] == window).astype(float) for window in TOKENS], axis=0)
     assert forecast_sequences(MODEL, CATALOGUE, TOKENS).streams[-1].correlation == pytest.approx(measured, abs=0.02)
     assert abs(forecast(MODEL, CATALOGUE, share).streams[-1].correlation - measured) > 0.06
+
+
+def test_an_encoder_is_sampled_and_forecast_apart_too():
+    """Each source with its own sequence; the mean over both is of the numbers, not of the kernels."""
+    sizes = replace(SIZES, n_layers=2, d_model=64, source_len=12)
+    around = {**WIDE, "kind": "encoder_decoder", "positions": "none"}
+    model = architecture(transformer().blocks["pre_ln_cross"].block, sizes=sizes, **around)
+    sources = TOKENS[:, :12][::-1].copy()
+    read = [(torch.from_numpy(source[None]), torch.from_numpy(own[None])) for source, own in zip(sources, TOKENS)]
+    together = torch.from_numpy(sources), torch.from_numpy(TOKENS)
+    alone = [sampled_initialisation(model, CATALOGUE, one, seed=3).encoder for one in read]
+    apart = sampled_initialisation(model, CATALOGUE, together, seed=3, apart=True).encoder
+    each = [forecast(model, CATALOGUE, alike(own), alike(source)).encoder for source, own in zip(sources, TOKENS)]
+    ahead = forecast_patterns(model, CATALOGUE, TOKENS, 8, sources).encoder
+    for layer, stream in enumerate(apart.streams):
+        assert stream.correlation == pytest.approx(np.mean([one.streams[layer].correlation for one in alone]), abs=1e-5)
+        found = ahead.streams[layer]
+        assert found.correlation == pytest.approx(np.mean([one.streams[layer].correlation for one in each]))
+        squares = [one.streams[layer].gradient for one in each]
+        assert found.gradient == pytest.approx(np.exp(np.mean(np.log(squares))))
+        assert found.spread.correlation > np.mean([one.streams[layer].spread.correlation for one in each])
 
 
 def test_sequences_that_are_sampled_apart_are_the_mean_of_each_alone():

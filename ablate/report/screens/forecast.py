@@ -27,45 +27,43 @@ COSINE = f"cosine: {QUANTITIES['cosine']}; at 1 all tokens are the same"
 LOSS = "from a loss whose gradient is independent from token to token"
 DEFINED = (f"size: {QUANTITIES['size']}", COSINE, f"gradient: {QUANTITIES['gradient']}, {LOSS}")
 LIMIT = f"{WITHIN}; logits and the danger score have no interval"
+ENCODED = "it reads an encoder of as many layers, each the block without its cross-attention, over random tokens too"
 OF_SAMPLES = "± after a sample: one standard deviation, from initialisation to initialisation"
 
 
 def block_screen(
     name: str, about: str, sizes: Sizes, forecast: InitialModel, sampled: Sequence[InitialModel] = ()
 ) -> ReportDocument:
-    """Return the table of a block, layer by layer, beside those that were `sampled`, with its dangers."""
+    """Return the table of a block, layer by layer, beside those that were `sampled`, with its dangers.
+
+    Of a block that reads an encoder there is a table of each stack; what stands below them is of the decoder, and the
+    dangers are of both.
+    """
     at = sizes_in_words(sizes)
-    streams = _some(forecast.streams)
-    left = len(forecast.streams) - len(streams)
+    left = len(forecast.streams) - len(_some(forecast.streams))
     note = f"; {left} layers between these are left out, --json has all" if left else ""
     if between := len(forecast.streams) - len(forecast.computed):
         note += f"; {between} of the layers lie between those that are computed, within about 0.5 %"
-    heading = [column for quantity in QUANTITIES for column in ((quantity, "sampled") if sampled else (quantity,))]
-    rows = []
-    for stream in streams:
-        row = [str(stream.layer) if stream.layer else "embedding"]
-        measured = [model.streams[stream.layer].shown() for model in sampled]
-        for place, value in enumerate(_shown(stream, below=bool(sampled))):
-            row += [value] + ([_mean_and_sd([each[place] for each in measured], below=True)] if sampled else [])
-        rows.append(tuple(row))
-    grid = Grid(
-        title="Forecast",
-        note="",
-        heading=("behind\nlayer", *heading),
-        rows=tuple(rows),
-        numbers=tuple(range(1, len(heading) + 1)),
-        whole=(0,),
-    )
+    encoder, encoders = forecast.encoder, [each.encoder for each in sampled if each.encoder is not None]
+    grids = [_of_layers("Forecast" if encoder is None else "Decoder", forecast, sampled)]
     warned = (*map(str, dangers(forecast)), *silence(forecast))
+    if encoder is not None:
+        grids.append(_of_layers("Encoder", encoder, encoders))
+        warned += tuple(f"encoder: {each}" for each in (*dangers(encoder), *silence(encoder)))
     return ReportDocument(
         title=name,
-        about=(about, f"at {at}; two tokens are the same with chance {_repetition(sizes, forecast):.3g}{note}"),
+        about=(
+            about,
+            *(() if encoder is None else (ENCODED,)),
+            f"at {at}; two tokens are the same with chance {_repetition(sizes, forecast):.3g}{note}",
+        ),
         parts=(
-            TableOf(grid, titled=False),
+            *(TableOf(grid, titled=len(grids) > 1) for grid in grids),
             BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
             BulletList(
                 (
                     *DEFINED,
+                    *_encoders([forecast]),
                     *_laws_in_words(forecast),
                     *_logits(forecast),
                     *_attention(forecast),
@@ -78,6 +76,26 @@ def block_screen(
                 "remarks",
             ),
         ),
+    )
+
+
+def _of_layers(title: str, forecast: InitialModel, sampled: Sequence[InitialModel]) -> Grid:
+    """Return the table of a stack of layers."""
+    heading = [column for quantity in QUANTITIES for column in ((quantity, "sampled") if sampled else (quantity,))]
+    rows = []
+    for stream in _some(forecast.streams):
+        row = [str(stream.layer) if stream.layer else "embedding"]
+        measured = [model.streams[stream.layer].shown() for model in sampled]
+        for place, value in enumerate(_shown(stream, below=bool(sampled))):
+            row += [value] + ([_mean_and_sd([each[place] for each in measured], below=True)] if sampled else [])
+        rows.append(tuple(row))
+    return Grid(
+        title=title,
+        note="",
+        heading=("behind\nlayer", *heading),
+        rows=tuple(rows),
+        numbers=tuple(range(1, len(heading) + 1)),
+        whole=(0,),
     )
 
 
