@@ -371,6 +371,8 @@ def judge(
     baseline: str | None = None,
     path: bool = False,
     unpaired: bool = False,
+    floor: str | None = None,
+    sd: float | None = None,
     diverged: str | None = None,
     at: str | None = None,
     step: str | None = None,
@@ -387,7 +389,8 @@ def judge(
     runs. `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither
     side is better), `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline`
     (by default the first in the table), on a `path` also against the one before it. `unpaired` runs have no partners:
-    two variants are two samples, by Welch's t. A run has diverged if its metric is NaN or infinite, or if `diverged`
+    two variants are two samples, by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several
+    runs, or by a given `sd`. A run has diverged if its metric is NaN or infinite, or if `diverged`
     says so, a column of yes and no or `column=value,value`; in a pandas data frame NaN may also be an empty cell, so
     there `diverged` has to decide. A run that a column named state or status calls running or crashed is left out. Rows
     that share variant and seed are averaged; where a column counts steps (`step` names it), `at` says which is judged:
@@ -414,6 +417,8 @@ def judge(
         family=family,
         path=path,
         unpaired=unpaired,
+        floor=floor,
+        sd=sd,
         diverged=diverged,
         at=at,
         step=step,

@@ -43,6 +43,12 @@ def judge(
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Runs have no partners: two variants are two samples, by Welch's t.")
     ] = False,
+    floor: Annotated[
+        str | None, typer.Option("--floor", metavar="NAME", help="Judge single runs by the noise of this variant's.")
+    ] = None,
+    sd: Annotated[
+        float | None, typer.Option("--sd", metavar="NUMBER", help="Judge single runs by this standard deviation.")
+    ] = None,
     diverged: Annotated[
         str | None,
         typer.Option(
@@ -93,6 +99,8 @@ def judge(
         baseline=baseline,
         path=path,
         unpaired=unpaired,
+        floor=floor,
+        sd=sd,
         diverged=diverged,
         at=at,
         step=step,

@@ -17,7 +17,13 @@ from ablate.verdict.summary import Effect, Summary
 ADJUSTED = "adjusted"
 """The name of an interval that agrees with its verdict."""
 
-TESTS = {"sign_flip": ", sign flips", "sign": ", sign test", "worst_rank": ", survivors only", "welch": ", Welch"}
+TESTS = {
+    "sign_flip": ", sign flips",
+    "sign": ", sign test",
+    "worst_rank": ", survivors only",
+    "welch": ", Welch",
+    "floor": ", floor",
+}
 """The test of a difference, where it was not Student's t."""
 
 

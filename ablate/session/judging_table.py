@@ -6,9 +6,10 @@ Every mistake in the table is reported at once, each at its line.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,7 +23,8 @@ from ablate.session.table_question import TableQuestion, is_once, read_metrics
 from ablate.session.table_runs import TableRuns, read_runs
 from ablate.session.table_states import read_states
 from ablate.source.problems import Problems, quote
-from ablate.space.documents import Judge
+from ablate.space.documents import Judge, Judged
+from ablate.statistics import KnownNoise
 from ablate.statistics.alpha_spending import KEPT
 from ablate.store.query import query
 from ablate.store.table_files import Table, read_table, select, table_of
@@ -42,6 +44,7 @@ PAGES = (".html", ".md")
 NOT_THERE = "not_in_the_table"
 """The status of a run that is not in the table."""
 TWO_SAMPLES = "--unpaired judges two variants as two samples, by Welch's t"
+BY_FLOOR = "--floor names a variant of several runs, or --sd a number, by whose noise single runs are judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,8 +137,9 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
     runs = read_runs(table, question, metrics, states, problems)
     variants = tuple(dict.fromkeys(run.variant for run in runs.ends))
     _check_variants(table, question, variants, problems)
-    if not len(problems) and not question.unpaired:
+    if not len(problems) and question.in_pairs:
         _check_partners(table, question, variants, runs, problems)
+    noise = {} if len(problems) else _noise(table, question, metrics, runs, problems)
     problems.raise_if_any()
     rules = Judge(
         metrics=metrics,
@@ -143,15 +147,15 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
         confidence=question.confidence,
         family=question.family,
     )
-    experiment, finals = _experiment(table, question, runs, variants)
+    experiment, finals = _experiment(table, question, runs, variants, noise)
     return experiment, rules, finals
 
 
 def _has_columns(table: Table, question: TableQuestion, problems: Problems) -> bool:
     by, pair = question.by, question.pair
     there = [is_once(table, by, "--by", problems)]
-    if pair in table.columns or not question.unpaired:
-        there.append(is_once(table, pair, "--pair", problems, TWO_SAMPLES))
+    if pair in table.columns or question.in_pairs:
+        there.append(is_once(table, pair, "--pair", problems, TWO_SAMPLES, BY_FLOOR))
     if by == pair:
         problems.add(f"--by and --pair are both {quote(by)}", notes=("a variant has several seeds",))
     return all(there) and by != pair
@@ -180,8 +184,43 @@ def _check_partners(
         return
     others = [column for column in table.columns if column not in (question.by, question.pair)]
     message = f"no run has a partner: no {question.pair} of {order[0]} is that of another {question.by}"
-    ways = (TWO_SAMPLES, f"or --pair names the column that pairs runs, of {', '.join(others)}")
+    ways = (TWO_SAMPLES, BY_FLOOR, f"or --pair names the column that pairs runs, of {', '.join(others)}")
     problems.add(message, table.place(0, question.pair), notes=ways)
+
+
+def _noise(
+    table: Table, question: TableQuestion, metrics: Mapping[str, Judged], runs: TableRuns, problems: Problems
+) -> dict[str, KnownNoise]:
+    """Return the noise that runs are judged by, of each metric, where a floor or a number gives it."""
+    group, sd = question.floor, question.sd
+    if group is not None and sd is not None:
+        problems.add("--floor and --sd both say what the noise is", notes=("give one of them",))
+    elif sd is not None:
+        if not (0 < sd < math.inf and len(metrics) == 1):
+            why = "it is of one metric" if len(metrics) > 1 else "a standard deviation is above 0"
+            problems.add(f"--sd {sd:g}: {why}", notes=("--floor names a variant whose runs tell that of each metric",))
+            return {}
+        return {name: KnownNoise(sd=sd, df=math.inf, whose=f"a given sd of {sd:g}") for name in metrics}
+    if group is None or sd is not None:
+        return {}
+    ends = [end.final["metrics"] for run, end in runs.ends.items() if run.variant == group]
+    if not ends:
+        known = list(dict.fromkeys(run.variant for run in runs.ends))
+        message = f"no {question.by} {quote(group)} in {table.name}"
+        problems.add_unknown(message, None, group, known, "--floor is one of")
+    noise: dict[str, KnownNoise] = {}
+    for name, judged in metrics.items() if ends else ():
+        values, log = [metric[name] for metric in ends if name in metric], judged.scale == "log"
+        try:
+            told = KnownNoise.of(values, log=log)
+        except ValueError:
+            few = f"{group} has {plural(len(values), 'run')} with a {name}"
+            same = f"the {len(values)} runs of {group} have the same {name}" if len(values) > 1 else few
+            problems.add(f"--floor {group}: {same}, which tells no noise", notes=("--sd gives it as a number",))
+        else:
+            shown = f"×÷ {math.exp(told.sd):.3g}" if log else f"{told.sd:.2g}"
+            noise[name] = replace(told, whose=f"the noise of {plural(len(values), 'run')} of {group}, sd {shown}")
+    return noise
 
 
 def _order(question: TableQuestion, variants: Sequence[str]) -> tuple[str, ...]:
@@ -191,11 +230,15 @@ def _order(question: TableQuestion, variants: Sequence[str]) -> tuple[str, ...]:
 
 
 def _experiment(
-    table: Table, question: TableQuestion, runs: TableRuns, variants: tuple[str, ...]
+    table: Table,
+    question: TableQuestion,
+    runs: TableRuns,
+    variants: tuple[str, ...],
+    noise: Mapping[str, KnownNoise],
 ) -> tuple[Experiment, Finals]:
     seeds = tuple(sorted({run.seed for run in runs.ends}))
     trials: dict[str, dict[Seed, str]] = {
-        variant: {} if question.unpaired else {seed: json.dumps([variant, seed]) for seed in seeds}
+        variant: {} if not question.in_pairs else {seed: json.dumps([variant, seed]) for seed in seeds}
         for variant in variants
     }
     for run in runs.ends:
@@ -204,7 +247,7 @@ def _experiment(
     finals = {id: absent for of in trials.values() for id in of.values()}
     finals |= {trials[run.variant][run.seed]: end.final for run, end in runs.ends.items()}
     order = _order(question, variants) if question.path else variants
-    paired = "not paired" if question.unpaired else f"paired by {question.pair}"
+    paired = f"paired by {question.pair}" if question.in_pairs else "not paired"
     experiment = Experiment(
         space=table.name,
         question="",
@@ -219,12 +262,13 @@ def _experiment(
         trials=trials,
         notes=tuple(_notes(table, question, runs, variants[0])),
         elsewhere=True,
+        noise=noise,
     )
     return experiment, finals
 
 
 def _comparisons(order: Sequence[str], baseline: str, question: TableQuestion) -> Iterator[Comparison]:
-    unpaired = ("runs without partners",) if question.unpaired else ()
+    unpaired = () if question.in_pairs else ("runs without partners",)
     pairs = [("edit", f"{before} → {after}", before, after) for before, after in pairwise(order) if question.path]
     pairs += [("baseline", variant, baseline, variant) for variant in order if variant != baseline]
     for kind, change, before, after in pairs:

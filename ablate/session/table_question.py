@@ -25,7 +25,9 @@ class TableQuestion:
     those without one. The default `baseline` is the first variant in the table. On a `path` each variant is also judged
     against the one before it. `unpaired`: runs have no partners, and two variants are two samples. `diverged` is a
     column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of them is judged: the `last`,
-    the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its name does not say so.
+    the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its name does not say so. Runs
+    too few to tell their own noise are judged by that of the `floor`, a variant of several runs, or by a given `sd`;
+    they have no partners then.
     """
 
     metrics: tuple[str, ...]
@@ -40,6 +42,13 @@ class TableQuestion:
     diverged: str | None = None
     at: str | None = None
     step: str | None = None
+    floor: str | None = None
+    sd: float | None = None
+
+    @property
+    def in_pairs(self) -> bool:
+        """Return whether runs are compared with their partners."""
+        return not self.unpaired and self.floor is None and self.sd is None
 
 
 def is_once(table: Table, column: str, option: str, problems: Problems, *ways: str) -> bool:

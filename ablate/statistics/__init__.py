@@ -3,6 +3,7 @@
     paired.py          a difference over seeds: interval, p, equivalence
     flips.py           the test of sign flips
     welch.py           two samples that are not paired
+    known_noise.py     runs too few to tell their own noise, against a floor
     worst_rank.py      the test by ranks, where runs were lost
     adjust.py          p-values adjusted for multiple comparisons
     sequential.py      levels of interim analyses as seeds are added
@@ -29,6 +30,7 @@ Of SciPy only `special` is loaded (the distributions): the rest takes longer to 
 from ablate.statistics.adjust import benjamini_hochberg, holm
 from ablate.statistics.factorial import Analysis, AnovaLine, Estimate, analyse
 from ablate.statistics.floor import Floor, floor_of, floor_of_edits
+from ablate.statistics.known_noise import AgainstFloor, KnownNoise, against_floor
 from ablate.statistics.ladder import SpeedUp, Trend, speed_ups, trend
 from ablate.statistics.next_size import NextSize, next_size
 from ablate.statistics.paired import Paired, of_differences, paired
@@ -55,11 +57,13 @@ __all__ = [
     "MOST_SEEDS",
     "POWER",
     "SD_LEVEL",
+    "AgainstFloor",
     "Analysis",
     "AnovaLine",
     "Boundaries",
     "Estimate",
     "Floor",
+    "KnownNoise",
     "Law",
     "NextSize",
     "Paired",
@@ -70,6 +74,7 @@ __all__ = [
     "Sphericity",
     "Trend",
     "Welch",
+    "against_floor",
     "analyse",
     "benjamini_hochberg",
     "boundaries",

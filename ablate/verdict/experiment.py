@@ -12,6 +12,7 @@ from ablate.plan.forecast import Forecast
 from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
 from ablate.space.batch_ramp import sequences_of
 from ablate.space.documents import FORECAST, FORECAST_NUMBERS, Recipe
+from ablate.statistics.known_noise import KnownNoise
 from ablate.verdict.seeds import Seed
 
 
@@ -43,7 +44,7 @@ class Experiment:
     metrics are stored. `seeds`, `looks`, `factors`, `ladders` and `profile` are as in `plan.Plan`. `forecasts` are the
     numbers of the forecast of each variant that has one, by the names that claims have for them. `elsewhere`: the
     runs come from a table, so it is not known what varies from seed to seed, what variants cost, or how often they were
-    judged.
+    judged. `noise` is that of each metric which is judged by other runs than those of its comparison.
     """
 
     space: str
@@ -61,6 +62,7 @@ class Experiment:
     ladders: tuple[tuple[str, PlannedLadder], ...] = ()
     profile: str | None = None
     forecasts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    noise: Mapping[str, KnownNoise] = field(default_factory=dict)
 
     def variant(self, id: str) -> Treatment:
         """Return the variant of that id; KeyError if there is none."""

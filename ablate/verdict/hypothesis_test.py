@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from ablate import statistics
 from ablate.output.words import plural
-from ablate.statistics import Paired, Ranked, Welch
+from ablate.statistics import KnownNoise, Paired, Ranked, Welch
 from ablate.statistics.flips import EXACT
 from ablate.statistics.magnitude import log_ratio, logarithms, magnitude
 from ablate.statistics.paired import one_sided_p
@@ -200,6 +200,30 @@ def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Te
         method="welch",
         error=result.error,
         notes=(_apart(result),),
+    )
+
+
+def test_by_floor(before: Side, after: Side, noise: KnownNoise, metric: Metric, ruling: Ruling) -> Tested:
+    """Test the difference of two sides by the noise of other runs; those that diverged are not in it."""
+    x, y = (tuple(side.values(metric.name, log=metric.log).values()) for side in (before, after))
+    if not x or not y:
+        return Tested(n=0, notes=("a side has no result",))
+    result = statistics.against_floor(x, y, noise, log=metric.log, confidence=ruling.confidence)
+    margin, n = metric.margin, min(result.before, result.after)
+    return Tested(
+        n=n,
+        estimate=result.difference,
+        low=result.low,
+        high=result.high,
+        tost_low=result.tost_low,
+        tost_high=result.tost_high,
+        sd=noise.sd * math.sqrt(2),
+        df=result.df,
+        p=result.p,
+        p_equivalent=None if margin is None else one_sided_p(result.difference, margin, result.error, result.df, n),
+        method="floor",
+        error=result.error,
+        notes=(f"judged by {noise.whose}, if its noise is that",),
     )
 
 

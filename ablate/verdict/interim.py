@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from ablate import statistics
 from ablate.plan.plan import Factors
 from ablate.space.documents import Judge
+from ablate.statistics import KnownNoise
 from ablate.statistics.alpha_spending import spent
 from ablate.verdict.account import FIRST, Account
 from ablate.verdict.comparison_key import comparison_id
@@ -23,7 +24,7 @@ from ablate.verdict.contrasts import (
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.factorial import Analysed, analyse
 from ablate.verdict.finals import Finals
-from ablate.verdict.hypothesis_test import Ruling, Tested, test_pairs, test_sum
+from ablate.verdict.hypothesis_test import Ruling, Tested, test_by_floor, test_pairs, test_sum
 from ablate.verdict.ladder import test_trend
 from ablate.verdict.margins import judged_metric
 from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, Share, correct
@@ -310,7 +311,7 @@ def _look(
         elif isinstance(question, SpeedUpTrend):
             tested[name, question] = test_trend(question, here, compute, metric, ruling)
         else:
-            tested[name, question] = _test(question, names, here, metric, ruling)
+            tested[name, question] = _test(question, names, here, metric, ruling, experiment.noise.get(name))
     return InterimAnalysis(
         seeds=seeds,
         sides=here,
@@ -325,10 +326,17 @@ def _look(
 
 
 def _test(
-    question: Difference | WeightedSum, names: Mapping[str, str], of: Mapping[str, Side], metric: Metric, ruling: Ruling
+    question: Difference | WeightedSum,
+    names: Mapping[str, str],
+    of: Mapping[str, Side],
+    metric: Metric,
+    ruling: Ruling,
+    noise: KnownNoise | None,
 ) -> Tested:
     if isinstance(question, Difference):
         first, second = of[question.first], of[question.second]
+        if noise is not None:
+            return test_by_floor(first, second, noise, metric, ruling)
         pairs = pair(first, second, metric.name, log=metric.log)
         return test_pairs(pairs, metric, ruling, independent=None if question.paired else (first, second))
     named = [(names[variant], of[variant]) for variant, _ in question.weights]

@@ -24,6 +24,7 @@ TESTS = {
     "repeated": "Student's t at the level of an interim analysis",
     "pooled": "Student's t with the residual of all effects as the error",
     "welch": "Welch's t of two samples",
+    "floor": "t by the noise of other runs",
     "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",
     "simulated_t": "t of a trend over sizes, against that of simulated ladders",
 }
