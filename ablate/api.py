@@ -370,6 +370,7 @@ def judge(
     margin: str | float = "none",
     baseline: str | None = None,
     path: bool = False,
+    groups: bool = False,
     unpaired: bool = False,
     floor: str | None = None,
     sd: float | None = None,
@@ -388,8 +389,9 @@ def judge(
     relation or a list of dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs
     runs. `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither
     side is better), `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline`
-    (by default the first in the table), on a `path` also against the one before it. `unpaired` runs have no partners:
-    two variants are two samples, by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several
+    (by default the first in the table), on a `path` also against the one before it, in `groups` all against all, with
+    the variants that are not told apart and those that may be the best. `unpaired` runs have no partners: two variants
+    are two samples, by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several
     runs, or by a given `sd`. A run has diverged if its metric is NaN or infinite, or if `diverged`
     says so, a column of yes and no or `column=value,value`; in a pandas data frame NaN may also be an empty cell, so
     there `diverged` has to decide. A run that a column named state or status calls running or crashed is left out. Rows
@@ -416,6 +418,7 @@ def judge(
         confidence=confidence,
         family=family,
         path=path,
+        groups=groups,
         unpaired=unpaired,
         floor=floor,
         sd=sd,

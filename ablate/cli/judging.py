@@ -40,6 +40,9 @@ def judge(
     path: Annotated[
         bool, typer.Option("--path", help="Variants are steps: also judge each against the one before it.")
     ] = False,
+    groups: Annotated[
+        bool, typer.Option("--groups", help="Judge all pairs: which are not told apart, and which may be the best.")
+    ] = False,
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Runs have no partners: two variants are two samples, by Welch's t.")
     ] = False,
@@ -98,6 +101,7 @@ def judge(
         margin=margin,
         baseline=baseline,
         path=path,
+        groups=groups,
         unpaired=unpaired,
         floor=floor,
         sd=sd,

@@ -14,10 +14,13 @@ from ablate.verdict.summary import Anova, Effect, Summary
 WIDE = 100
 """Width of a screen, in columns, from which the cells of these tables stand side by side."""
 
+GROUPS = "groups"
+"""The design in which all variants are compared with all others."""
 EDITS = {
     "path": "each against the step before it",
     "leave_one_out": "each as the whole against the whole without it",
     "add_one_in": "each added alone",
+    GROUPS: "those without the baseline",
 }
 """The meaning of the differences of edits, by design."""
 
@@ -35,6 +38,8 @@ def title_of(kind: str, summary: Summary) -> str:
     varied = any(factors.varied for _, factors in summary.factors)
     if kind == "edit" and summary.ladders:
         return "At each size"
+    if kind == "edit" and summary.design.startswith(GROUPS):
+        return "Pairs"
     if kind == "main" and varied:
         return "Edits and factors" if any(factors.edits for _, factors in summary.factors) else "Factors"
     return KINDS[kind][0]

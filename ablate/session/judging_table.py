@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from ablate.errors import InputError
 from ablate.output.words import plural
 from ablate.plan.plan import Comparison
 from ablate.report import json_form, table_page
+from ablate.report.effect_tables import GROUPS
 from ablate.session import dataframes
 from ablate.session.table_question import TableQuestion, is_once, read_metrics
 from ablate.session.table_runs import TableRuns, read_runs
@@ -102,7 +103,12 @@ def judge_table(
         raise InputError(f"there is no judgement {judgement}\n  = the first is 1")
     experiment, rules, finals = _read_experiment(_read(table, sql, results), question)
     held = NextJudgement(number=judgement, left=KEPT ** (judgement - 1))
-    return JudgedTable(judge(experiment, rules, finals, dict.fromkeys(rules.metrics, held)))
+    summary = judge(experiment, rules, finals, dict.fromkeys(rules.metrics, held))
+    if question.groups:
+        from ablate.session.table_groups import group_notes  # with networkx
+
+        summary = replace(summary, notes=(*group_notes(summary), *summary.notes))
+    return JudgedTable(summary)
 
 
 def _read(table: object, sql: str | None, results: Path) -> Table:
@@ -137,6 +143,8 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
     runs = read_runs(table, question, metrics, states, problems)
     variants = tuple(dict.fromkeys(run.variant for run in runs.ends))
     _check_variants(table, question, variants, problems)
+    if question.path and question.groups:
+        problems.add("--path and --groups are two designs", notes=("--path judges steps, --groups all pairs",))
     if not len(problems) and question.in_pairs:
         _check_partners(table, question, variants, runs, problems)
     noise = {} if len(problems) else _noise(table, question, metrics, runs, problems)
@@ -251,7 +259,7 @@ def _experiment(
     experiment = Experiment(
         space=table.name,
         question="",
-        design=f"{'path' if question.path else 'compare'}, variants by {question.by}, {paired}",
+        design=f"{_design(question)}, variants by {question.by}, {paired}",
         baseline=question.baseline or variants[0],
         variants=tuple(
             Treatment(id=variant, name=variant, edits=order[1 : order.index(variant) + 1] if question.path else ())
@@ -267,12 +275,21 @@ def _experiment(
     return experiment, finals
 
 
+def _design(question: TableQuestion) -> str:
+    return "path" if question.path else GROUPS if question.groups else "compare"
+
+
 def _comparisons(order: Sequence[str], baseline: str, question: TableQuestion) -> Iterator[Comparison]:
     unpaired = () if question.in_pairs else ("runs without partners",)
-    pairs = [("edit", f"{before} → {after}", before, after) for before, after in pairwise(order) if question.path]
-    pairs += [("baseline", variant, baseline, variant) for variant in order if variant != baseline]
-    for kind, change, before, after in pairs:
-        yield Comparison(kind=kind, change=change, detail="", before=before, after=after, unpaired=unpaired)
+    others = [variant for variant in order if variant != baseline]
+    for before, after in pairwise(order) if question.path else ():
+        change = f"{before} → {after}"
+        yield Comparison(kind="edit", change=change, detail="", before=before, after=after, unpaired=unpaired)
+    for variant in others:
+        yield Comparison(kind="baseline", change=variant, detail="", before=baseline, after=variant, unpaired=unpaired)
+    for before, after in combinations(others, 2) if question.groups else ():
+        change = f"{after} against {before}"
+        yield Comparison(kind="edit", change=change, detail="", before=before, after=after, unpaired=unpaired)
 
 
 def _notes(table: Table, question: TableQuestion, runs: TableRuns, first: str) -> Iterator[str]:

@@ -23,11 +23,11 @@ class TableQuestion:
 
     `metrics` are names of columns, followed by settings after colons: `loss`, `kurtosis:log:margin=5%`; `margin` is for
     those without one. The default `baseline` is the first variant in the table. On a `path` each variant is also judged
-    against the one before it. `unpaired`: runs have no partners, and two variants are two samples. `diverged` is a
-    column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of them is judged: the `last`,
-    the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its name does not say so. Runs
-    too few to tell their own noise are judged by that of the `floor`, a variant of several runs, or by a given `sd`;
-    they have no partners then.
+    against the one before it, in `groups` all against all. `unpaired`: runs have no partners, and two variants are two
+    samples. `diverged` is a column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of
+    them is judged: the `last`, the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its
+    name does not say so. Runs too few to tell their own noise are judged by that of the `floor`, a variant of several
+    runs, or by a given `sd`; they have no partners then.
     """
 
     metrics: tuple[str, ...]
@@ -38,6 +38,7 @@ class TableQuestion:
     confidence: float = 0.95
     family: Literal["metric", "page"] = "metric"
     path: bool = False
+    groups: bool = False
     unpaired: bool = False
     diverged: str | None = None
     at: str | None = None
