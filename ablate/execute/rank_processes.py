@@ -218,7 +218,8 @@ def _group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[N
             # torch numbers the groups of this process, failed ones included; the other ranks use that number as a key.
             dist.distributed_c10d._world.group_count = 0
             raise RankLost(f"the ranks could not connect: {str(error).partition(chr(10))[0]}") from error
-        dist.distributed_c10d._set_pg_timeout(timeout)
+        # Before 2.14 it had no public name; under that one it is deprecated since.
+        getattr(dist, "set_timeout", dist.distributed_c10d._set_pg_timeout)(timeout)
         try:
             yield
         finally:
