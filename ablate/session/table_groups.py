@@ -40,10 +40,10 @@ def _groups(summary: Summary, metric: Metric) -> Iterator[str]:
             beaten.add(effect.before if effect.verdict == "better" else effect.after)
     groups = [sorted(group, key=order.index) for group in networkx.find_cliques(alike) if len(group) > 1]
     groups.sort(key=lambda group: [order.index(variant) for variant in group])
-    said = [", ".join(names[variant] for variant in group) for group in groups]
-    if said:
-        transitive = "; two groups that share one are no single group" if len(said) > 1 else ""
-        yield f"not told apart in {spoken(metric.name)}: {'; '.join(said)}{transitive}"
+    joined = [", ".join(names[variant] for variant in group) for group in groups]
+    if joined:
+        transitive = "; two groups that share one are no single group" if len(joined) > 1 else ""
+        yield f"not told apart in {spoken(metric.name)}: {'; '.join(joined)}{transitive}"
     else:
         yield f"all are told apart in {spoken(metric.name)}"
     if metric.better != "none":

@@ -7,10 +7,10 @@ from statsmodels.stats.multitest import multipletests
 
 import ablate
 
-MEANS = {"a": 2.50, "b": 2.41, "c": 2.411, "d": 2.30}
+MEANS = {"a": 2.50, "b": 2.41, "c": 2.41, "d": 2.30}
 
 
-def table(means, n=6, sd=0.01, seed=0):
+def table(means, n=6, sd=0.01, seed=1):
     random = np.random.default_rng(seed)
     shared = random.normal(0, 0.02, n)
     return [
