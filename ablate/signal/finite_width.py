@@ -9,13 +9,15 @@ slope s (of log E[φ²]) takes what came before times s², and adds what else φ
 goes with u times Σ_ij √(Σ_ii Σ_jj) Σ_ij / (tr Σ)² (`gaussian_activations.py`), in the rest times P. A norm forgets the
 size, and a sum weighs each path by its share of the mean square, of which two paths that meet by chance have a part.
 
-The size m_t of one token, of P = 1, varies by more, and what bends with it is larger on average than at its mean:
+The size m_t of one token, of P = 1, varies by more than the mean over tokens. What of it they do not share has the
+variance D, and what bends with it is larger on average than at its mean:
 
-    log E[m_t] - log m = a        a' = f a + κ U / 2        κ = m''/m over log-size, less f: 0 for m and m + c, s (s-1)
-                                  U' = f² U + u                 for m^s; a sum has the mean κ of its paths by share
+    log mean m_t - log m = a      a' = f a + κ α² D / 2      κ = m''/m over log-size, less f: 0 for m and m + c, s (s-1)
+                                  D' = f² α² D + u                for m^s; a sum has the mean κ of its paths by share
 
-U is the variance of log m_t. What is added behind such a map, u, is of mean 1 and makes no difference. On the way back,
-the gradient of a token goes as m'/m through each map, without what its weights added: see `theory/intervals.py`.
+α is the share that is a token's own of what it takes from all tokens, 1 but behind attention. What is added behind such
+a map, u, is of mean 1 and makes no difference. On the way back, the gradient of a token goes as m'/m through each map,
+without what its weights added: see `theory/intervals.py`.
 
     Li, Nica & Roy 2021, arXiv:2106.04013, and Hanin & Nica 2020, arXiv:1812.05994 (log-normal sizes, of variance
     proportional to depth over width).
@@ -40,7 +42,7 @@ class Scatter:
 
     `follows` is its slope over the log of the root's mean square, `variance` what came before the last activation,
     and `freedom` the sum of 1/d over the matrices since. Of one token, `own` is that variance, u, `noise` what all
-    weights have added, each where it was added, `bends` κ, and `raised` a of a root of U = 0.
+    weights have added, each where it was added, `bends` κ, `raised` a of a root of D = 0, and `alone` α.
     """
 
     follows: float = 1.0
@@ -50,6 +52,7 @@ class Scatter:
     noise: float = 0.0
     bends: float = 0.0
     raised: float = 0.0
+    alone: float = 1.0
 
     def total(self, kernel: Floats) -> float:
         """Return the variance that the weights between the root and this kernel add."""
@@ -82,6 +85,7 @@ class Scatter:
             noise=self.all_noise + alone,
             bends=slope * ((slope - 1) * self.follows**2 + self.bends),
             raised=slope * (self.raised + (slope - 1) * self.own / 2),
+            alone=self.alone,
         )
 
     def forgotten(self) -> Scatter:
@@ -90,6 +94,15 @@ class Scatter:
 
     def _more(self, variance: float) -> Scatter:
         return replace(self, variance=self.variance + variance, own=self.own + variance, noise=self.noise + variance)
+
+    def mixed(self, kernel: Floats, matrix: Floats, mixed: Floats) -> Scatter:
+        """Go through a mixing M of tokens of this kernel, to those of `mixed`; what comes from others is not alone."""
+        if matrix.shape[0] != matrix.shape[1]:
+            return replace(self, alone=0.0)
+        whole = np.diag(mixed)
+        there = (whole > 0) & np.isfinite(whole)
+        own = np.diag(matrix)[there] ** 2 * np.diag(kernel)[there] / whole[there]
+        return replace(self, alone=self.alone * float(np.minimum(own, 1.0).mean()) if there.any() else 0.0)
 
     def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
         """Go through attention, whose weights differ from head to head by what gives the part `varied` of a kernel.
@@ -118,6 +131,7 @@ class Scatter:
             noise=self.all_noise + root.all_noise,
             bends=self.bends * root.follows**2 + self.follows * root.bends,
             raised=self.raised + self.follows * root.raised + self.bends * root.of_token / 2,
+            alone=self.alone * root.alone,
         )
 
     def gated(self, kernel: Floats, gate: Scatter, gate_kernel: Floats, width: float) -> Scatter:
@@ -130,6 +144,7 @@ class Scatter:
             noise=self.all_noise + gate.all_noise + 4 / width,
             bends=self.bends + gate.bends + 2 * self.follows * gate.follows,
             raised=self.raised + gate.raised,
+            alone=_mean_by([self.follows, gate.follows], [self.alone, gate.alone]),
         )
 
 
@@ -167,12 +182,22 @@ def added(paths: Sequence[tuple[Scatter, Floats]], crossing: Sequence[float], ke
         noise=own + mean(each.all_noise - each.of_token for each in scatters),
         bends=mean(each.bends for each in scatters),
         raised=mean(each.raised for each in scatters),
+        alone=_mean_by(
+            [share * each.follows for share, each in zip(shares, scatters, strict=True)],
+            [each.alone for each in scatters],
+        ),
     )
 
 
 def mean_of(scatters: Sequence[Scatter]) -> Scatter:
     """Return the mean of those of several heads, which vary alike."""
     return Scatter(*np.mean([astuple(each) for each in scatters], axis=0).tolist())
+
+
+def _mean_by(weights: Sequence[float], numbers: Sequence[float]) -> float:
+    """Return a mean by weights; 1 where they are nothing."""
+    whole = sum(weights)
+    return sum(weight * number for weight, number in zip(weights, numbers, strict=True)) / whole if whole else 1.0
 
 
 def participation(kernel: Floats) -> float:

@@ -223,6 +223,7 @@ class Signal:
             scatter = self.scatter.attending_sampled(kernel, variance, heads, draws)
         else:
             scatter = self.scatter.attending(kernel, _mean([head.varied for head in each]), heads)
+        scatter = scatter.mixed(self.kernel, mixed, kernel)
         start = AttentionStart(tuple(head.random for head in each))
         attention = joined(self.attention, queries.attention, keys.attention, (start,))
         transfer = transferred(mixed, self.transfer)

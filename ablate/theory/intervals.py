@@ -10,9 +10,9 @@ as many in the share of the stream that is new. The interval is for one network,
 
 The gradient of a token of size m goes back through a layer as m'/m, m' without what the layer's weights added, e^n, and
 through the norm at the end as 1/m_L. With δ_l the part by which log m_l is off, it is e^(-δ_l - Σ_{k>l} n_k) behind
-layer l. Its mean over tokens, with U_l, a_l and N_k = Var n_k of one token, and its own variance, over that at the end:
+layer l. Its mean over tokens, with D_l, a_l and N_k = Var n_k of what tokens do not share, over that at the end:
 
-    log ĝ_l - log g_l = min{(U_l - a_l + Σ_{k>l} N_k) - (U_L - a_L), 0}            ± 2 √(… + W_l + ε²)
+    log ĝ_l - log g_l = min{(D_l - a_l + Σ_{k>l} N_k) - (D_L - a_L), 0}            ± 2 √(… + W_l + ε²)
     W_l = (F_l - 1)² V_l + Σ_{k>l} (F_k - 1)² v_k        F_l = f_{l+1} … f_L, of δ_L - δ_l - Σ_{k>l} n_k
 
 It is above 0 where norms forget sizes, by a few parts in d for each layer. Forecasts in the limit are above samples
@@ -20,7 +20,7 @@ there rather than below them (Pre-LN of 12 layers and width 128: by 0.03, where 
 closed form is off by as much: it is left out. Where streams feed on themselves it is far below 0.
 
 Where tokens differ much, few of them have most of the mean: of log-normal sizes its log has the variance
-log(1 + V (e^U - 1) / U) in place of V, which is V for small U, and for a single token; and W_l likewise, with U_L.
+log(1 + V (e^U - 1) / U) in place of V, U = V + D, which is V for small U, and for a single token; and W_l likewise.
 """
 
 from __future__ import annotations
@@ -43,15 +43,18 @@ MEAN_SQUARE, CORRELATION, GRADIENT = 0.04, 0.025, 0.08
 
 
 MOST = 8.0
-"""The largest U that is reckoned with: beyond it, first orders in 1/d say nothing of sizes."""
+"""The largest D that is reckoned with: beyond it, first orders in 1/d say nothing of sizes."""
+
+OVERFLOWS = 500.0
+"""A variance whose exponential is not reckoned with."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerScatter:
     """What a layer does to variances: its slope f, what it adds, v, and the share of its output that is new.
 
-    Of one token, `own` is what it adds to the size, u, `noise` to the gradient, N, and `bends` κ and `raised` are what
-    makes sizes larger on average.
+    Of what tokens do not share, `own` is what it adds to the size, u, and `noise` to the gradient, N;
+    `bends` κ, `raised` and `alone`, α, are those of its scatter.
     """
 
     follows: float
@@ -61,14 +64,17 @@ class LayerScatter:
     noise: float = 0.0
     bends: float = 0.0
     raised: float = 0.0
+    alone: float = 1.0
 
     @staticmethod
     def of(before: Array, behind: Signal, length: int) -> LayerScatter:
         """Read it off the signal behind a layer, whose root has the kernel `before`; T of the tokens are its own."""
         scatter, kernel = behind.scatter, behind.kernel[:length, :length]
         fresh = 1 - _kept(behind.transfer, before, kernel)
-        of_token = scatter.of_token, scatter.all_noise, scatter.bends, scatter.raised
-        return LayerScatter(scatter.follows, scatter.total(kernel), fresh, *of_token)
+        variance = scatter.total(kernel)
+        own, noise = scatter.of_token - variance, scatter.all_noise * (1 - participation(kernel))
+        bent = scatter.bends, scatter.raised, scatter.alone
+        return LayerScatter(scatter.follows, variance, fresh, own, noise, *bent)
 
 
 def gradient_variance(gradient: Array, arrived: Array, transfer: Array | None, sizes: Sizes) -> float:
@@ -92,7 +98,7 @@ def spreads(
 ) -> tuple[Spread, ...]:
     """Return the spread behind each layer, from 0 on; layers that were not computed lie between those that were.
 
-    `start` is the variance of the log of the mean square in front of the first layer, and `varied` U behind each.
+    `start` is the variance of the log of the mean square in front of the first layer, and `varied` D behind each.
     """
     layers = len(cosines) - 1
     follows, variance, fresh = (between(_of(forward, name), layers) for name in ("follows", "variance", "fresh"))
@@ -110,25 +116,28 @@ def spreads(
         back[layer] += _of_mean((reached - 1) ** 2 * squares[layer] + later, varied[-1])
     return tuple(
         Spread(
-            sqrt(_of_mean(square, of_token) + MEAN_SQUARE**2),
+            sqrt(_of_mean(square, apart) + MEAN_SQUARE**2),
             sqrt(
                 2 * freedom * ((1 - cosine) * (cosine + 1 / sizes.seq_len)) ** 2
                 + CORRELATION**2 * max(1 - cosine**2, 0)
             ),
             sqrt(gradient + GRADIENT**2) if layer < layers else 0.0,
         )
-        for layer, (square, of_token, freedom, cosine, gradient) in enumerate(
+        for layer, (square, apart, freedom, cosine, gradient) in enumerate(
             zip(squares, varied, freedoms, cosines, back, strict=True)
         )
     )
 
 
-def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, layers: int) -> tuple[float, ...]:
-    """Return U, the variance of the log of the mean square of one token, behind each layer; `start` is that of 0."""
-    varied = [min(start.of_token, MOST)]
-    for follows, own in zip(*(between(_of(forward, name), layers) for name in ("follows", "own")), strict=True):
-        varied.append(float(min(follows**2 * varied[-1] + own, MOST)))
-    return tuple(varied)
+def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel: Array, layers: int) -> list[float]:
+    """Return D, the variance of the log of a token's mean square that others do not share, behind each layer.
+
+    `start` is the scatter in front of the first layer, and `kernel` what it is of.
+    """
+    varied, names = [min(start.of_token - start.total(kernel), MOST)], ("follows", "alone", "own")
+    for follows, alone, own in zip(*(between(_of(forward, name), layers) for name in names), strict=True):
+        varied.append(float(min((follows * alone) ** 2 * varied[-1] + own, MOST)))
+    return varied
 
 
 def shifts(
@@ -136,15 +145,15 @@ def shifts(
 ) -> tuple[tuple[float, float], ...]:
     """Return what is added to the logs of a mean square and of a gradient's at this width, from layer 0 on.
 
-    `start` is the scatter in front of the first layer, and `varied` are U behind each.
+    `start` is the scatter in front of the first layer, and `varied` are D behind each.
     """
-    names = ("follows", "bends", "raised", "noise")
-    follows, bends, more, noises = (between(_of(forward, name), len(varied) - 1) for name in names)
+    names = ("follows", "bends", "alone", "raised", "noise")
+    follows, bends, alone, more, noises = (between(_of(forward, name), len(varied) - 1) for name in names)
     raised = [start.raised]
-    for slope, bend, own, before in zip(follows, bends, more, varied[:-1], strict=True):
-        raised.append(float(slope * raised[-1] + bend * before / 2 + own))
+    for slope, bend, share, own, before in zip(follows, bends, alone, more, varied[:-1], strict=True):
+        raised.append(float(slope * raised[-1] + bend * share**2 * before / 2 + own))
     later = [*np.cumsum(noises[::-1])[::-1], 0.0]
-    raised = np.minimum(raised, varied).tolist()  # it is about half of U at most, but where that is at its `MOST`
+    raised = np.minimum(raised, varied).tolist()  # it is about half of D at most, but where that is at its `MOST`
     back = np.subtract(varied, raised) + later
     return tuple(zip(raised, np.minimum(back - back[-1], 0.0).tolist(), strict=True))
 
@@ -160,9 +169,10 @@ def between(known: Mapping[int, float], layers: int) -> Array:
     return np.asarray(np.interp(np.arange(1, layers + 1), at, [known[layer] for layer in at]))
 
 
-def _of_mean(variance: float, of_token: float) -> float:
-    """Return the variance of the log of a mean over tokens, of sizes that vary so much together, and each by U."""
-    return log1p(variance * expm1(of_token) / of_token) if of_token else variance
+def _of_mean(shared: float, apart: float) -> float:
+    """Return the variance of the log of a mean over tokens, of sizes that vary so much together, and each by D."""
+    of_token = shared + apart
+    return log1p(shared * expm1(of_token) / of_token) if 0 < of_token < OVERFLOWS else shared
 
 
 def _of(forward: Mapping[int, LayerScatter], name: str) -> dict[int, float]:

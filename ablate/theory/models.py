@@ -126,7 +126,7 @@ class _Stack:
         reference = gradients.mean_squares[-1]
         cosines = [mean_cosine(kernel) for kernel in through.kernels]
         entered = self.start.scatter.total(self.start.kernel)
-        varied = token_variances(through.scatter, self.start.scatter, sizes.n_layers)
+        varied = token_variances(through.scatter, self.start.scatter, self.start.kernel, sizes.n_layers)
         spread = spreads(through.scatter, gradients.variances, cosines, entered, sizes, varied)
         at_width = shifts(through.scatter, self.start.scatter, varied)
         kept = None if through.kept is None else transferred(self.last.transfer, through.kept)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ablate.components.activations import relu, relu_squared, tanh
-from ablate.signal.finite_width import Scatter, participation
+from ablate.signal.finite_width import Scatter, added, participation
 from ablate.signal.propagation import Signal
 from ablate.signal.side_by_side import concatenated
 
@@ -131,6 +131,17 @@ def test_noise_is_what_all_weights_have_added_and_stays_where_a_norm_forgets_it(
     half = root.forked(lambda start: [start.times(0.5**0.5), once.through_weights(1, 1).times(0.5**0.5)]).scatter
     assert half.of_token == pytest.approx(0.5**2 * 2 / WIDTH + 4 * 0.5 * 0.5 / WIDTH)
     assert half.all_noise == pytest.approx(half.of_token + 0.5 * 2 / WIDTH)
+
+
+def test_what_is_a_tokens_own_is_mixed_by_attention_and_not_by_what_stands_beside_it():
+    kernel = np.eye(TOKENS)
+    mixed = Scatter().mixed(kernel, MIXING, MIXING @ kernel @ MIXING.T)
+    assert mixed.alone == pytest.approx(np.mean(1 / np.arange(1, TOKENS + 1)))
+    assert Scatter().mixed(kernel, np.eye(TOKENS), kernel).alone == 1
+    assert Scatter().mixed(kernel, np.zeros_like(kernel), np.zeros_like(kernel)).alone == 0
+    summed = added([(Scatter(), kernel), (mixed, kernel)], [0.0, 0.0], 2 * kernel, WIDTH)
+    assert summed.alone == pytest.approx((1 + mixed.alone) / 2)
+    assert added([(Scatter(), kernel), (Scatter().forgotten(), kernel)], [0.0, 0.0], 2 * kernel, WIDTH).alone == 1
 
 
 def test_a_wide_network_has_none_and_a_norm_forgets():
