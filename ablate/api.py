@@ -381,22 +381,25 @@ def judge(
     family: Literal["metric", "page"] = "metric",
     judgement: int = 1,
     sql: str | None = None,
+    uri: str | None = None,
     results: PathLike = RESULTS,
 ) -> JudgedTable:
     """Judge runs that were trained elsewhere, from a table with a row per run.
 
-    The table is a CSV, JSON lines or Parquet file, SQL over a results folder, a data frame, an Arrow table, a DuckDB
-    relation or a list of dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs
-    runs. `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither
-    side is better), `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline`
-    (by default the first in the table), on a `path` also against the one before it, in `groups` all against all, with
-    the variants that are not told apart and those that may be the best. `unpaired` runs have no partners: two variants
-    are two samples, by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several
-    runs, or by a given `sd`. A run has diverged if its metric is NaN or infinite, or if `diverged`
-    says so, a column of yes and no or `column=value,value`; in a pandas data frame NaN may also be an empty cell, so
-    there `diverged` has to decide. A run that a column named state or status calls running or crashed is left out. Rows
-    that share variant and seed are averaged; where a column counts steps (`step` names it), `at` says which is judged:
-    `last`, `best`, or `mean:k` of the last k.
+    The table is a CSV, JSON lines or Parquet file, the runs of a tracker at `uri` (`mlflow:EXPERIMENT`,
+    `optuna:STUDY`), SQL over a results folder, a data frame, an Arrow table, a DuckDB relation or a list of
+    dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs runs. `metrics` are
+    columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither side is better),
+    `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline` (by default the
+    first in the table), on a `path` also against the one before it, in `groups` all against all, with the variants that
+    are not told apart and those that may be the best. `unpaired` runs have no partners: two variants are two samples,
+    by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several runs, or by a given `sd`.
+
+    A run has diverged if its metric is NaN or infinite, or if `diverged` says so, a column of yes and no or
+    `column=value,value`; in a pandas data frame NaN may also be an empty cell, so there `diverged` has to decide. A run
+    that a column named state or status calls running or crashed is left out. Rows that share variant and seed are
+    averaged; where a column counts steps (`step` names it), `at` says which is judged: `last`, `best`, or `mean:k` of
+    the last k.
     `sql` is over the table of a file, called `rows`. Seeds added since an earlier `judgement` make the next one, whose
     level is a fifth of the level before.
 
@@ -426,7 +429,7 @@ def judge(
         at=at,
         step=step,
     )
-    return judge_table(table, question, sql=sql, results=Path(results), judgement=judgement)
+    return judge_table(table, question, sql=sql, uri=uri, results=Path(results), judgement=judgement)
 
 
 def query(sql: str, *, given: Sequence[str] = (), results: PathLike = RESULTS) -> pandas.DataFrame:

@@ -24,7 +24,10 @@ Metrics = Annotated[
 def judge(
     table: Annotated[
         str,
-        typer.Argument(help="A CSV, JSON lines or Parquet file, or SQL over the results folder.", show_default=False),
+        typer.Argument(
+            help="A CSV, JSON lines or Parquet file, mlflow:EXPERIMENT, optuna:STUDY, or SQL over the results folder.",
+            show_default=False,
+        ),
     ],
     by: Annotated[str, typer.Option("--by", metavar="COLUMN", help="The column of variants.")] = "variant",
     pair: Annotated[
@@ -76,6 +79,9 @@ def judge(
         str | None,
         typer.Option("--sql", metavar="SQL", help="Judge the rows of this query; the file's table is `rows`."),
     ] = None,
+    uri: Annotated[
+        str | None, typer.Option("--uri", help="Where the tracker is: http://…, or a database, sqlite:///….")
+    ] = None,
     results: Annotated[Path, typer.Option("--results", help="The results folder that SQL queries.")] = RESULTS,
     page: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="Write a page: .html, or .md for Markdown.")
@@ -112,6 +118,7 @@ def judge(
         family=family,
         judgement=judgement,
         sql=sql,
+        uri=uri,
         results=results,
     )
     if page is not None:

@@ -22,6 +22,7 @@
     table_question.py    which columns of a table name runs and are judged
     table_cells.py       its cells as names, seeds and numbers
     table_states.py      which of its runs diverged or have not finished
+    tracked_runs.py      runs of MLflow and Optuna as tables
     table_groups.py      which of its variants are not told apart, and which may be the best
     table_runs.py        its rows as runs: steps, replicates, final numbers
     reporting.py         the page of a space: gathered from its results, and written

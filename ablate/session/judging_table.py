@@ -23,6 +23,7 @@ from ablate.session import dataframes
 from ablate.session.table_question import TableQuestion, is_once, read_metrics
 from ablate.session.table_runs import TableRuns, read_runs
 from ablate.session.table_states import read_states
+from ablate.session.tracked_runs import is_tracked, read_tracked
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judge, Judged
 from ablate.statistics import KnownNoise
@@ -92,16 +93,22 @@ def check_page(page: Path) -> None:
 
 
 def judge_table(
-    table: object, question: TableQuestion, *, sql: str | None = None, results: Path, judgement: int = 1
+    table: object,
+    question: TableQuestion,
+    *,
+    sql: str | None = None,
+    uri: str | None = None,
+    results: Path,
+    judgement: int = 1,
 ) -> JudgedTable:
-    """Judge the runs of a table: a file, SQL over a results folder, or a value of Python.
+    """Judge the runs of a table: a file, runs of a tracker, SQL over a results folder, or a value of Python.
 
-    `sql` is over the table of the file, called `rows`. `judgement` says which judgement of these variants it is: the
-    level of each is a fifth of the level of the one before, as for a space.
+    `sql` is over the table of the file, called `rows`, and `uri` is where the tracker is. `judgement` says which
+    judgement of these variants it is: the level of each is a fifth of the level of the one before, as for a space.
     """
     if judgement < 1:
         raise InputError(f"there is no judgement {judgement}\n  = the first is 1")
-    experiment, rules, finals = _read_experiment(_read(table, sql, results), question)
+    experiment, rules, finals = _read_experiment(_read(table, sql, uri, results), question)
     held = NextJudgement(number=judgement, left=KEPT ** (judgement - 1))
     summary = judge(experiment, rules, finals, dict.fromkeys(rules.metrics, held))
     if question.groups:
@@ -111,7 +118,13 @@ def judge_table(
     return JudgedTable(summary)
 
 
-def _read(table: object, sql: str | None, results: Path) -> Table:
+def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Table:
+    if isinstance(table, str) and is_tracked(table):
+        if sql is not None:
+            raise InputError("--sql queries the table of a file\n  = leave out --sql, or give a file")
+        return read_tracked(table, uri)
+    if uri is not None:
+        raise InputError("--uri is where a tracker is\n  = give mlflow:EXPERIMENT or optuna:STUDY, or leave out --uri")
     statement = table if isinstance(table, str) and SQL.match(table) else None
     if sql is not None and (statement is not None or not isinstance(table, str | Path)):
         raise InputError("--sql queries the table of a file, and none is given\n  = give a file, or leave out --sql")

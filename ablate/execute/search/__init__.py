@@ -18,6 +18,7 @@
     zero_cost.py      measures of a block before it is trained
     source.py         jobs as trials: what the controller is handed, and what the search is told about them
     confirmation.py   the best finished blocks, to be confirmed
+    study_trials.py   the trials of anybody's study, read as a table
 
 Only this package knows Optuna; it is imported with the first proposal of a sampler that needs it.
 """

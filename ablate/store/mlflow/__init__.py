@@ -6,6 +6,7 @@
     views.py       saved views of the runs page
     connection.py  MLflow itself, imported late, quiet, with short timeouts; the results folder's own store
     experiment.py  one experiment brought up to date
+    experiment_runs.py  the runs of anybody's experiment, read as a table
 
 Only `mirror.py`, `ui.py` and `session.mirroring` use it. Decisions and their reasons:
 
