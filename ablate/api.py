@@ -377,6 +377,8 @@ def judge(
     diverged: str | None = None,
     at: str | None = None,
     step: str | None = None,
+    name: str | None = None,
+    long: str | None = None,
     confidence: float = 0.95,
     family: Literal["metric", "page"] = "metric",
     judgement: int = 1,
@@ -386,20 +388,22 @@ def judge(
 ) -> JudgedTable:
     """Judge runs that were trained elsewhere, from a table with a row per run.
 
-    The table is a CSV, JSON lines or Parquet file, the runs of a tracker at `uri` (`mlflow:EXPERIMENT`,
-    `optuna:STUDY`), SQL over a results folder, a data frame, an Arrow table, a DuckDB relation or a list of
-    dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs runs. `metrics` are
-    columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither side is better),
-    `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline` (by default the
-    first in the table), on a `path` also against the one before it, in `groups` all against all, with the variants that
-    are not told apart and those that may be the best. `unpaired` runs have no partners: two variants are two samples,
-    by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several runs, or by a given `sd`.
+    The table is a CSV, JSON lines or Parquet file, a trainer's log or a folder of logs, the runs of a tracker at `uri`
+    (`mlflow:EXPERIMENT`, `optuna:STUDY`), SQL over a results folder, a data frame, an Arrow table, a DuckDB relation or
+    a list of dictionaries. Column `by` names the variant and `pair` the seed, or another name that pairs runs.
+    `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither side
+    is better), `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline` (by
+    default the first in the table), on a `path` also against the one before it, in `groups` all against all, with the
+    variants that are not told apart and those that may be the best. `unpaired` runs have no partners: two variants are
+    two samples, by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several runs, or by a
+    given `sd`.
 
     A run has diverged if its metric is NaN or infinite, or if `diverged` says so, a column of yes and no or
     `column=value,value`; in a pandas data frame NaN may also be an empty cell, so there `diverged` has to decide. A run
     that a column named state or status calls running or crashed is left out. Rows that share variant and seed are
     averaged; where a column counts steps (`step` names it), `at` says which is judged: `last`, `best`, or `mean:k` of
-    the last k.
+    the last k. `name` takes names of runs apart, `"{variant}-s{seed}"`; `long="metric,value"` are the columns of a
+    table that has metrics below one another.
     `sql` is over the table of a file, called `rows`. Seeds added since an earlier `judgement` make the next one, whose
     level is a fifth of the level before.
 
@@ -428,6 +432,8 @@ def judge(
         diverged=diverged,
         at=at,
         step=step,
+        name=name,
+        long=long,
     )
     return judge_table(table, question, sql=sql, uri=uri, results=Path(results), judgement=judgement)
 

@@ -25,7 +25,8 @@ def judge(
     table: Annotated[
         str,
         typer.Argument(
-            help="A CSV, JSON lines or Parquet file, mlflow:EXPERIMENT, optuna:STUDY, or SQL over the results folder.",
+            help="A CSV, JSON lines or Parquet file, a folder of logs, mlflow:EXPERIMENT, optuna:STUDY, or SQL over "
+            "the results folder.",
             show_default=False,
         ),
     ],
@@ -67,6 +68,14 @@ def judge(
     ] = None,
     step: Annotated[
         str | None, typer.Option("--step", metavar="COLUMN", help="The column of steps, if its name does not say so.")
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--name", metavar="PATTERN", help='Take names of runs apart, such as "{variant}-s{seed}".'),
+    ] = None,
+    long: Annotated[
+        str | None,
+        typer.Option("--long", metavar="COLUMN,COLUMN", help="The columns of metrics and values, below one another."),
     ] = None,
     confidence: Annotated[float, typer.Option("--confidence", help="The confidence level of intervals.")] = 0.95,
     family: Annotated[
@@ -114,6 +123,8 @@ def judge(
         diverged=diverged,
         at=at,
         step=step,
+        name=name,
+        long=long,
         confidence=confidence,
         family=family,
         judgement=judgement,

@@ -21,6 +21,7 @@
     judging_table.py     the verdicts of a table of runs that were trained elsewhere
     table_question.py    which columns of a table name runs and are judged
     table_cells.py       its cells as names, seeds and numbers
+    table_shapes.py      names of runs taken apart; runs beside, and metrics below one another
     table_states.py      which of its runs diverged or have not finished
     tracked_runs.py      runs of MLflow and Optuna as tables
     table_groups.py      which of its variants are not told apart, and which may be the best

@@ -22,6 +22,7 @@ from ablate.report.effect_tables import GROUPS
 from ablate.session import dataframes
 from ablate.session.table_question import TableQuestion, is_once, read_metrics
 from ablate.session.table_runs import TableRuns, read_runs
+from ablate.session.table_shapes import reshaped
 from ablate.session.table_states import read_states
 from ablate.session.tracked_runs import is_tracked, read_tracked
 from ablate.source.problems import Problems, quote
@@ -29,6 +30,7 @@ from ablate.space.documents import Judge, Judged
 from ablate.statistics import KnownNoise
 from ablate.statistics.alpha_spending import KEPT
 from ablate.store.query import query
+from ablate.store.run_logs import is_log, read_log, read_logs
 from ablate.store.table_files import Table, read_table, select, table_of
 from ablate.verdict.account import NextJudgement
 from ablate.verdict.experiment import Experiment, Treatment
@@ -108,7 +110,8 @@ def judge_table(
     """
     if judgement < 1:
         raise InputError(f"there is no judgement {judgement}\n  = the first is 1")
-    experiment, rules, finals = _read_experiment(_read(table, sql, uri, results), question)
+    shaped = reshaped(_read(table, sql, uri, results), name=question.name, long=question.long)
+    experiment, rules, finals = _read_experiment(shaped, question)
     held = NextJudgement(number=judgement, left=KEPT ** (judgement - 1))
     summary = judge(experiment, rules, finals, dict.fromkeys(rules.metrics, held))
     if question.groups:
@@ -133,7 +136,10 @@ def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Tab
         return Table(f"SQL over {results}", answer.columns, answer.rows)
     if not isinstance(table, str | Path):
         return table_of(table)
-    return read_table(Path(table)) if sql is None else select(Path(table), sql)
+    path = Path(table)
+    if sql is not None:
+        return select(path, sql)
+    return read_logs(path) if path.is_dir() else read_log(path) if is_log(path) else read_table(path)
 
 
 # From a table to an experiment

@@ -26,7 +26,8 @@ class TableQuestion:
     against the one before it, in `groups` all against all. `unpaired`: runs have no partners, and two variants are two
     samples. `diverged` is a column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of
     them is judged: the `last`, the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its
-    name does not say so. Runs too few to tell their own noise are judged by that of the `floor`, a variant of several
+    name does not say so; `name` takes names of runs apart, and `long` are the columns of metrics and values
+    (`table_shapes.py`). Runs too few to tell their own noise are judged by that of the `floor`, a variant of several
     runs, or by a given `sd`; they have no partners then.
     """
 
@@ -43,6 +44,8 @@ class TableQuestion:
     diverged: str | None = None
     at: str | None = None
     step: str | None = None
+    name: str | None = None
+    long: str | None = None
     floor: str | None = None
     sd: float | None = None
 

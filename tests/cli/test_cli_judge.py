@@ -273,7 +273,7 @@ def test_what_is_no_table_is_said_so(table, name, text, said):
 def test_a_file_that_is_not_there_or_no_text_is_said_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert "there is no file runs.csv" in refused("judge", "runs.csv", "--metric", "loss")
-    assert "is a folder" in refused("judge", ".", "--metric", "loss")
+    assert "no log is below" in refused("judge", ".", "--metric", "loss")
     Path("runs.csv").write_bytes(b"variant,seed,loss\na,1,2\nb,1,\xff\n")
     assert "runs.csv:3: byte 29 is not UTF-8" in refused("judge", "runs.csv", "--metric", "loss")
 
