@@ -377,6 +377,8 @@ def judge(
     diverged: str | None = None,
     at: str | None = None,
     step: str | None = None,
+    within: str | None = None,
+    inference: Literal["these", "alike"] | None = None,
     name: str | None = None,
     long: str | None = None,
     confidence: float = 0.95,
@@ -396,7 +398,8 @@ def judge(
     default the first in the table), on a `path` also against the one before it, in `groups` all against all, with the
     variants that are not told apart and those that may be the best. `unpaired` runs have no partners: two variants are
     two samples, by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several runs, or by a
-    given `sd`.
+    given `sd`. `within` each stratum, such as a game, numbers are on a scale of its own, and `inference` is about these
+    strata or about strata alike.
 
     A run has diverged if its metric is NaN or infinite, or if `diverged` says so, a column of yes and no or
     `column=value,value`; in a pandas data frame NaN may also be an empty cell, so there `diverged` has to decide. A run
@@ -432,6 +435,8 @@ def judge(
         diverged=diverged,
         at=at,
         step=step,
+        within=within,
+        inference=inference,
         name=name,
         long=long,
     )

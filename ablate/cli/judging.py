@@ -69,6 +69,13 @@ def judge(
     step: Annotated[
         str | None, typer.Option("--step", metavar="COLUMN", help="The column of steps, if its name does not say so.")
     ] = None,
+    within: Annotated[
+        str | None, typer.Option("--within", metavar="COLUMN", help="Compare within each stratum, such as a game.")
+    ] = None,
+    inference: Annotated[
+        Literal["these", "alike"] | None,
+        typer.Option("--inference", help="Whether it is about these strata, or about strata like these."),
+    ] = None,
     name: Annotated[
         str | None,
         typer.Option("--name", metavar="PATTERN", help='Take names of runs apart, such as "{variant}-s{seed}".'),
@@ -123,6 +130,8 @@ def judge(
         diverged=diverged,
         at=at,
         step=step,
+        within=within,
+        inference=inference,
         name=name,
         long=long,
         confidence=confidence,

@@ -23,6 +23,7 @@ TESTS = {
     "worst_rank": ", survivors only",
     "welch": ", Welch",
     "floor": ", floor",
+    "strata": ", strata",
 }
 """The test of a difference, where it was not Student's t."""
 

@@ -32,6 +32,8 @@ UNPAIRED = "where both sides see other batches (another batch size, context or d
 """What holds of comparisons that are not paired by seed."""
 TWO_SAMPLES = "two samples of runs without partners, by Welch's t"
 """What holds of them in a table whose runs have none."""
+IN_STRATA = "the mean over strata of the difference in each; its error is from how runs vary within them"
+"""What holds of runs that are compared within strata."""
 BY_FLOOR = (
     "by t with the noise s of other runs, error s √(1/n + 1/m): it holds if these runs have that noise, and not of a "
     "noisier one; with tails as heavy as those of t with 3 degrees of freedom 7 % of single comparisons are false at "
@@ -171,7 +173,9 @@ def _difference(summary: Summary) -> Iterator[str]:
         standing = any(_stands(effect, summary) for effect in summary.effects)
         stood = ", or those of the judgement whose verdict stands" if standing else ""
         pairs = f"paired over the n seeds that finished on both sides (in brackets where they are fewer{stood})"
-        if "floor" in methods:
+        if "strata" in methods:
+            yield f"difference: {after}, {IN_STRATA}"
+        elif "floor" in methods:
             yield f"difference: {after}, {BY_FLOOR}"
         elif summary.elsewhere and any_unpaired(summary):
             yield f"difference: {after}, {TWO_SAMPLES}"

@@ -133,6 +133,8 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
         return "not judged"
     if effect.p_adjusted is None and n > 1:
         return "not judged yet"
+    if effect.method in PLANNED_OTHERWISE:
+        return PLANNED_OTHERWISE[effect.method]
     if effect.p is None or n < 2:
         return f"n = {n}"
     if effect.estimate == 0 and not effect.ranked:
@@ -140,6 +142,10 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
     if effect.kind == "trend":
         return "more seeds or sizes"
     return "more seeds will not help" if effect.method == "repeated" else too_many
+
+
+PLANNED_OTHERWISE = {"floor": "more reruns", "strata": "more runs in each stratum"}
+"""What decides more where not seeds but other runs tell the noise, by method."""
 
 
 def phrase(effect: Effect, metric: Metric) -> str:

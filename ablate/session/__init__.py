@@ -23,6 +23,7 @@
     table_cells.py       its cells as names, seeds and numbers
     table_shapes.py      names of runs taken apart; runs beside, and metrics below one another
     table_states.py      which of its runs diverged or have not finished
+    table_strata.py      strata such as games, each on its own scale
     tracked_runs.py      runs of MLflow and Optuna as tables
     table_groups.py      which of its variants are not told apart, and which may be the best
     table_runs.py        its rows as runs: steps, replicates, final numbers

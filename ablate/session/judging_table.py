@@ -24,6 +24,7 @@ from ablate.session.table_question import TableQuestion, is_once, read_metrics
 from ablate.session.table_runs import TableRuns, read_runs
 from ablate.session.table_shapes import reshaped
 from ablate.session.table_states import read_states
+from ablate.session.table_strata import ALIKE, check_strata, in_strata
 from ablate.session.tracked_runs import is_tracked, read_tracked
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judge, Judged
@@ -157,6 +158,7 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
         notes = ("give one between 0.5 and 1, such as 0.95",)
         problems.add(f"the confidence cannot be {question.confidence:g}", notes=notes)
     states = read_states(table, question, problems)
+    check_strata(table, question, problems)
     if not columns_there:
         problems.raise_if_any()
     runs = read_runs(table, question, metrics, states, problems)
@@ -166,6 +168,10 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
         problems.add("--path and --groups are two designs", notes=("--path judges steps, --groups all pairs",))
     if not len(problems) and question.in_pairs:
         _check_partners(table, question, variants, runs, problems)
+    strata: Mapping[Seed, str] = {}
+    if question.within is not None and not len(problems):
+        stratified = in_strata(runs, metrics, question, question.baseline or variants[0])
+        runs, strata = stratified.runs, stratified.strata
     noise = {} if len(problems) else _noise(table, question, metrics, runs, problems)
     problems.raise_if_any()
     rules = Judge(
@@ -174,13 +180,15 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
         confidence=question.confidence,
         family=question.family,
     )
-    experiment, finals = _experiment(table, question, runs, variants, noise)
+    experiment, finals = _experiment(table, question, runs, variants, noise, strata)
     return experiment, rules, finals
 
 
 def _has_columns(table: Table, question: TableQuestion, problems: Problems) -> bool:
     by, pair = question.by, question.pair
     there = [is_once(table, by, "--by", problems)]
+    if question.within is not None:
+        there.append(is_once(table, question.within, "--within", problems))
     if pair in table.columns or question.in_pairs:
         there.append(is_once(table, pair, "--pair", problems, TWO_SAMPLES, BY_FLOOR))
     if by == pair:
@@ -262,6 +270,7 @@ def _experiment(
     runs: TableRuns,
     variants: tuple[str, ...],
     noise: Mapping[str, KnownNoise],
+    strata: Mapping[Seed, str],
 ) -> tuple[Experiment, Finals]:
     seeds = tuple(sorted({run.seed for run in runs.ends}))
     trials: dict[str, dict[Seed, str]] = {
@@ -274,11 +283,10 @@ def _experiment(
     finals = {id: absent for of in trials.values() for id in of.values()}
     finals |= {trials[run.variant][run.seed]: end.final for run, end in runs.ends.items()}
     order = _order(question, variants) if question.path else variants
-    paired = f"paired by {question.pair}" if question.in_pairs else "not paired"
     experiment = Experiment(
         space=table.name,
         question="",
-        design=f"{_design(question)}, variants by {question.by}, {paired}",
+        design=f"{_design(question)}, variants by {question.by}, {_unit(question)}",
         baseline=question.baseline or variants[0],
         variants=tuple(
             Treatment(id=variant, name=variant, edits=order[1 : order.index(variant) + 1] if question.path else ())
@@ -290,8 +298,17 @@ def _experiment(
         notes=tuple(_notes(table, question, runs, variants[0])),
         elsewhere=True,
         noise=noise,
+        strata=strata,
     )
     return experiment, finals
+
+
+def _unit(question: TableQuestion) -> str:
+    """Return by what variants are compared."""
+    if question.inference == ALIKE:
+        return f"paired by {question.within}"
+    paired = f"paired by {question.pair}" if question.in_pairs else "not paired"
+    return paired if question.within is None else f"{paired}, within each {question.within}"
 
 
 def _design(question: TableQuestion) -> str:

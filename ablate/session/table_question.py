@@ -28,7 +28,8 @@ class TableQuestion:
     them is judged: the `last`, the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its
     name does not say so; `name` takes names of runs apart, and `long` are the columns of metrics and values
     (`table_shapes.py`). Runs too few to tell their own noise are judged by that of the `floor`, a variant of several
-    runs, or by a given `sd`; they have no partners then.
+    runs, or by a given `sd`; they have no partners then. `within` is the column of strata, and `inference` what is
+    asked about these (`table_strata.py`).
     """
 
     metrics: tuple[str, ...]
@@ -44,6 +45,8 @@ class TableQuestion:
     diverged: str | None = None
     at: str | None = None
     step: str | None = None
+    within: str | None = None
+    inference: str | None = None
     name: str | None = None
     long: str | None = None
     floor: str | None = None

@@ -12,7 +12,7 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 from ablate.output.words import listed, plural
@@ -60,10 +60,14 @@ class RunEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRuns:
-    """The runs of a table, in its order, with their ends; `notes` tell what was made of its rows."""
+    """The runs of a table, in its order, with their ends; `notes` tell what was made of its rows.
+
+    Where runs are compared within `strata`, these are by the seed, which then has the name of its stratum in it.
+    """
 
     ends: Mapping[TableRun, RunEnd]
     notes: tuple[str, ...]
+    strata: Mapping[Seed, str] = field(default_factory=dict)
 
 
 def read_runs(
@@ -71,11 +75,13 @@ def read_runs(
 ) -> TableRuns:
     """Read the runs of a table that has the columns that are asked for; mistakes are noted in `problems`."""
     commas = {name: comma for name in metrics if (comma := _decimal_comma(table, name)) is not None}
-    steps, runs = _in_order(table, question, metrics, _rows(table, question, problems), problems)
+    strata: dict[Seed, str] = {}
+    steps, runs = _in_order(table, question, metrics, _rows(table, question, strata, problems), problems)
     reading = _Reading(table, question, metrics, states, problems, frozenset(commas), steps is not None)
     ends = {run: reading.end(run) for run in runs}
     told = [f"{name} has decimal commas: {comma} is {number_of(comma, comma=True):g}" for name, comma in commas.items()]
-    return TableRuns(ends=ends, notes=(*told, *_repeated(runs, steps, question), *_lost(ends)))
+    notes = (*told, *_repeated(runs, steps, question), *_lost(ends))
+    return TableRuns(ends=ends, notes=notes, strata=strata)
 
 
 def _decimal_comma(table: Table, column: str) -> str | None:
@@ -86,21 +92,32 @@ def _decimal_comma(table: Table, column: str) -> str | None:
     return next(cell for cell in cells if isinstance(cell, str) and isinstance(number_of(cell), str) and "," in cell)
 
 
-def _rows(table: Table, question: TableQuestion, problems: Problems) -> dict[tuple[str, Seed], list[int]]:
-    """Return the rows of each variant and seed; without partners and without a column of seeds each row is a run."""
-    by, pair = question.by, question.pair
+def _rows(
+    table: Table, question: TableQuestion, strata: dict[Seed, str], problems: Problems
+) -> dict[tuple[str, Seed], list[int]]:
+    """Return the rows of each variant and seed; without partners and without a column of seeds each row is a run.
+
+    Where there are strata, a seed is one in each of these, which is noted in `strata`.
+    """
+    by, pair, within = question.by, question.pair, question.within
+    names = [name_of(cell) for cell in table.cells(within)] if within is not None else []
     variants = [name_of(cell) for cell in table.cells(by)]
-    counts: Counter[str] = Counter()
+    counts: Counter[tuple[str, str]] = Counter()
     seeds: Sequence[Seed | None] = seeds_of(table.cells(pair)) if pair in table.columns else ()
     rows: dict[tuple[str, Seed], list[int]] = {}
     for row, variant in enumerate(variants):
-        counts[variant] += 1
-        seed = seeds[row] if seeds else counts[variant]
-        for column in [*([] if variant else [by]), *([] if seed is not None else [pair])]:
+        stratum = names[row] if names else ""
+        counts[variant, stratum] += 1
+        seed = seeds[row] if seeds else counts[variant, stratum]
+        lacking = [*([] if variant else [by]), *([] if seed is not None else [pair])]
+        for column in [*lacking, *([within] if within is not None and not stratum else [])]:
             place = table.place(row, column)
             at = "" if place is not None else f"row {row + 1}: "
             problems.add(f"{at}no {column}", place, notes=("every row must say which run it is",))
-        if variant and seed is not None:
+        if variant and seed is not None and (stratum or within is None):
+            if within is not None:
+                seed = f"{stratum} · {seed}"
+                strata[seed] = stratum
             rows.setdefault((variant, seed), []).append(row)
     return rows
 

@@ -2,6 +2,7 @@
 
     paired.py          a difference over seeds: interval, p, equivalence
     flips.py           the test of sign flips
+    strata.py          the mean over strata
     welch.py           two samples that are not paired
     known_noise.py     runs too few to tell their own noise, against a floor
     worst_rank.py      the test by ranks, where runs were lost
@@ -50,6 +51,7 @@ from ablate.statistics.separation import Separation, separation
 from ablate.statistics.sequential import Boundaries, boundaries
 from ablate.statistics.sphericity import Sphericity, sphericity
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread
+from ablate.statistics.strata import Stratified, stratified
 from ablate.statistics.welch import Welch, welch
 from ablate.statistics.worst_rank import Ranked, fewest_seeds, seeds_for_agreement, seeds_for_ranks, worst_rank
 
@@ -72,6 +74,7 @@ __all__ = [
     "SizeLadder",
     "SpeedUp",
     "Sphericity",
+    "Stratified",
     "Trend",
     "Welch",
     "against_floor",
@@ -99,6 +102,7 @@ __all__ = [
     "speed_ups",
     "sphericity",
     "spread",
+    "stratified",
     "trend",
     "visible_difference",
     "welch",

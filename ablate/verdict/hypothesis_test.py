@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import numpy as np
 from numpy.typing import NDArray
@@ -97,15 +98,25 @@ class Tested:
         )
 
 
-def test_pairs(pairs: Pairs, metric: Metric, ruling: Ruling, *, independent: tuple[Side, Side] | None = None) -> Tested:
+def test_pairs(
+    pairs: Pairs,
+    metric: Metric,
+    ruling: Ruling,
+    *,
+    independent: tuple[Side, Side] | None = None,
+    strata: Mapping[Seed, str] = MappingProxyType({}),
+) -> Tested:
     """Test the difference of two variants over the seeds they share; by ranks over all seeds where runs were lost.
 
     The two sides of `independent` see other batches at one seed, and are compared as two samples. Ranks are of the same
-    seeds in either case: that test holds for independent runs too.
+    seeds in either case: that test holds for independent runs too. Within `strata` differences are those of each.
     """
-    survivors = (
-        _test_survivors(pairs, metric, ruling) if independent is None else _test_apart(*independent, metric, ruling)
-    )
+    if strata:
+        survivors = _test_strata(pairs, metric, ruling, independent, strata)
+    elif independent is not None:
+        survivors = _test_apart(*independent, metric, ruling)
+    else:
+        survivors = _test_survivors(pairs, metric, ruling)
     if not pairs.lost and not pairs.open:
         return survivors
     differences = [_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)]
@@ -200,6 +211,48 @@ def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Te
         method="welch",
         error=result.error,
         notes=(_apart(result),),
+    )
+
+
+def _test_strata(
+    pairs: Pairs,
+    metric: Metric,
+    ruling: Ruling,
+    independent: tuple[Side, Side] | None,
+    strata: Mapping[Seed, str],
+) -> Tested:
+    """Test the mean of the differences within strata."""
+    samples: dict[str, list[list[float]]] = {}
+    if independent is None:
+        for seed, x, y in zip(pairs.seeds, pairs.before, pairs.after, strict=True):
+            samples.setdefault(strata[seed], [[]])[0].append(_difference(x, y, metric))
+    else:
+        for k, side in enumerate(independent):
+            for seed, value in side.values(metric.name, log=metric.log).items():
+                samples.setdefault(strata[seed], [[], []])[k].append(math.log(value) if metric.log else value)
+    few = [name for name, sides in samples.items() if min(map(len, sides)) < 2]
+    if few or not samples:
+        return Tested(n=0, notes=(f"fewer than two runs a side in {', '.join(few)}",) if few else ())
+    result = statistics.stratified(list(samples.values()), confidence=ruling.confidence)
+    margin = metric.margin
+    note = f"the mean of {result.strata} strata, whose runs vary within each"
+    if result.of_smallest:
+        note += f", with {plural(result.n - 1, 'degree')} of freedom, as fewer than {TELLING} runs say little of noise"
+    return Tested(
+        n=result.n,
+        estimate=result.difference,
+        low=result.low,
+        high=result.high,
+        tost_low=result.tost_low,
+        tost_high=result.tost_high,
+        df=result.df,
+        p=result.p,
+        p_equivalent=None
+        if margin is None or result.df is None
+        else one_sided_p(result.difference, margin, result.error, result.df, result.n),
+        method="strata",
+        error=result.error,
+        notes=(note,),
     )
 
 

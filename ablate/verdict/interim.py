@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from ablate import statistics
 from ablate.plan.plan import Factors
 from ablate.space.documents import Judge
-from ablate.statistics import KnownNoise
 from ablate.statistics.alpha_spending import spent
 from ablate.verdict.account import FIRST, Account
 from ablate.verdict.comparison_key import comparison_id
@@ -311,7 +310,7 @@ def _look(
         elif isinstance(question, SpeedUpTrend):
             tested[name, question] = test_trend(question, here, compute, metric, ruling)
         else:
-            tested[name, question] = _test(question, names, here, metric, ruling, experiment.noise.get(name))
+            tested[name, question] = _test(question, names, here, metric, ruling, experiment)
     return InterimAnalysis(
         seeds=seeds,
         sides=here,
@@ -331,13 +330,14 @@ def _test(
     of: Mapping[str, Side],
     metric: Metric,
     ruling: Ruling,
-    noise: KnownNoise | None,
+    experiment: Experiment,
 ) -> Tested:
     if isinstance(question, Difference):
         first, second = of[question.first], of[question.second]
-        if noise is not None:
-            return test_by_floor(first, second, noise, metric, ruling)
+        if metric.name in experiment.noise:
+            return test_by_floor(first, second, experiment.noise[metric.name], metric, ruling)
         pairs = pair(first, second, metric.name, log=metric.log)
-        return test_pairs(pairs, metric, ruling, independent=None if question.paired else (first, second))
+        independent = None if question.paired else (first, second)
+        return test_pairs(pairs, metric, ruling, independent=independent, strata=experiment.strata)
     named = [(names[variant], of[variant]) for variant, _ in question.weights]
     return test_sum([weight for _, weight in question.weights], named, metric, ruling)

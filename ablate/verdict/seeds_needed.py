@@ -15,7 +15,7 @@ def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
     None where nothing can be planned from the results (as where one seed's lack of fit is the error, or a run of a
     factorial has no result), and where no affordable number is enough.
     """
-    if ruling.next_level <= 0 or test.method == "floor":  # runs of a floor, and not seeds, tell its noise
+    if ruling.next_level <= 0 or test.method in ("floor", "strata"):  # runs of a floor, and not seeds, tell its noise
         return None
     level = ruling.next_level / ruling.tests
     if test.ranks is not None:

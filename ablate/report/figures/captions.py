@@ -25,6 +25,7 @@ TESTS = {
     "pooled": "Student's t with the residual of all effects as the error",
     "welch": "Welch's t of two samples",
     "floor": "t by the noise of other runs",
+    "strata": "t of the mean over strata, by the noise within them",
     "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",
     "simulated_t": "t of a trend over sizes, against that of simulated ladders",
 }

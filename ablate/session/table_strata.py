@@ -1,0 +1,116 @@
+"""Strata of a table, such as games or tasks: variants are compared within each, on a scale of its own.
+
+Scores of strata differ in size by more than variants do, so those of a stratum are divided by their mean size in it,
+over all variants alike; ratios (`:log`) need no scale. What is asked is one of two things, and must be said:
+
+    --inference these   the mean over these strata: runs vary within each (`statistics/strata.py`)
+    --inference alike   that of strata like these: what a variant does in one is a single number, and strata vary
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from ablate.output.words import listed
+from ablate.session.table_question import TableQuestion
+from ablate.session.table_runs import RunEnd, TableRun, TableRuns
+from ablate.source.problems import Problems
+from ablate.space.documents import Judged
+from ablate.store.table_files import Table
+from ablate.verdict.finals import Final
+from ablate.verdict.seeds import Seed
+
+THESE, ALIKE = "these", "alike"
+WAYS = (
+    f"--inference {THESE}: over these strata alone, whose runs vary",
+    f"--inference {ALIKE}: over strata like these, each of which is one number",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StratifiedRuns:
+    """Runs whose numbers are on the scale of their stratum; `strata` has that of each seed, where runs are the unit."""
+
+    runs: TableRuns
+    strata: Mapping[Seed, str]
+
+
+def check_strata(table: Table, question: TableQuestion, problems: Problems) -> None:
+    """Note strata without an inference, and one without the other."""
+    if question.within is None and question.inference is not None:
+        problems.add("--inference is about strata", notes=("--within names their column, or leave it out",))
+    elif question.within is not None and question.inference not in (THESE, ALIKE):
+        problems.add(f"--within {question.within}: what is asked about its strata?", notes=WAYS)
+
+
+def in_strata(runs: TableRuns, metrics: Mapping[str, Judged], question: TableQuestion, baseline: str) -> StratifiedRuns:
+    """Put the numbers of runs on the scale of their stratum, and runs together where strata are the unit."""
+    scaled = _scaled(runs, metrics)
+    notes = [*runs.notes, *_told(scaled, runs.strata, metrics, question, baseline)]
+    if question.inference == ALIKE:
+        return StratifiedRuns(runs=TableRuns(ends=_together(scaled, runs.strata), notes=tuple(notes)), strata={})
+    return StratifiedRuns(runs=replace(runs, ends=scaled, notes=tuple(notes)), strata=runs.strata)
+
+
+def _scaled(runs: TableRuns, metrics: Mapping[str, Judged]) -> dict[TableRun, RunEnd]:
+    sizes: dict[tuple[str, str], list[float]] = {}
+    for run, end in runs.ends.items():
+        for name, value in end.final["metrics"].items():
+            sizes.setdefault((runs.strata[run.seed], name), []).append(abs(value))
+
+    def scale(run: TableRun, name: str) -> float:
+        return 1.0 if metrics[name].scale == "log" else fmean(sizes[runs.strata[run.seed], name]) or 1.0
+
+    def of(run: TableRun, end: RunEnd) -> RunEnd:
+        values = {name: value / scale(run, name) for name, value in end.final["metrics"].items()}
+        final: Final = {**end.final, "metrics": values}
+        return replace(end, final=final)
+
+    return {run: of(run, end) for run, end in runs.ends.items()}
+
+
+def _together(ends: Mapping[TableRun, RunEnd], strata: Mapping[Seed, str]) -> dict[TableRun, RunEnd]:
+    """Return a run for each variant and stratum: the mean of those that finished, unless one diverged."""
+    groups: dict[tuple[str, str], list[tuple[TableRun, RunEnd]]] = {}
+    for run, end in ends.items():
+        groups.setdefault((run.variant, strata[run.seed]), []).append((run, end))
+    joined: dict[TableRun, RunEnd] = {}
+    for (variant, stratum), group in groups.items():
+        run = TableRun(variant=variant, seed=stratum, rows=tuple(row for run, _ in group for row in run.rows))
+        lost = next((end for _, end in group if end.final["status"] == "diverged"), None)
+        done = [end.final["metrics"] for _, end in group if end.final["status"] == "finished"]
+        if lost is not None or not done:
+            joined[run] = lost or group[0][1]
+            continue
+        names = dict.fromkeys(name for metrics in done for name in metrics)
+        means = {name: fmean([metrics[name] for metrics in done if name in metrics]) for name in names}
+        joined[run] = RunEnd(final={"status": "finished", "step": 0, "metrics": means})
+    return joined
+
+
+def _told(
+    ends: Mapping[TableRun, RunEnd],
+    strata: Mapping[Seed, str],
+    metrics: Mapping[str, Judged],
+    question: TableQuestion,
+    baseline: str,
+) -> Iterator[str]:
+    """Tell how numbers were scaled, and the difference of each variant in each stratum."""
+    linear = [name for name, judged in metrics.items() if judged.scale != "log"]
+    if linear:
+        yield f"{listed(linear)} of each {question.within} divided by its mean size there, over all runs"
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for run, end in ends.items():
+        for name, value in end.final["metrics"].items():
+            values.setdefault((name, run.variant, strata[run.seed]), []).append(value)
+    order = dict.fromkeys(strata.values())
+    for name, judged in metrics.items():
+        for variant in dict.fromkeys(run.variant for run in ends):
+            both = [s for s in order if (name, variant, s) in values and (name, baseline, s) in values]
+            if variant != baseline and both:
+                sides = [(fmean(values[name, variant, s]), fmean(values[name, baseline, s])) for s in both]
+                each = (f"×{a / b:.3g}" if judged.scale == "log" else f"{a - b:+.3g}" for a, b in sides)
+                shown = ", ".join(f"{stratum} {text}" for stratum, text in zip(both, each, strict=True))
+                yield f"{variant} against {baseline}, {name} in each {question.within}: {shown}"
