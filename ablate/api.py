@@ -372,6 +372,7 @@ def judge(
     path: bool = False,
     groups: bool = False,
     unpaired: bool = False,
+    ranks: bool = False,
     floor: str | None = None,
     sd: float | None = None,
     diverged: str | None = None,
@@ -396,10 +397,11 @@ def judge(
     `metrics` are columns with their settings: `loss`, `kurtosis:log`, `accuracy:higher`, `entropy:none` (neither side
     is better), `loss:margin=1%`; `margin` is for those without one. Each variant is judged against the `baseline` (by
     default the first in the table), on a `path` also against the one before it, in `groups` all against all, with the
-    variants that are not told apart and those that may be the best. `unpaired` runs have no partners: two variants are
-    two samples, by Welch's t. Single runs are judged by the noise of a `floor`, a variant of several runs, or by a
-    given `sd`. `within` each stratum, such as a game, numbers are on a scale of its own, and `inference` is about these
-    strata or about strata alike.
+    variants that are not told apart and those that may be the best.
+
+    `unpaired` runs have no partners: two variants are two samples, by Welch's t, or by `ranks`. Single runs are judged
+    by the noise of a `floor`, a variant of several runs, or by a given `sd`. `within` each stratum, such as a game,
+    numbers are on a scale of its own, and `inference` is about these strata or about strata alike.
 
     A run has diverged if its metric is NaN or infinite, or if `diverged` says so, a column of yes and no or
     `column=value,value`; in a pandas data frame NaN may also be an empty cell, so there `diverged` has to decide. A run
@@ -430,6 +432,7 @@ def judge(
         path=path,
         groups=groups,
         unpaired=unpaired,
+        ranks=ranks,
         floor=floor,
         sd=sd,
         diverged=diverged,

@@ -50,6 +50,9 @@ def judge(
     unpaired: Annotated[
         bool, typer.Option("--unpaired", help="Runs have no partners: two variants are two samples, by Welch's t.")
     ] = False,
+    ranks: Annotated[
+        bool, typer.Option("--ranks", help="As --unpaired, by ranks: which of two variants tends to be lower.")
+    ] = False,
     floor: Annotated[
         str | None, typer.Option("--floor", metavar="NAME", help="Judge single runs by the noise of this variant's.")
     ] = None,
@@ -125,6 +128,7 @@ def judge(
         path=path,
         groups=groups,
         unpaired=unpaired,
+        ranks=ranks,
         floor=floor,
         sd=sd,
         diverged=diverged,

@@ -24,6 +24,7 @@ TESTS = {
     "welch": ", Welch",
     "floor": ", floor",
     "strata": ", strata",
+    "mann_whitney": ", ranks",
 }
 """The test of a difference, where it was not Student's t."""
 

@@ -32,14 +32,15 @@ UNPAIRED = "where both sides see other batches (another batch size, context or d
 """What holds of comparisons that are not paired by seed."""
 TWO_SAMPLES = "two samples of runs without partners, by Welch's t"
 """What holds of them in a table whose runs have none."""
-IN_STRATA = "the mean over strata of the difference in each; its error is from how runs vary within them"
-"""What holds of runs that are compared within strata."""
-BY_FLOOR = (
-    "by t with the noise s of other runs, error s √(1/n + 1/m): it holds if these runs have that noise, and not of a "
-    "noisier one; with tails as heavy as those of t with 3 degrees of freedom 7 % of single comparisons are false at "
-    "4 %, and one of 5 candidates in up to 13 %"
-)
-"""What holds of runs that are judged by the noise of others."""
+WITHOUT_PARTNERS = {
+    "mann_whitney": "the median of that over all runs of both sides, with Moses' interval; p by ranks of the two "
+    "samples, exact (Mann–Whitney): it says which side tends to be lower, and errs more often where one is noisier",
+    "strata": "the mean over strata of the difference in each; its error is from how runs vary within them",
+    "floor": "by t with the noise s of other runs, error s √(1/n + 1/m): it holds if these runs have that noise, and "
+    "not of a noisier one; with tails as heavy as those of t with 3 degrees of freedom 7 % of single comparisons are "
+    "false at 4 %, and one of 5 candidates in up to 13 %",
+}
+"""What holds of runs of a table that are compared by another method than by pairs of seeds."""
 COVERED_ELSEWHERE = (
     "an interval covers what differs between the seeds of the table; whether the runs of one seed share everything "
     "else is known only to whoever trained them"
@@ -159,6 +160,14 @@ def any_unpaired(summary: Summary) -> bool:
     return any(effect.method == "welch" for effect in summary.effects)
 
 
+def without_partners(summary: Summary) -> str:
+    """Return how runs of a table are compared that are not paired by seed; empty where they are."""
+    methods = {effect.method for effect in summary.effects}
+    if known := [text for method, text in WITHOUT_PARTNERS.items() if method in methods]:
+        return known[0]
+    return TWO_SAMPLES if summary.elsewhere and any_unpaired(summary) else ""
+
+
 def _beyond_range(line: Anova) -> bool:
     """Return whether the squares of a line are not what they are shown as."""
     return line.sum_of_squares == math.inf or (line.sum_of_squares == 0 and bool(line.f))
@@ -173,14 +182,9 @@ def _difference(summary: Summary) -> Iterator[str]:
         standing = any(_stands(effect, summary) for effect in summary.effects)
         stood = ", or those of the judgement whose verdict stands" if standing else ""
         pairs = f"paired over the n seeds that finished on both sides (in brackets where they are fewer{stood})"
-        if "strata" in methods:
-            yield f"difference: {after}, {IN_STRATA}"
-        elif "floor" in methods:
-            yield f"difference: {after}, {BY_FLOOR}"
-        elif summary.elsewhere and any_unpaired(summary):
-            yield f"difference: {after}, {TWO_SAMPLES}"
-        else:
-            yield f"difference: {after}, {pairs}{f'; {UNPAIRED}' if any_unpaired(summary) else ''}"
+        without = without_partners(summary)
+        seeds = f"{pairs}{f'; {UNPAIRED}' if any_unpaired(summary) else ''}"
+        yield f"difference: {after}, {without or seeds}"
     yield from _intervals(summary, confidence, methods)
     if "main" in kinds:
         yield (

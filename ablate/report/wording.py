@@ -144,7 +144,11 @@ def _undecided(effect: Effect, more: str, too_many: str) -> str:
     return "more seeds will not help" if effect.method == "repeated" else too_many
 
 
-PLANNED_OTHERWISE = {"floor": "more reruns", "strata": "more runs in each stratum"}
+PLANNED_OTHERWISE = {
+    "floor": "more reruns",
+    "strata": "more runs in each stratum",
+    "mann_whitney": "more runs on both sides",
+}
 """What decides more where not seeds but other runs tell the noise, by method."""
 
 
@@ -177,6 +181,8 @@ def phrase(effect: Effect, metric: Metric) -> str:
         side = "below" if (effect.estimate or 0.0) < 0 else "above"
         return f"{name} at the ends of the range lies {side} its middle by {size} ({effect.verdict})"
     verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
+    if effect.method == "mann_whitney":
+        return f"{name} tends to be {'lower' if verb == 'lower' else 'higher'} by {size} ({effect.verdict})"
     if together:
         return f"together they {verb} {name} by {size} beyond what each does alone ({effect.verdict})"
     return f"{verb}s {name} by {size} ({effect.verdict})"

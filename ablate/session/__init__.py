@@ -20,6 +20,8 @@
     judging.py           the verdicts of a plan, stored with it
     judging_table.py     the verdicts of a table of runs that were trained elsewhere
     table_question.py    which columns of a table name runs and are judged
+    table_checks.py      whether it has what is asked of it
+    table_noise.py       the noise that its single runs are judged by
     table_cells.py       its cells as names, seeds and numbers
     table_shapes.py      names of runs taken apart; runs beside, and metrics below one another
     table_states.py      which of its runs diverged or have not finished

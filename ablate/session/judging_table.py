@@ -6,7 +6,6 @@ Every mistake in the table is reported at once, each at its line.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -20,14 +19,16 @@ from ablate.plan.plan import Comparison
 from ablate.report import json_form, table_page
 from ablate.report.effect_tables import GROUPS
 from ablate.session import dataframes
-from ablate.session.table_question import TableQuestion, is_once, read_metrics
+from ablate.session.table_checks import check_partners, check_ranks, check_variants, has_columns, in_order
+from ablate.session.table_noise import noise_of
+from ablate.session.table_question import TableQuestion, read_metrics
 from ablate.session.table_runs import TableRuns, read_runs
 from ablate.session.table_shapes import reshaped
 from ablate.session.table_states import read_states
 from ablate.session.table_strata import ALIKE, check_strata, in_strata
 from ablate.session.tracked_runs import is_tracked, read_tracked
-from ablate.source.problems import Problems, quote
-from ablate.space.documents import Judge, Judged
+from ablate.source.problems import Problems
+from ablate.space.documents import Judge
 from ablate.statistics import KnownNoise
 from ablate.statistics.alpha_spending import KEPT
 from ablate.store.query import query
@@ -48,8 +49,6 @@ SQL = re.compile(r"\s*(SELECT|WITH|FROM|VALUES|PIVOT)\s", re.IGNORECASE)
 PAGES = (".html", ".md")
 NOT_THERE = "not_in_the_table"
 """The status of a run that is not in the table."""
-TWO_SAMPLES = "--unpaired judges two variants as two samples, by Welch's t"
-BY_FLOOR = "--floor names a variant of several runs, or --sd a number, by whose noise single runs are judged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +151,7 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
     if not table.rows:
         problems.add(f"{table.name} has no rows", notes=("a row is a run: its variant, its seed, its metrics",))
         problems.raise_if_any()
-    columns_there = _has_columns(table, question, problems)
+    columns_there = has_columns(table, question, problems)
     metrics = read_metrics(table, question, problems)
     if not 0.5 < question.confidence < 1:
         notes = ("give one between 0.5 and 1, such as 0.95",)
@@ -163,16 +162,18 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
         problems.raise_if_any()
     runs = read_runs(table, question, metrics, states, problems)
     variants = tuple(dict.fromkeys(run.variant for run in runs.ends))
-    _check_variants(table, question, variants, problems)
+    check_variants(table, question, variants, problems)
     if question.path and question.groups:
         problems.add("--path and --groups are two designs", notes=("--path judges steps, --groups all pairs",))
     if not len(problems) and question.in_pairs:
-        _check_partners(table, question, variants, runs, problems)
+        check_partners(table, question, variants, runs, problems)
+    if question.ranks and not len(problems):
+        check_ranks(question, metrics, variants, runs, problems)
     strata: Mapping[Seed, str] = {}
     if question.within is not None and not len(problems):
         stratified = in_strata(runs, metrics, question, question.baseline or variants[0])
         runs, strata = stratified.runs, stratified.strata
-    noise = {} if len(problems) else _noise(table, question, metrics, runs, problems)
+    noise = {} if len(problems) else noise_of(table, question, metrics, runs, problems)
     problems.raise_if_any()
     rules = Judge(
         metrics=metrics,
@@ -182,86 +183,6 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
     )
     experiment, finals = _experiment(table, question, runs, variants, noise, strata)
     return experiment, rules, finals
-
-
-def _has_columns(table: Table, question: TableQuestion, problems: Problems) -> bool:
-    by, pair = question.by, question.pair
-    there = [is_once(table, by, "--by", problems)]
-    if question.within is not None:
-        there.append(is_once(table, question.within, "--within", problems))
-    if pair in table.columns or question.in_pairs:
-        there.append(is_once(table, pair, "--pair", problems, TWO_SAMPLES, BY_FLOOR))
-    if by == pair:
-        problems.add(f"--by and --pair are both {quote(by)}", notes=("a variant has several seeds",))
-    return all(there) and by != pair
-
-
-def _check_variants(table: Table, question: TableQuestion, variants: Sequence[str], problems: Problems) -> None:
-    by, baseline = question.by, question.baseline
-    if len(variants) == 1:
-        ways = ("a verdict compares two or more", f"--by names another column of {', '.join(table.columns)}")
-        problems.add(f"{table.name} has only one {by}: {quote(variants[0])}", notes=ways)
-    if baseline is not None and variants and baseline not in variants:
-        message = f"no {by} {quote(baseline)} in {table.name}"
-        problems.add_unknown(message, None, baseline, variants, "--baseline is one of")
-
-
-def _check_partners(
-    table: Table, question: TableQuestion, variants: Sequence[str], runs: TableRuns, problems: Problems
-) -> None:
-    """Note that no run has a partner: then a column pairs nothing, or runs are two samples."""
-    seeds: dict[str, set[Seed]] = {variant: set() for variant in variants}
-    for run in runs.ends:
-        seeds[run.variant].add(run.seed)
-    order = _order(question, variants)
-    pairs = [*((order[0], other) for other in order[1:]), *(pairwise(order) if question.path else ())]
-    if any(seeds[before] & seeds[after] for before, after in pairs):
-        return
-    others = [column for column in table.columns if column not in (question.by, question.pair)]
-    message = f"no run has a partner: no {question.pair} of {order[0]} is that of another {question.by}"
-    ways = (TWO_SAMPLES, BY_FLOOR, f"or --pair names the column that pairs runs, of {', '.join(others)}")
-    problems.add(message, table.place(0, question.pair), notes=ways)
-
-
-def _noise(
-    table: Table, question: TableQuestion, metrics: Mapping[str, Judged], runs: TableRuns, problems: Problems
-) -> dict[str, KnownNoise]:
-    """Return the noise that runs are judged by, of each metric, where a floor or a number gives it."""
-    group, sd = question.floor, question.sd
-    if group is not None and sd is not None:
-        problems.add("--floor and --sd both say what the noise is", notes=("give one of them",))
-    elif sd is not None:
-        if not (0 < sd < math.inf and len(metrics) == 1):
-            why = "it is of one metric" if len(metrics) > 1 else "a standard deviation is above 0"
-            problems.add(f"--sd {sd:g}: {why}", notes=("--floor names a variant whose runs tell that of each metric",))
-            return {}
-        return {name: KnownNoise(sd=sd, df=math.inf, whose=f"a given sd of {sd:g}") for name in metrics}
-    if group is None or sd is not None:
-        return {}
-    ends = [end.final["metrics"] for run, end in runs.ends.items() if run.variant == group]
-    if not ends:
-        known = list(dict.fromkeys(run.variant for run in runs.ends))
-        message = f"no {question.by} {quote(group)} in {table.name}"
-        problems.add_unknown(message, None, group, known, "--floor is one of")
-    noise: dict[str, KnownNoise] = {}
-    for name, judged in metrics.items() if ends else ():
-        values, log = [metric[name] for metric in ends if name in metric], judged.scale == "log"
-        try:
-            told = KnownNoise.of(values, log=log)
-        except ValueError:
-            few = f"{group} has {plural(len(values), 'run')} with a {name}"
-            same = f"the {len(values)} runs of {group} have the same {name}" if len(values) > 1 else few
-            problems.add(f"--floor {group}: {same}, which tells no noise", notes=("--sd gives it as a number",))
-        else:
-            shown = f"×÷ {math.exp(told.sd):.3g}" if log else f"{told.sd:.2g}"
-            noise[name] = replace(told, whose=f"the noise of {plural(len(values), 'run')} of {group}, sd {shown}")
-    return noise
-
-
-def _order(question: TableQuestion, variants: Sequence[str]) -> tuple[str, ...]:
-    """Return the variants with the baseline first."""
-    baseline = question.baseline or variants[0]
-    return (baseline, *(variant for variant in variants if variant != baseline))
 
 
 def _experiment(
@@ -282,7 +203,7 @@ def _experiment(
     absent: Final = {"status": NOT_THERE, "step": 0, "metrics": {}}
     finals = {id: absent for of in trials.values() for id in of.values()}
     finals |= {trials[run.variant][run.seed]: end.final for run, end in runs.ends.items()}
-    order = _order(question, variants) if question.path else variants
+    order = in_order(question, variants) if question.path else variants
     experiment = Experiment(
         space=table.name,
         question="",
@@ -299,6 +220,7 @@ def _experiment(
         elsewhere=True,
         noise=noise,
         strata=strata,
+        by_ranks=question.ranks,
     )
     return experiment, finals
 

@@ -24,12 +24,14 @@ class TableQuestion:
     `metrics` are names of columns, followed by settings after colons: `loss`, `kurtosis:log:margin=5%`; `margin` is for
     those without one. The default `baseline` is the first variant in the table. On a `path` each variant is also judged
     against the one before it, in `groups` all against all. `unpaired`: runs have no partners, and two variants are two
-    samples. `diverged` is a column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of
-    them is judged: the `last`, the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its
-    name does not say so; `name` takes names of runs apart, and `long` are the columns of metrics and values
-    (`table_shapes.py`). Runs too few to tell their own noise are judged by that of the `floor`, a variant of several
-    runs, or by a given `sd`; they have no partners then. `within` is the column of strata, and `inference` what is
-    asked about these (`table_strata.py`).
+    samples, compared by `ranks` if so asked. Runs too few to tell their own noise are judged by that of the `floor`, a
+    variant of several runs, or by a given `sd`; they have no partners then. `within` is the column of strata, and
+    `inference` what is asked about these (`table_strata.py`).
+
+    `diverged` is a column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of them is
+    judged: the `last`, the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its name
+    does not say so. `name` takes names of runs apart, and `long` are the columns of metrics and values
+    (`table_shapes.py`).
     """
 
     metrics: tuple[str, ...]
@@ -42,6 +44,7 @@ class TableQuestion:
     path: bool = False
     groups: bool = False
     unpaired: bool = False
+    ranks: bool = False
     diverged: str | None = None
     at: str | None = None
     step: str | None = None
@@ -55,7 +58,7 @@ class TableQuestion:
     @property
     def in_pairs(self) -> bool:
         """Return whether runs are compared with their partners."""
-        return not self.unpaired and self.floor is None and self.sd is None
+        return not self.unpaired and not self.ranks and self.floor is None and self.sd is None
 
 
 def is_once(table: Table, column: str, option: str, problems: Problems, *ways: str) -> bool:

@@ -3,6 +3,7 @@
     paired.py          a difference over seeds: interval, p, equivalence
     flips.py           the test of sign flips
     strata.py          the mean over strata
+    mann_whitney.py    two samples by ranks
     welch.py           two samples that are not paired
     known_noise.py     runs too few to tell their own noise, against a floor
     worst_rank.py      the test by ranks, where runs were lost
@@ -33,6 +34,7 @@ from ablate.statistics.factorial import Analysis, AnovaLine, Estimate, analyse
 from ablate.statistics.floor import Floor, floor_of, floor_of_edits
 from ablate.statistics.known_noise import AgainstFloor, KnownNoise, against_floor
 from ablate.statistics.ladder import SpeedUp, Trend, speed_ups, trend
+from ablate.statistics.mann_whitney import MannWhitney, least_p, mann_whitney
 from ablate.statistics.next_size import NextSize, next_size
 from ablate.statistics.paired import Paired, of_differences, paired
 from ablate.statistics.planning import (
@@ -67,6 +69,7 @@ __all__ = [
     "Floor",
     "KnownNoise",
     "Law",
+    "MannWhitney",
     "NextSize",
     "Paired",
     "Ranked",
@@ -86,6 +89,8 @@ __all__ = [
     "floor_of",
     "floor_of_edits",
     "holm",
+    "least_p",
+    "mann_whitney",
     "next_size",
     "of_differences",
     "paired",

@@ -52,6 +52,9 @@ def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> A
 
 def _of_difference(test: Tested, level: float) -> AdjustedInterval:
     """Compute the interval of the two-sided test at that level."""
+    if test.interval is not None:
+        low, high = test.interval(level)
+        return AdjustedInterval(low=low, high=high, confidence=1 - level)
     if test.method == "sign_flip":
         low, high = sign_flip_interval(np.array(test.differences), level)
         return AdjustedInterval(low=low, high=high, confidence=1 - level)

@@ -45,7 +45,7 @@ class Experiment:
     numbers of the forecast of each variant that has one, by the names that claims have for them. `elsewhere`: the
     runs come from a table, so it is not known what varies from seed to seed, what variants cost, or how often they were
     judged. `noise` is that of each metric which is judged by other runs than those of its comparison.
-    `strata` are those of the seeds, where variants are compared within each.
+    `strata` are those of the seeds, where variants are compared within each. `by_ranks`: as two samples, by ranks.
     """
 
     space: str
@@ -65,6 +65,7 @@ class Experiment:
     forecasts: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     noise: Mapping[str, KnownNoise] = field(default_factory=dict)
     strata: Mapping[Seed, str] = field(default_factory=dict)
+    by_ranks: bool = False
 
     def variant(self, id: str) -> Treatment:
         """Return the variant of that id; KeyError if there is none."""

@@ -55,7 +55,7 @@ class Tested:
     paired, 0 where they do not vary. Where runs were lost, `ranks` are those of all seeds and p is by ranks; all other
     numbers are over survivors. `error` is the standard error of the estimate, 0 where nothing varies, and `differences`
     are those of the seeds. `notes` say what is missing, and why. `critical` gives the t of a confidence level where
-    that is simulated.
+    that is simulated, `interval` the interval of a two-sided test at a level where that is not by t.
     """
 
     n: int
@@ -74,6 +74,7 @@ class Tested:
     differences: tuple[float, ...] = ()
     notes: tuple[str, ...] = ()
     critical: Callable[[float], float] | None = field(default=None, repr=False, compare=False)
+    interval: Callable[[float], tuple[float, float]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def up(self) -> bool:
@@ -93,9 +94,18 @@ class Tested:
             high=turned(self.low),
             tost_low=turned(self.tost_high),
             tost_high=turned(self.tost_low),
+            interval=None if self.interval is None else _turned(self.interval),
             ranks=None if self.ranks is None else self.ranks.mirrored(),
             differences=tuple(-difference for difference in self.differences),
         )
+
+
+def _turned(interval: Callable[[float], tuple[float, float]]) -> Callable[[float], tuple[float, float]]:
+    def turned(level: float) -> tuple[float, float]:
+        low, high = interval(level)
+        return -high, -low
+
+    return turned
 
 
 def test_pairs(
@@ -254,6 +264,35 @@ def _test_strata(
         error=result.error,
         notes=(note,),
     )
+
+
+def test_by_rank_sum(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Tested:
+    """Test which of two sides tends to be lower; a diverged run is worse than any number, if a side is better."""
+    worst = math.inf * worse(metric) if worse(metric) else None
+    x, y = ([*_numbers(side, metric), *(worst for _ in side.diverged if worst is not None)] for side in (before, after))
+    if not x or not y:
+        return Tested(n=0, notes=("a side has no result",))
+    result = statistics.mann_whitney(x, y, confidence=ruling.confidence)
+    lower = 1 - result.tendency
+    return Tested(
+        n=result.n,
+        estimate=result.difference,
+        low=result.low,
+        high=result.high,
+        p=result.p,
+        method="mann_whitney",
+        error=math.nan,
+        interval=result.interval,
+        notes=(
+            f"by ranks of {result.before} and {plural(result.after, 'run')}: a run after is lower than one before with "
+            f"the chance {lower:.2g}",
+        ),
+    )
+
+
+def _numbers(side: Side, metric: Metric) -> list[float]:
+    values = side.values(metric.name, log=metric.log).values()
+    return [math.log(value) if metric.log else value for value in values]
 
 
 def test_by_floor(before: Side, after: Side, noise: KnownNoise, metric: Metric, ruling: Ruling) -> Tested:

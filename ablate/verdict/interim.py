@@ -23,7 +23,7 @@ from ablate.verdict.contrasts import (
 from ablate.verdict.experiment import Experiment
 from ablate.verdict.factorial import Analysed, analyse
 from ablate.verdict.finals import Finals
-from ablate.verdict.hypothesis_test import Ruling, Tested, test_by_floor, test_pairs, test_sum
+from ablate.verdict.hypothesis_test import Ruling, Tested, test_by_floor, test_by_rank_sum, test_pairs, test_sum
 from ablate.verdict.ladder import test_trend
 from ablate.verdict.margins import judged_metric
 from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, Share, correct
@@ -336,6 +336,8 @@ def _test(
         first, second = of[question.first], of[question.second]
         if metric.name in experiment.noise:
             return test_by_floor(first, second, experiment.noise[metric.name], metric, ruling)
+        if experiment.by_ranks:
+            return test_by_rank_sum(first, second, metric, ruling)
         pairs = pair(first, second, metric.name, log=metric.log)
         independent = None if question.paired else (first, second)
         return test_pairs(pairs, metric, ruling, independent=independent, strata=experiment.strata)

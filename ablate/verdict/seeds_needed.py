@@ -7,6 +7,9 @@ from ablate.statistics import Ranked
 from ablate.verdict.hypothesis_test import Ruling, Tested
 from ablate.verdict.summary import Metric
 
+OTHERWISE = ("floor", "strata", "mann_whitney")
+"""Methods for which no number of seeds is planned: the noise is told by other runs, or within strata, or not at all."""
+
 
 def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
     """Return the total number of seeds that would decide, at the level of one test of the family in the next judgement;
@@ -15,7 +18,7 @@ def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
     None where nothing can be planned from the results (as where one seed's lack of fit is the error, or a run of a
     factorial has no result), and where no affordable number is enough.
     """
-    if ruling.next_level <= 0 or test.method in ("floor", "strata"):  # runs of a floor, and not seeds, tell its noise
+    if ruling.next_level <= 0 or test.method in OTHERWISE:
         return None
     level = ruling.next_level / ruling.tests
     if test.ranks is not None:

@@ -15,15 +15,26 @@ from ablate.verdict.seeds import Seed
 from ablate.verdict.stamp import Stamp
 
 Method: TypeAlias = Literal[
-    "student", "sign_flip", "sign", "repeated", "pooled", "worst_rank", "welch", "simulated_t", "floor", "strata"
+    "student",
+    "sign_flip",
+    "sign",
+    "repeated",
+    "pooled",
+    "worst_rank",
+    "welch",
+    "simulated_t",
+    "floor",
+    "strata",
+    "mann_whitney",
 ]
 """The method that gave an interval and its p.
 
 `student` t; `sign_flip` the p of sign flips, with the interval by t; `sign` the sign test, where differences do not
 vary; `repeated` t at the level of one of several looks; `pooled` t with the lack of fit of a factorial at one seed as
-the error; `welch` t of two samples that are not paired; `floor` t by the noise of other runs; `strata` t of a mean over
-strata; `simulated_t` t of a trend over sizes, against that of simulated ladders; `worst_rank` the p of signed ranks
-over all seeds, with a diverged run worse than any number, beside the interval by t over those that finished.
+the error; `welch` t of two samples that are not paired, `mann_whitney` their ranks; `floor` t by the noise of other
+runs; `strata` t of a mean over strata; `simulated_t` t of a trend over sizes, against that of simulated ladders;
+`worst_rank` the p of signed ranks over all seeds, with a diverged run worse than any number, beside the interval by t
+over those that finished.
 """
 
 Verdict: TypeAlias = Literal[

@@ -24,6 +24,7 @@ TESTS = {
     "repeated": "Student's t at the level of an interim analysis",
     "pooled": "Student's t with the residual of all effects as the error",
     "welch": "Welch's t of two samples",
+    "mann_whitney": "ranks of two samples",
     "floor": "t by the noise of other runs",
     "strata": "t of the mean over strata, by the noise within them",
     "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",

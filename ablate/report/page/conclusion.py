@@ -10,7 +10,7 @@ from ablate.report import expected, wording
 from ablate.report.comparisons import subject
 from ablate.report.document import Cell, Lead, Part, Prose, TableOf, VerdictGrid
 from ablate.report.effect_tables import described, title_of
-from ablate.report.footnotes import UNPAIRED, any_unpaired
+from ablate.report.footnotes import UNPAIRED, any_unpaired, without_partners
 from ablate.report.page.answer import leading
 from ablate.verdict.summary import Effect, Metric, Summary
 
@@ -136,7 +136,8 @@ def _meaning(summary: Summary) -> Iterator[str]:
     kinds = dict.fromkeys(effect.kind for effect in summary.effects if effect.kind in ISOLATED)
     for kind in kinds:
         yield f"{title_of(kind, summary) if summary.ladders else 'Edits'}: {described(kind, summary)}."
-    paired = f"paired by seed; {UNPAIRED}" if any_unpaired(summary) else "paired by seed"
+    seeds = f"paired by seed; {UNPAIRED}" if any_unpaired(summary) else "paired by seed"
+    paired = without_partners(summary) or seeds
     yield f"Differences are after minus before{', or after divided by before (×)' if log else ''}, {paired}."
     if any(effect.adjusted_low is not None for effect in summary.effects):
         over = f", by Holm over {summary.tests} comparisons" if summary.tests > 1 else ""
