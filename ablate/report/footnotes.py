@@ -34,7 +34,8 @@ TWO_SAMPLES = "two samples of runs without partners, by Welch's t"
 """What holds of them in a table whose runs have none."""
 WITHOUT_PARTNERS = {
     "mann_whitney": "the median of that over all runs of both sides, with Moses' interval; p by ranks of the two "
-    "samples, exact (Mann–Whitney): it says which side tends to be lower, and errs more often where one is noisier",
+    "samples, exact (Mann–Whitney): it says which side tends to be lower, and errs more often where one is noisier; a "
+    "bound of the interval may be 0 where runs tie, as p counts ties and the interval does not",
     "strata": "the mean over strata of the difference in each; its error is from how runs vary within them",
     "floor": "by t with the noise s of other runs, error s √(1/n + 1/m): it holds if these runs have that noise, and "
     "not of a noisier one; with tails as heavy as those of t with 3 degrees of freedom 7 % of single comparisons are "
@@ -246,7 +247,7 @@ def _of_levels(summary: Summary) -> Iterator[str]:
 
 def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> Iterator[str]:
     """Yield what the intervals contain, and with what confidence."""
-    student = "" if "repeated" in methods else "Student's "
+    student = "" if not {"repeated", *WITHOUT_PARTNERS}.isdisjoint(methods) else "Student's "
     shown = [effect for effect in summary.effects if effect.low is not None]
     simulated = "; of a trend over sizes by t of simulated ladders" if "simulated_t" in methods else ""
     alone = f"{student}{confidence} interval of one comparison alone{simulated}"

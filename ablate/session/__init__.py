@@ -28,6 +28,7 @@
     table_strata.py      strata such as games, each on its own scale
     tracked_runs.py      runs of MLflow and Optuna as tables
     table_groups.py      which of its variants are not told apart, and which may be the best
+    table_steps.py       the steps of its runs, and which of them is judged
     table_runs.py        its rows as runs: steps, replicates, final numbers
     reporting.py         the page of a space: gathered from its results, and written
     forecasting.py       the models of a space before a single step

@@ -111,7 +111,7 @@ def judge_table(
     if judgement < 1:
         raise InputError(f"there is no judgement {judgement}\n  = the first is 1")
     shaped = reshaped(_read(table, sql, uri, results), name=question.name, long=question.long)
-    experiment, rules, finals = _read_experiment(shaped, question)
+    experiment, rules, finals = _read_experiment(shaped, question, judgement)
     held = NextJudgement(number=judgement, left=KEPT ** (judgement - 1))
     summary = judge(experiment, rules, finals, dict.fromkeys(rules.metrics, held))
     if question.groups:
@@ -145,7 +145,7 @@ def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Tab
 # From a table to an experiment
 
 
-def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment, Judge, Finals]:
+def _read_experiment(table: Table, question: TableQuestion, judgement: int) -> tuple[Experiment, Judge, Finals]:
     """Read a table as an experiment, its rules and its final metrics; InputError with every mistake in it."""
     problems = Problems()
     if not table.rows:
@@ -157,7 +157,7 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
         notes = ("give one between 0.5 and 1, such as 0.95",)
         problems.add(f"the confidence cannot be {question.confidence:g}", notes=notes)
     states = read_states(table, question, problems)
-    check_strata(table, question, problems)
+    check_strata(table, question, metrics, problems)
     if not columns_there:
         problems.raise_if_any()
     runs = read_runs(table, question, metrics, states, problems)
@@ -168,11 +168,13 @@ def _read_experiment(table: Table, question: TableQuestion) -> tuple[Experiment,
     if not len(problems) and question.in_pairs:
         check_partners(table, question, variants, runs, problems)
     if question.ranks and not len(problems):
-        check_ranks(question, metrics, variants, runs, problems)
+        check_ranks(question, metrics, variants, runs, judgement, problems)
     strata: Mapping[Seed, str] = {}
     if question.within is not None and not len(problems):
         stratified = in_strata(runs, metrics, question, question.baseline or variants[0])
         runs, strata = stratified.runs, stratified.strata
+        if question.inference == ALIKE:  # the strata are partners, whatever their runs are
+            question = replace(question, unpaired=False, pair=question.within)
     noise = {} if len(problems) else noise_of(table, question, metrics, runs, problems)
     problems.raise_if_any()
     rules = Judge(
@@ -254,7 +256,10 @@ def _notes(table: Table, question: TableQuestion, runs: TableRuns, first: str) -
     there = question.pair in table.columns
     seeds = f"; its column {question.pair} is called seed here" if there and question.pair != "seed" else ""
     rows = "" if len(runs.ends) == len(table.rows) else f", in {plural(len(table.rows), 'row')}"
-    yield f"{plural(len(runs.ends), 'run')} of {table.name}{rows}{seeds}"
+    many = plural(len(runs.ends), "run")
+    if question.inference == ALIKE:
+        many = f"{len(runs.ends):,} means, of a variant in a {question.within} each,"
+    yield f"{many} of {table.name}{rows}{seeds}"
     if question.baseline is None:
         yield f"the baseline is {first}, the first in the table; --baseline names another"
     yield from runs.notes

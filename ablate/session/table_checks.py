@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from ablate.output.words import plural
 from ablate.session.table_question import TableQuestion, is_once
@@ -12,7 +12,7 @@ from ablate.session.table_runs import TableRuns
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judged
 from ablate.statistics import least_p
-from ablate.statistics.alpha_spending import spent
+from ablate.statistics.alpha_spending import KEPT, spent
 from ablate.store.table_files import Table
 from ablate.verdict.seeds import Seed
 
@@ -66,7 +66,12 @@ def check_partners(
 
 
 def check_ranks(
-    question: TableQuestion, metrics: Mapping[str, Judged], variants: Sequence[str], runs: TableRuns, problems: Problems
+    question: TableQuestion,
+    metrics: Mapping[str, Judged],
+    variants: Sequence[str],
+    runs: TableRuns,
+    judgement: int,
+    problems: Problems,
 ) -> None:
     """Note what ranks cannot say: that two variants are equivalent, and that so few runs differ."""
     others = [("--within", question.within), ("--floor", question.floor), ("--sd", question.sd)]
@@ -76,13 +81,22 @@ def check_ranks(
     for name in (name for name, judged in metrics.items() if judged.margin != "none"):
         message = f"--ranks says nothing of a margin of {name}: ranks have no size"
         problems.add(message, notes=("leave out the margin, or judge means: --unpaired",))
-    counts = Counter(run.variant for run, end in runs.ends.items() if end.final["status"] in ("finished", "diverged"))
-    order, alpha = in_order(question, variants), 1 - question.confidence
-    level = alpha * spent(1.0)
-    for variant in order[1:]:
-        n, m = counts[order[0]], counts[variant]
-        if n and m and (least := least_p(n, m)) >= level:
-            few = f"{plural(n, 'run')} of {order[0]} and {m} of {variant}"
-            message = f"--ranks: {few} have no p below {least:.2g}, where {level:.2g} is needed"
-            more = "more runs: 4 against 4 can have 0.029"
-            problems.add(message, notes=(more, "--unpaired judges their means, by Welch's t"))
+    order = in_order(question, variants)
+    pairs = [(a, b) for a, b in combinations(order, 2) if question.groups or a == order[0]]
+    pairs += [(a, b) for a, b in pairwise(order[1:]) if question.path]
+    level = (1 - question.confidence) * spent(KEPT ** (judgement - 1)) / max(1, len(pairs))
+    for name, judged in metrics.items():
+        sides = Counter(
+            run.variant
+            for run, end in runs.ends.items()
+            if name in end.final["metrics"] or (end.final["status"] == "diverged" and judged.better != "none")
+        )
+        least = {(a, b): least_p(sides[a], sides[b]) for a, b in pairs if sides[a] and sides[b]}
+        if least and min(least.values()) >= level:
+            (a, b), p = min(least.items(), key=lambda entry: entry[1])
+            few = f"{plural(sides[a], 'run')} of {a} and {sides[b]} of {b}"
+            among = f", for one of {len(pairs)} comparisons" if len(pairs) > 1 else ""
+            message = f"--ranks: {few} have no p of {name} below {p:.2g}, where {level:.2g} is needed{among}"
+            enough = next(n for n in range(2, 100) if least_p(n, n) < level)
+            ways = (f"{enough} runs a side can have it", "--unpaired judges their means, by Welch's t")
+            problems.add(message, notes=ways)

@@ -38,6 +38,11 @@ def _groups(summary: Summary, metric: Metric) -> Iterator[str]:
             alike.add_edge(effect.before, effect.after)
         elif effect.verdict in ("better", "worse"):
             beaten.add(effect.before if effect.verdict == "better" else effect.after)
+    lost = [arm.name for arm in summary.arms if arm.variant not in means]
+    if lost:
+        yield f"without a {spoken(metric.name)}, and in no group: {listed(lost)}"
+    if not order:
+        return
     groups = [sorted(group, key=order.index) for group in networkx.find_cliques(alike) if len(group) > 1]
     groups.sort(key=lambda group: [order.index(variant) for variant in group])
     joined = [", ".join(names[variant] for variant in group) for group in groups]
@@ -45,7 +50,7 @@ def _groups(summary: Summary, metric: Metric) -> Iterator[str]:
         transitive = "; two groups that share one are no single group" if len(joined) > 1 else ""
         yield f"not told apart in {spoken(metric.name)}: {'; '.join(joined)}{transitive}"
     else:
-        yield f"all are told apart in {spoken(metric.name)}"
+        yield f"all{' others' if lost else ''} are told apart in {spoken(metric.name)}"
     if metric.better != "none":
         best = listed([names[variant] for variant in order if variant not in beaten])
         chance = percent(1 - summary.false_at_most)

@@ -27,7 +27,12 @@ def noise_of(
             why = "it is of one metric" if len(metrics) > 1 else "a standard deviation is above 0"
             problems.add(f"--sd {sd:g}: {why}", notes=("--floor names a variant whose runs tell that of each metric",))
             return {}
-        return {name: KnownNoise(sd=sd, df=math.inf, whose=f"a given sd of {sd:g}") for name in metrics}
+        of = {
+            name: f" of logarithms (×÷ {math.exp(min(sd, 700)):.3g})" for name, j in metrics.items() if j.scale == "log"
+        }
+        return {
+            name: KnownNoise(sd=sd, df=math.inf, whose=f"a given sd of {sd:g}{of.get(name, '')}") for name in metrics
+        }
     if group is None or sd is not None:
         return {}
     ends = [end.final["metrics"] for run, end in runs.ends.items() if run.variant == group]

@@ -1,24 +1,23 @@
 """The runs of a table: its rows by variant and seed, the final numbers of each, and what was made of them.
 
-A run has one row. Several that share variant and seed are its steps, where a column counts these, of which the number
-`--at` some of them is judged; else they are replicates, whose mean is: taken for independent runs, they would be
-counted as more evidence than they are.
+A run has one row. Several that share variant and seed are its steps, where a column counts these (`table_steps.py`);
+else they are replicates, whose mean is judged: taken for independent runs, they would be counted as more evidence than
+they are.
 """
 
 from __future__ import annotations
 
 import math
-import re
-import shlex
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from ablate.output.words import listed, plural
+from ablate.output.words import listed
 from ablate.session.table_cells import has_decimal_commas, name_of, number_of, seeds_of
-from ablate.session.table_question import TableQuestion, is_once
+from ablate.session.table_question import TableQuestion
 from ablate.session.table_states import RunStates
+from ablate.session.table_steps import TableRun, read_steps, run_column, step_notes
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judged
 from ablate.store.table_files import Table
@@ -27,27 +26,12 @@ from ablate.verdict.seeds import Seed, by_reason, named
 
 NO_VALUE, UNFINISHED = "without_a_value", "not_finished"
 """The status of a run that has no value in the table, and of one that has not finished."""
-STEPS = (
-    *("step", "steps", "_step", "global_step", "train_step", "trainer/global_step", "iteration", "iterations", "iter"),
-    *("epoch", "epochs", "tokens"),
-)
-"""The names of columns that count the steps of a run."""
-AT = re.compile(r"last|best|mean:([1-9]\d{0,8})")
 NAN_OF_PANDAS = (
     "a pandas data frame has NaN for both",
     "name a column that says which runs diverged (diverged=…): NaN in other rows is then an empty cell",
     "or write inf where a run diverged, and leave out the rows without a value",
 )
 """The ways to say what NaN in a data frame means."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableRun:
-    """A run: the variant, its seed, and its rows, in the order of steps where it has several."""
-
-    variant: str
-    seed: Seed
-    rows: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,11 +60,12 @@ def read_runs(
     """Read the runs of a table that has the columns that are asked for; mistakes are noted in `problems`."""
     commas = {name: comma for name in metrics if (comma := _decimal_comma(table, name)) is not None}
     strata: dict[Seed, str] = {}
-    steps, runs = _in_order(table, question, metrics, _rows(table, question, strata, problems), problems)
+    steps, runs = read_steps(table, question, metrics, _rows(table, question, strata, problems), problems)
     reading = _Reading(table, question, metrics, states, problems, frozenset(commas), steps is not None)
     ends = {run: reading.end(run) for run in runs}
     told = [f"{name} has decimal commas: {comma} is {number_of(comma, comma=True):g}" for name, comma in commas.items()]
-    notes = (*told, *_repeated(runs, steps, question), *_lost(ends))
+    repeated = _replicates(runs) if steps is None else step_notes(table, steps, runs, question)
+    notes = (*told, *repeated, *_lost(ends))
     return TableRuns(ends=ends, notes=notes, strata=strata)
 
 
@@ -99,17 +84,17 @@ def _rows(
 
     Where there are strata, a seed is one in each of these, which is noted in `strata`.
     """
-    by, pair, within = question.by, question.pair, question.within
+    by, within, pair = question.by, question.within, run_column(table, question)
     names = [name_of(cell) for cell in table.cells(within)] if within is not None else []
     variants = [name_of(cell) for cell in table.cells(by)]
     counts: Counter[tuple[str, str]] = Counter()
-    seeds: Sequence[Seed | None] = seeds_of(table.cells(pair)) if pair in table.columns else ()
+    seeds: Sequence[Seed | None] = seeds_of(table.cells(pair)) if pair is not None else ()
     rows: dict[tuple[str, Seed], list[int]] = {}
     for row, variant in enumerate(variants):
         stratum = names[row] if names else ""
         counts[variant, stratum] += 1
         seed = seeds[row] if seeds else counts[variant, stratum]
-        lacking = [*([] if variant else [by]), *([] if seed is not None else [pair])]
+        lacking = [*([] if variant else [by]), *([] if seed is not None else [str(pair)])]
         for column in [*lacking, *([within] if within is not None and not stratum else [])]:
             place = table.place(row, column)
             at = "" if place is not None else f"row {row + 1}: "
@@ -120,80 +105,6 @@ def _rows(
                 strata[seed] = stratum
             rows.setdefault((variant, seed), []).append(row)
     return rows
-
-
-def _in_order(
-    table: Table,
-    question: TableQuestion,
-    metrics: Mapping[str, Judged],
-    rows: Mapping[tuple[str, Seed], list[int]],
-    problems: Problems,
-) -> tuple[str | None, list[TableRun]]:
-    """Return the column of steps, if the rows of runs are steps, and the runs; note a log of which no step is chosen.
-
-    Where columns could not be asked for what they count, runs are in the order of the table.
-    """
-    at, columns = question.at, [question.step] if question.step else [c for c in table.columns if c.lower() in STEPS]
-    if question.step and not is_once(table, question.step, "--step", problems):
-        columns = []
-    repeated = [of for of in rows.values() if len(of) > 1]
-    steps = next((column for column in columns if repeated and _counts(table, column, repeated)), None)
-    if at is not None and not AT.fullmatch(at):
-        problems.add(f"{quote(at)} is no step of a run", notes=("--at is last, best, or mean:k, such as mean:5",))
-    elif at is not None and repeated and steps is None:
-        named_so = f"no column counts the steps of a run: {', '.join(columns) or 'none is named so'}"
-        problems.add(f"--at {at}: {named_so}", notes=("--step names the column that does, with a number for each row",))
-    elif at is None and steps is not None:
-        _add_log(table, question, metrics, repeated, steps, problems)
-    elif at == "best":
-        for name in (name for name, judged in metrics.items() if judged.better == "none"):
-            ways = (f"--metric {name}:lower or {name}:higher says which side is", "or judge --at last")
-            problems.add(f"--at best: neither side of {name} is better", notes=ways)
-    order = {row: float(str(cell)) for row, cell in enumerate(table.cells(steps))} if steps and repeated else {}
-    runs = (
-        TableRun(variant=variant, seed=seed, rows=tuple(sorted(of, key=lambda row: order.get(row, 0.0))))
-        for (variant, seed), of in rows.items()
-    )
-    return steps, list(runs)
-
-
-def _counts(table: Table, column: str, repeated: Iterable[Sequence[int]]) -> bool:
-    """Return whether a column has a number of its own for each row of every run."""
-    numbers = [number_of(cell) for cell in table.cells(column)]
-    if not all(isinstance(number, float) and math.isfinite(number) for number in numbers):
-        return False
-    return all(len({numbers[row] for row in rows}) == len(rows) for rows in repeated)
-
-
-def _add_log(
-    table: Table,
-    question: TableQuestion,
-    metrics: Mapping[str, Judged],
-    repeated: Sequence[Sequence[int]],
-    steps: str,
-    problems: Problems,
-) -> None:
-    """Note once that rows are steps, with the ways to choose one, in the table's own names."""
-    more, lengths = sum(len(rows) - 1 for rows in repeated), sorted({len(rows) for rows in repeated})
-    long = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
-    here = (question.by, *([question.pair] if question.pair in table.columns else []))
-    last = ", ".join(f"arg_max({_identifier(name)}, {_identifier(steps)}) AS {_identifier(name)}" for name in metrics)
-    sql = f"SELECT {', '.join(map(_identifier, here))}, {last} FROM rows GROUP BY ALL"
-    ways = (
-        f"--at last judges each run at its last {steps}; --at best and --at mean:5 are others",
-        f"or --sql {shlex.quote(sql)}",
-    )
-    message = (
-        f"{more:,} of {len(table.rows):,} rows repeat a run: {plural(len(repeated), 'run')} of {long} rows, which "
-        f"{steps} tells apart"
-    )
-    second = repeated[0][1]
-    problems.add(message, table.place(second, steps), label="again here", notes=ways)
-
-
-def _identifier(name: str) -> str:
-    """Return the name of a column as SQL has it."""
-    return name if re.fullmatch(r"[a-z_][a-z0-9_]*", name) else '"' + name.replace('"', '""') + '"'
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,17 +179,11 @@ class _Reading:
         self.problems.add(message if place is not None else f"row {row + 1}: {message}", place, notes=notes)
 
 
-def _repeated(runs: Sequence[TableRun], steps: str | None, question: TableQuestion) -> Iterator[str]:
-    """Tell what became of runs with several rows."""
-    several = [run for run in runs if len(run.rows) > 1]
-    if several and steps is not None:
-        which, _, last = (question.at or "last").partition(":")
-        yield f"judged at the {f'mean of the last {last}' if last else which} of each run by {steps}"
-    elif several:
-        yield (
-            f"replicates, of which the mean is judged: "
-            f"{listed([f'{run.variant} at {named([run.seed])} ({len(run.rows)} rows)' for run in several])}"
-        )
+def _replicates(runs: Sequence[TableRun]) -> Iterator[str]:
+    """Tell which runs have several rows, of which the mean is judged."""
+    several = [f"{run.variant} at {named([run.seed])} ({len(run.rows)} rows)" for run in runs if len(run.rows) > 1]
+    if several:
+        yield f"replicates, of which the mean is judged: {listed(several)}"
 
 
 def _lost(ends: Mapping[TableRun, RunEnd]) -> Iterator[str]:

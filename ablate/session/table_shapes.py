@@ -7,18 +7,27 @@ one below another   `--long metric,value`: a row for each metric of a step, whic
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 from ablate.errors import InputError
+from ablate.session.table_cells import is_nothing
 from ablate.source.problems import quote
 from ablate.store.run_logs import RUN
 from ablate.store.table_files import Table
 
 BESIDE = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<bound>__MIN|__MAX)?")
 """The name of a column of a line chart: a run, a metric, and whether it is a bound of those drawn together."""
-FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)\}")
+FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::d)?)\}")
+
+
+DIGITS = ":d"
+"""What stands behind the name of a field that is a whole number."""
 
 
 def reshaped(table: Table, *, name: str | None, long: str | None) -> Table:
@@ -32,15 +41,25 @@ def _beside(table: Table) -> Table:
     parts = [BESIDE.fullmatch(column) for column in table.columns[1:]]
     if not parts or not all(parts):
         return table
-    columns = {(part["run"], part["metric"]): k for k, part in enumerate(parts, 1) if part and not part["bound"]}
+    places = [((part["run"], part["metric"]), k) for k, part in enumerate(parts, 1) if part and not part["bound"]]
+    columns = dict(places)
+    if not columns:
+        raise InputError(f"{table.name} has bounds of runs and no run\n  = a column is RUN - METRIC")
+    if twice := [key for key, number in Counter(key for key, _ in places).items() if number > 1]:
+        named = " - ".join(twice[0])
+        raise InputError(f"{table.name} has two columns {quote(named)}\n  = name runs differently, or keep one of them")
     runs, metrics = (tuple(dict.fromkeys(names)) for names in zip(*columns, strict=True))
     rows = [
         (row[0], run, *(row[columns[run, metric]] if (run, metric) in columns else None for metric in metrics))
         for run in runs
         for row in table.rows
-        if any(row[columns[run, metric]] not in (None, "") for metric in metrics if (run, metric) in columns)
+        if not all(_is_open(table, row[columns[run, metric]]) for metric in metrics if (run, metric) in columns)
     ]
-    return Table(table.name, (table.columns[0], RUN, *metrics), tuple(rows), delimiter=table.delimiter)
+    return replace(table, columns=(table.columns[0], RUN, *metrics), rows=tuple(rows), places=None)
+
+
+def _is_open(table: Table, cell: object) -> bool:
+    return is_nothing(cell) or (table.nan_or_empty and isinstance(cell, float) and math.isnan(cell))
 
 
 def _below(table: Table, long: str) -> Table:
@@ -58,7 +77,8 @@ def _below(table: Table, long: str) -> Table:
     metrics = tuple(dict.fromkeys(str(row[at]) for row in table.rows))
     merged: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in table.rows:
-        of, metric = merged.setdefault(tuple(row[k] for k in others), {}), str(row[at])
+        key = tuple(row[k] if isinstance(row[k], Hashable) else str(row[k]) for k in others)
+        of, metric = merged.setdefault(key, {}), str(row[at])
         if metric in of:
             here = ", ".join(f"{table.columns[k]} {row[k]}" for k in others)
             way = "a column tells rows of one metric apart, such as a step"
@@ -66,35 +86,49 @@ def _below(table: Table, long: str) -> Table:
         of[metric] = row[value]
     rows = (key + tuple(of.get(metric) for metric in metrics) for key, of in merged.items())
     columns = (*(table.columns[k] for k in others), *metrics)
-    return Table(table.name, columns, tuple(rows), delimiter=table.delimiter)
+    return replace(table, columns=columns, rows=tuple(rows), places=None)
 
 
 def _named(table: Table, pattern: str) -> Table:
     """Add columns that a pattern finds in names of runs; InputError for a name that it does not fit."""
     if RUN not in table.columns:
         raise InputError(f"{table.name} has no column {quote(RUN)}, whose names --name takes apart")
-    fields, at = FIELD.findall(pattern), table.columns.index(RUN)
+    fields, at = [field.removesuffix(DIGITS) for field in FIELD.findall(pattern)], table.columns.index(RUN)
     if not fields or len(set(fields)) < len(fields):
         way = 'it names columns once each, in braces: --name "{variant}-s{seed}"'
         raise InputError(f"--name {quote(pattern)} names no columns\n  = {way}")
-    form = re.compile("".join(_regex(pattern)))
+    if replaced := [field for field in fields if field in table.columns and field != RUN]:
+        way = "leave the column out, by --sql, or name the field differently"
+        raise InputError(f"--name {quote(pattern)}: {table.name} has a column {quote(replaced[0])} already\n  = {way}")
     names = dict.fromkeys(str(row[at]) for row in table.rows)
-    matches = {run: form.fullmatch(run if "/" in pattern else run.rpartition("/")[2]) for run in names}
-    if wrong := [run for run, match in matches.items() if match is None]:
-        several = f", nor {len(wrong) - 1} others" if len(wrong) > 1 else ""
-        way = "a field in braces stands for any text; all else is as in the name"
-        raise InputError(f"--name {quote(pattern)} does not fit the run {quote(wrong[0])}{several}\n  = {way}")
+    parts = {run: _parts(run, pattern) for run in names}
+    first: dict[tuple[str, ...], str] = {}
+    for run, values in parts.items():
+        if (other := first.setdefault(values, run)) != run:
+            way = "--name has a field, or a folder with /, for what tells them apart"
+            raise InputError(f"--name {quote(pattern)}: {quote(other)} and {quote(run)} have the same names\n  = {way}")
     kept = [k for k, column in enumerate(table.columns) if column not in fields]
-    rows = tuple(
-        (*(match[field] for field in fields), *(row[k] for k in kept))
-        for row in table.rows
-        if (match := matches[str(row[at])]) is not None
-    )
-    return Table(table.name, (*fields, *(table.columns[k] for k in kept)), rows, delimiter=table.delimiter)
+    rows = tuple((*parts[str(row[at])], *(row[k] for k in kept)) for row in table.rows)
+    return replace(table, columns=(*fields, *(table.columns[k] for k in kept)), rows=rows, places=None)
 
 
-def _regex(pattern: str) -> Iterator[str]:
-    """Yield the parts of the regular expression of a pattern; a field is as short as the rest allows."""
-    parts: Sequence[str] = FIELD.split(pattern)
-    for k, part in enumerate(parts):
-        yield f"(?P<{part}>.+?)" if k % 2 else re.escape(part)
+def _parts(run: str, pattern: str) -> tuple[str, ...]:
+    """Return the texts of the fields of a pattern in a name of a run; InputError for none, and for several ways."""
+    text = run if "/" in pattern else run.rpartition("/")[2]
+    ways = {match.groups() for short in ("+?", "+") if (match := _form(pattern, short).fullmatch(text)) is not None}
+    if not ways:
+        way = "a field in braces stands for any text; all else is as in the name"
+        raise InputError(f"--name {quote(pattern)} does not fit the run {quote(run)}\n  = {way}")
+    if len(ways) > 1:
+        both = " or ".join(", ".join(values) for values in sorted(ways))
+        way = f"a field of digits alone, such as {{seed{DIGITS}}}, or more of the name tells them apart"
+        raise InputError(f"--name {quote(pattern)} fits {quote(run)} in several ways: {both}\n  = {way}")
+    return ways.pop()
+
+
+def _form(pattern: str, most: str) -> re.Pattern[str]:
+    """Return the regular expression of a pattern, whose fields are as short, or as long, as the rest allows."""
+    parts = FIELD.split(pattern)
+    fields = ("(" + (r"\d" if part.endswith(DIGITS) else ".") + most + ")" for part in parts[1::2])
+    texts = map(re.escape, parts[::2])
+    return re.compile("".join(text + field for text, field in zip_longest(texts, fields, fillvalue="")))

@@ -17,12 +17,13 @@ from ablate.store.table_files import Table
 
 YES, NO = ("true", "yes", "1"), ("false", "no", "0", "")
 STATES = ("state", "status")
-FINISHED = ("finished", "complete", "completed", "done", "success", "succeeded", "ok")
+FINISHED = ("finished", "complete", "completed", "done", "success", "succeeded", "ok", "terminated")
 UNFINISHED = (
     *("running", "pending", "queued", "scheduled", "waiting", "preempting", "preempted", "pruned"),
-    *("crashed", "failed", "fail", "killed", "interrupted", "cancelled", "canceled", "stopped"),
+    *("crashed", "failed", "fail", "killed", "interrupted", "cancelled", "canceled", "stopped", "error"),
+    *("timeout", "out_of_memory", "node_fail", "boot_fail", "deadline", "suspended", "requeued"),
 )
-"""The words of Weights & Biases, MLflow, Optuna and Slurm."""
+"""The words of Weights & Biases, MLflow, Optuna, Ray and Slurm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +41,15 @@ def read_states(table: Table, question: TableQuestion, problems: Problems) -> Ru
     if column is None or table.columns.count(column) > 1:
         return RunStates(diverged, {})
     words = [name_of(cell) for cell in table.cells(column)]
-    if not all(word.lower() in (*FINISHED, *UNFINISHED, "") for word in words):  # it says something else
+    known = [word.lower() in (*FINISHED, *UNFINISHED, "") for word in words]
+    if not any(word and is_known for word, is_known in zip(words, known, strict=True)):  # it says something else
         return RunStates(diverged, {})
+    for row, word in enumerate(words):
+        if not known[row] and row not in diverged:
+            place = table.place(row, column)
+            at = "" if place is not None else f"row {row + 1}: "
+            ways = (f"finished is one of {', '.join(FINISHED)}", f"--diverged {quote(f'{column}={word}')} counts it so")
+            problems.add(f"{at}{column} is {quote(word)}: has that run finished?", place, notes=ways)
     unfinished = {row: f"{column} is {word}" for row, word in enumerate(words) if word.lower() in UNFINISHED}
     return RunStates(diverged, {row: why for row, why in unfinished.items() if row not in diverged})
 

@@ -61,6 +61,7 @@ by its content, or by the trial whose results it is. All else can be deleted and
     mlflow/         the MLflow mirror
     ui.py           MLflow's own pages over it, on this machine alone
     table_files.py  tables of runs that were trained elsewhere, read and never written
+    foreign_databases.py  SQLite files that others have written, looked at without being changed
     run_logs.py     logs of trainers, and folders of them, as such tables
     run_tables.py   runs of trackers as such tables
 

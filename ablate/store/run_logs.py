@@ -6,6 +6,7 @@ logs of a kind are called: `base-s1` for `base-s1.csv`, `base-s1/trainer_state.j
 
 from __future__ import annotations
 
+import io
 import json
 import struct
 from collections.abc import Iterator, Mapping
@@ -37,7 +38,7 @@ def read_logs(folder: Path) -> Table:
     rows = [
         tuple({**dict(zip(table.columns, row, strict=True)), RUN: run}.get(column) for column in columns)
         for run, table in tables
-        for row in table.rows
+        for row in table.rows or ((None,) * len(table.columns),)  # an empty log is of a run without a number
     ]
     return Table(f"{folder} ({plural(len(tables), 'log')})", columns, tuple(rows))
 
@@ -76,10 +77,10 @@ def _of_steps(path: Path, steps: Steps) -> Table:
 def _state(path: Path) -> Steps:
     """Return what a trainer has logged, whose entries on training and on evaluation share their steps."""
     try:
-        history = json.loads(path.read_bytes())["log_history"]
+        history = json.loads(_bytes(path))["log_history"]
         steps: dict[float, dict[str, Any]] = {}
         for entry in history:
-            steps.setdefault(entry[STEP], {}).update(entry)
+            steps.setdefault(float(entry[STEP]), {}).update(entry)
     except (ValueError, KeyError, TypeError) as error:
         way = "it has a list log_history, whose entries have a step"
         raise InputError(f"{path} is not the state of a trainer: {type(error).__name__} {error}\n  = {way}") from None
@@ -105,8 +106,15 @@ def _events(path: Path) -> Steps:
     return steps
 
 
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
+
+
 def _records(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
+    with io.BytesIO(_bytes(path)) as file:
         while len(header := file.read(HEADER.size)) == HEADER.size:
             length, _ = HEADER.unpack(header)
             if length > MOST:

@@ -240,12 +240,16 @@ def _test_strata(
         for k, side in enumerate(independent):
             for seed, value in side.values(metric.name, log=metric.log).items():
                 samples.setdefault(strata[seed], [[], []])[k].append(math.log(value) if metric.log else value)
-    few = [name for name, sides in samples.items() if min(map(len, sides)) < 2]
-    if few or not samples:
+    known = [name for name in dict.fromkeys(strata.values()) if samples.get(name) and all(samples[name])]
+    absent = [name for name in dict.fromkeys(strata.values()) if name not in known]
+    few = [name for name in known if min(map(len, samples[name])) < 2]
+    if few or not known:
         return Tested(n=0, notes=(f"fewer than two runs a side in {', '.join(few)}",) if few else ())
-    result = statistics.stratified(list(samples.values()), confidence=ruling.confidence)
+    result = statistics.stratified([samples[name] for name in known], confidence=ruling.confidence)
     margin = metric.margin
     note = f"the mean of {result.strata} strata, whose runs vary within each"
+    if absent:
+        note = f"{note}; left out, as they are not on both sides: {', '.join(absent)}"
     if result.of_smallest:
         note += f", with {plural(result.n - 1, 'degree')} of freedom, as fewer than {TELLING} runs say little of noise"
     return Tested(

@@ -324,7 +324,8 @@ def _notes(
     notes = []
     ends = [(sum(len(s.diverged) for s in of), sum(s.ended for s in of)) for of in (before, after)]
     (k, n), (other, total) = ends
-    if (k or other) and not isinstance(question, Term | SpeedUpTrend):
+    ranked = test.method == "mann_whitney" and metric.better != "none"  # diverged runs are in that difference
+    if (k or other) and not ranked and not isinstance(question, Term | SpeedUpTrend):
         where = ("before", "after") if isinstance(question, Difference) else ("subtracted", "added")
         told = f"{k} of {n} diverged {where[0]}, {other} of {total} {where[1]}"
         notes.append(told if verdict == "diverged" else f"the difference is over survivors only: {told}")

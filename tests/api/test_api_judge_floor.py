@@ -63,6 +63,11 @@ def test_a_given_sd_is_known_exactly():
     assert '"df": null' in judged.json  # infinitely many
 
 
+def test_a_given_sd_of_ratios_is_said_to_be_of_logarithms():
+    (effect,) = ablate.judge(table(3.0, reruns=[2.0]), metrics="loss:log", sd=0.1).summary.effects
+    assert "a given sd of 0.1 of logarithms (×÷ 1.11)" in effect.note
+
+
 def test_a_candidate_of_several_runs_has_the_smaller_error():
     rows = [*table(3.2760), {"variant": "c0", "loss": 3.2770}]
     (effect,) = ablate.judge(rows, metrics="loss", floor="base").summary.effects

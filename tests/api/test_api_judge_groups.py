@@ -71,6 +71,13 @@ def test_a_path_is_no_group():
         told(table(MEANS), path=True)
 
 
+def test_variants_without_a_number_are_in_no_group():
+    rows = [{**row, "loss": None} if row["variant"] == "c" else row for row in table(MEANS)]
+    assert [note for note in told(rows).notes if "no group" in note] == ["without a loss, and in no group: c"]
+    nothing = [{**row, "loss": None} for row in rows]
+    assert any("in no group: a, b, c and d" in note for note in told(nothing).notes)
+
+
 @pytest.mark.slow
 def test_the_best_is_among_those_that_may_be_it():
     """At equal means of all but the best, which is half a standard deviation better."""

@@ -3,6 +3,7 @@
 import json
 import struct
 
+import pandas
 import pytest
 from tensorboardX import SummaryWriter
 
@@ -110,7 +111,7 @@ def test_metrics_below_one_another_become_columns(known):
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        ("{variant}_s{seed}", "does not fit the run 'a-s1', nor 5 others"),
+        ("{variant}_s{seed}", "does not fit the run 'a-s1'"),
         ("a-s1", "names no columns"),
         ("{variant}-{variant}", "names no columns"),
     ],
@@ -126,3 +127,67 @@ def test_a_folder_without_logs_is_said_to_have_none(tmp_path):
     assert "no log is below" in said and "trainer_state.json" in said
     table = [{"variant": "a", "seed": 0, "loss": 1.0}]
     assert "has no column 'run', whose names --name takes apart" in refused(table, name="{variant}")
+
+
+@pytest.mark.parametrize("run", ["llama-small-s1", "a-s1-s2"])
+def test_a_name_that_a_pattern_fits_in_several_ways_is_a_mistake(tmp_path, run):
+    (tmp_path / f"{run}.csv").write_text("step,loss\n0,1\n")
+    said = refused(tmp_path, name="{variant}-s{seed}")
+    assert f"fits '{run}' in several ways" in said and "{seed:d}" in said
+
+
+def test_digits_tell_the_parts_of_a_name_apart(tmp_path):
+    for variant, loss in (("llama-small", 2.0), ("llama-swish", 2.2)):
+        for seed in range(3):
+            (tmp_path / f"{variant}-s{seed}.csv").write_text(f"step,loss\n0,{loss + 0.1 * seed}\n")
+    arms = ablate.judge(tmp_path, metrics="loss", name="{variant}-s{seed:d}").summary.arms
+    assert [(arm.name, arm.finished) for arm in arms] == [("llama-small", 3), ("llama-swish", 3)]
+
+
+def test_two_runs_of_the_same_names_are_no_run(tmp_path):
+    for folder in ("x1", "x2"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a-s1.csv").write_text("step,loss\n0,1\n")
+    said = refused(tmp_path, name="{variant}-s{seed:d}")
+    assert "'x1/a-s1' and 'x2/a-s1' have the same names" in said
+
+
+def test_a_column_is_not_replaced_by_a_part_of_a_name():
+    table = [{"run": f"{v}-s{s}", "variant": v.upper(), "loss": x} for (v, s), x in LOSSES.items()]
+    assert "has a column 'variant' already" in refused(table, name="{variant}-s{seed:d}")
+
+
+def test_nan_in_a_data_frame_is_as_open_in_any_shape():
+    frame = pandas.DataFrame([{"run": f"{v}-s{s}", "loss": x} for (v, s), x in LOSSES.items()])
+    frame.loc[2, "loss"] = float("nan")
+    assert "a run that diverged, or an empty cell?" in refused(frame, name="{variant}-s{seed:d}")
+
+
+def test_a_log_without_a_row_is_a_run_without_a_number(tmp_path):
+    for (v, s), loss in LOSSES.items():
+        (tmp_path / f"{v}-s{s}.csv").write_text("step,loss\n" + ("" if (v, s) == ("a", 1) else f"0,{loss}\n"))
+    judged = ablate.judge(tmp_path, metrics="loss", name="{variant}-s{seed:d}")
+    assert "counted as missing, because the cell is empty: a at seed 1 (no loss)" in judged.summary.notes
+    assert judged.summary.baseline == "a"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Step,a-s1 - loss__MIN,a-s1 - loss__MAX\n0,1,2\n", "has bounds of runs and no run"),
+        ("Step,a-s1 - loss,a-s1 - loss\n0,1,2\n", "has two columns 'a-s1 - loss'"),
+    ],
+)
+def test_charts_that_hold_no_run_or_one_twice_are_mistakes(tmp_path, text, said):
+    (tmp_path / "chart.csv").write_text(text)
+    assert said in refused(tmp_path / "chart.csv")
+
+
+@pytest.mark.parametrize("name", ["trainer_state.json", "events.out.tfevents.1"])
+def test_a_log_that_is_not_there_is_said_so(tmp_path, name):
+    assert f"cannot read {tmp_path / name}" in refused(tmp_path / name)
+
+
+def test_a_state_whose_steps_are_none_is_no_state(tmp_path):
+    (tmp_path / "trainer_state.json").write_text('{"log_history": [{"step": null, "loss": 1}, {"step": 2}]}')
+    assert "is not the state of a trainer: TypeError" in refused(tmp_path / "trainer_state.json")

@@ -91,8 +91,23 @@ def test_many_values_are_counted_by_the_normal_law():
 @pytest.mark.parametrize(("n", "m"), [(3, 3), (5, 2), (2, 6)])
 def test_so_few_runs_are_refused_as_no_p_is_low_enough(n, m):
     said = refused(*drawn(n, m))
-    assert f"--ranks: {n} runs of v0 and {m} of v1 have no p below {least_p(n, m):.2g}, where 0.04 is needed" in said
+    assert (
+        f"--ranks: {n} runs of v0 and {m} of v1 have no p of loss below {least_p(n, m):.2g}, where 0.04 is needed"
+        in said
+    )
     assert "--unpaired judges their means" in said
+
+
+def test_what_several_comparisons_and_judging_again_need_is_reckoned_with():
+    four = [drawn(4, 4, seed=k)[0] for k in range(4)]
+    assert "where 0.013 is needed, for one of 3 comparisons\n  = 5 runs a side can have it" in refused(*four)
+    assert "where 0.008 is needed" in refused(*four[:2], judgement=2)
+
+
+def test_a_run_that_diverged_counts_only_where_a_side_is_better():
+    x, y = drawn(4, 3)
+    assert judged(x, [*y, math.inf]).summary.effects[0].n == 4
+    assert "4 runs of v0 and 3 of v1 have no p" in refused(x, [*y, math.inf], metrics="loss:none")
 
 
 @pytest.mark.parametrize(

@@ -122,6 +122,44 @@ def test_a_row_without_a_stratum_is_a_mistake():
     assert "row 4: no game" in refused(rows)
 
 
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"floor": "a"}, "--floor and --within are two ways to judge"),
+        ({"sd": 1.0}, "--sd and --within are two ways to judge"),
+        ({"metrics": "score:higher:margin=5"}, "a margin of 5: numbers of score are divided by their mean size"),
+    ],
+    ids=str,
+)
+def test_what_has_no_meaning_within_strata_is_refused(asked, said):
+    assert said in refused(table(), **asked)
+
+
+@pytest.mark.parametrize("paired", [True, False])
+def test_a_stratum_that_only_one_side_has_is_left_out_and_told(paired):
+    rows = [row for row in table(0.05, paired=paired) if (row["algo"], row["game"]) != ("b", "g1")]
+    summary = judged(rows, unpaired=not paired).summary
+    (effect,) = summary.effects
+    assert "the mean of 2 strata" in effect.note and "left out, as they are not on both sides: g1" in effect.note
+    assert any("g1 not on both sides" in note for note in summary.notes)
+
+
+def test_strata_alike_are_partners_even_where_runs_have_none():
+    rows = table(0.05, paired=False)
+    (effect,) = judged(rows, "alike", unpaired=True).summary.effects
+    assert (effect.method, effect.n) == ("student", 3)
+
+
+def test_ratios_in_each_stratum_are_told_as_they_are_judged():
+    rows = table(0.05)
+    summary = judged(rows, metrics="score:higher:log").summary
+    of = {}
+    for row in rows:
+        of.setdefault((row["algo"], row["game"]), []).append(math.log(row["score"]))
+    each = ", ".join(f"{g} ×{math.exp(np.mean(of['b', g]) - np.mean(of['a', g])):.3g}" for g in SCALES)
+    assert f"b against a, score in each game: {each}" in summary.notes
+
+
 def test_any_scale_has_the_same_p():
     samples = [[[0.1, 0.3, 0.2, 0.4, 0.1]], [[0.2, 0.1, 0.3, 0.2, 0.5]]]
     huge = [[[value * 1e300 for value in side] for side in sides] for sides in samples]

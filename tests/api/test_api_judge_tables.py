@@ -96,7 +96,7 @@ def test_the_sql_quotes_names_that_are_no_words(tmp_path):
     path = written(tmp_path, text)
     asked = {"metrics": "eval/loss", "by": "model", "pair": "config/seed"}
     sql = refused(path, **asked).partition("--sql '")[2].partition("'")[0]
-    assert '"config/seed"' in sql and 'arg_max("eval/loss", _step)' in sql
+    assert '"config/seed"' in sql and 'arg_max("eval/loss", "_step")' in sql
     assert ablate.judge(path, sql=sql, **asked).summary.effects[0].n == 3
 
 
@@ -236,3 +236,51 @@ def test_a_status_that_says_something_else_is_no_state():
     table = [{**row, "status": "KEEP" if row["seed"] < 3 else "DISCARD"} for row in rows()]
     judged = ablate.judge(table, metrics="loss")
     assert judged.summary.effects[0].n == 3
+
+
+# Steps and runs that no column tells apart
+
+
+def test_steps_of_one_run_are_not_taken_for_runs_without_partners():
+    table = [{"variant": v, "step": k, "loss": 3 - 0.1 * k} for v in "ab" for k in range(5)]
+    said = refused(table, unpaired=True)
+    assert "rows of a look like steps of a run, by step, and no column tells its runs apart" in said
+    assert "no column tells the runs of a variant apart, whose steps are asked for" in refused(
+        table, unpaired=True, at="last"
+    )
+    named = [{**row, "run": f"{row['variant']} {k % 2}"} for k, row in enumerate(table)]
+    assert ablate.judge(named, metrics="loss", unpaired=True, at="last").summary.arms[0].finished == 2
+
+
+def test_runs_that_end_at_the_same_step_are_runs():
+    table = [{**row, "step": 1000} for row in unpaired(*samples(5, 5))]
+    assert ablate.judge(table, metrics="loss", unpaired=True).summary.effects[0].method == "welch"
+
+
+def test_a_choice_of_steps_where_there_are_none_is_a_mistake():
+    assert "--at last: no run has several rows\n  = leave out --at" in refused(rows(), at="last")
+
+
+@pytest.mark.parametrize("step", [50, "nan", ""])
+@pytest.mark.parametrize("at", [None, "last"])
+def test_a_step_that_is_twice_or_missing_is_a_mistake_at_its_row(step, at):
+    table = log()
+    table[2]["step"] = step
+    said = refused(table, at=at)
+    assert said.count("error:") == 1 and said.startswith("error: row 3")
+    assert "each row of a run has a step of its own" in said
+
+
+def test_runs_that_end_at_other_steps_and_short_means_are_told():
+    table = [row for row in log() if (row["variant"], row["step"]) != ("b", 100)]
+    notes = ablate.judge(table, metrics="loss", at="mean:3").summary.notes
+    assert "runs end at other steps: a 100, b 50" in notes
+    assert "the mean is of all rows where there are fewer than 3: b 1 (2), b 2 (2) and b 3 (2)" in notes
+
+
+def test_a_state_that_is_not_known_beside_others_is_a_mistake():
+    said = refused(with_states(r5="napping"))
+    assert "row 6: State is 'napping': has that run finished?" in said and "--diverged" in said
+    assert any(
+        "State is TIMEOUT" in note for note in ablate.judge(with_states(r5="TIMEOUT"), metrics="loss").summary.notes
+    )

@@ -1,6 +1,8 @@
 """Runs of trackers are judged where they are: an MLflow experiment, an Optuna study."""
 
 import math
+import sqlite3
+from contextlib import closing
 
 import optuna
 import pytest
@@ -114,6 +116,21 @@ def test_a_study_of_optuna_is_judged_by_its_values_and_states(tmp_path):
     assert "has no study 'serch'\n  = it has search" in refused("optuna:serch", uri=uri)
     assert "there is no database" in refused("optuna:search", uri=f"sqlite:///{tmp_path}/nowhere/optuna.db")
     assert "cannot be read" in refused("optuna:search", uri="nonsense")
+    assert "cannot be read" in refused("optuna:search", uri="nosuchdatabase://me@host/x")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("name", "whose"), [("mlflow:mine", "MLflow"), ("optuna:mine", "Optuna")])
+def test_a_database_of_others_is_not_written_to(tmp_path, name, whose):
+    path = tmp_path / "mine.db"
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("CREATE TABLE runs_of_mine (loss REAL)")
+        database.commit()
+    before = path.read_bytes()
+    assert f"is no database of {whose}" in refused(name, uri=f"sqlite:///{path}")
+    (tmp_path / "text.db").write_text("not a database, but a text that is long enough to be looked at")
+    assert "is not a database" in refused(name, uri=f"sqlite:///{tmp_path}/text.db")
+    assert path.read_bytes() == before
 
 
 @pytest.mark.full

@@ -69,6 +69,12 @@ def test_each_optimiser_has_its_rate_and_one_that_is_tuned_is_left_out(tmp_path)
     assert "learning rate 0.02, not tuned for muon; " in line
 
 
+def test_one_grid_is_around_all_rates_of_an_optimiser(tmp_path):
+    other = "{slow: {block: pre_ln, set: {recipe.optimizer: {adamw: {lr: 0.001, weight_decay: 0}}}}}"
+    (line,) = told(tmp_path, variants=other, design="{compare: [pre_ln, slow]}")
+    assert "learning rates 0.001 and 0.01" in line and "lr: [0.0003, 0.001, 0.01, 0.03]" in line
+
+
 def test_where_the_rate_is_what_is_asked_it_is_no_term(tmp_path):
     variants = "{fast: {block: pre_ln, set: {recipe.optimizer.adamw.lr: 0.03}}}"
     assert told(tmp_path, variants=variants, design="{compare: [pre_ln, fast]}") == []

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.errors import InputError
 from ablate.source.problems import quote
+from ablate.store.foreign_databases import check_sqlite
 from ablate.store.run_tables import Parts, tabulated
 from ablate.store.table_files import Table
 
@@ -19,16 +19,15 @@ def read_study(name: str, study: str, uri: str) -> Table:
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
 
-    database = uri.removeprefix("sqlite:///")
-    if database != uri and not Path(database).exists():
-        raise InputError(f"there is no database {database}\n  = --uri sqlite:///FILE names one that Optuna has written")
+    check_sqlite(uri, "studies", "Optuna")
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     try:
-        if study not in (known := optuna.get_all_study_names(uri)):
+        storage = optuna.storages.RDBStorage(uri, skip_table_creation=True)
+        if study not in (known := optuna.get_all_study_names(storage)):
             raise InputError(f"{uri} has no study {quote(study)}\n  = it has {', '.join(known) or 'none'}")
-        trials = optuna.load_study(study_name=study, storage=uri).get_trials(deepcopy=False)
-    except (SQLAlchemyError, ValueError, RuntimeError) as error:
+        trials = optuna.load_study(study_name=study, storage=storage).get_trials(deepcopy=False)
+    except (SQLAlchemyError, ImportError, ValueError, RuntimeError) as error:
         raise InputError(f"{uri} cannot be read: {str(error).splitlines()[0]}") from None
     finally:
         optuna.logging.set_verbosity(level)

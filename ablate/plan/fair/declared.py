@@ -55,11 +55,13 @@ def term_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
     untuned = [variant for variant in compared if not _is_tuned(variant, models)]
     if not untuned or (len(compared) < 2 and space.design.search is None):
         return
-    optimizers = [models.recipe(variant.setting).optimizer for variant in untuned]
-    grids = {optimizer.name: float(optimizer.settings["lr"]) for optimizer in optimizers}
-    different = sorted({float(optimizer.settings["lr"]) for optimizer in optimizers})
+    rates: dict[str, list[float]] = {}
+    for variant in untuned:
+        optimizer = models.recipe(variant.setting).optimizer
+        rates.setdefault(optimizer.name, []).append(float(optimizer.settings["lr"]))
+    different = sorted({rate for of in rates.values() for rate in of})
     at = f"learning rate{'s' if len(different) > 1 else ''} {listed([f'{rate:g}' for rate in different])}"
-    yield f"{TERMS}: {_equal(space)}; {at}, {_tuned_for_none(untuned, compared, space)}; {_way_out(grids, space)}"
+    yield f"{TERMS}: {_equal(space)}; {at}, {_tuned_for_none(untuned, compared, space)}; {_way_out(rates, space)}"
 
 
 def _is_rate(address: str) -> bool:
@@ -94,21 +96,22 @@ def _tuned_for_none(untuned: Sequence[Variant], compared: Sequence[Variant], spa
     if space.design.search is not None:
         return "tuned for no block"
     if len(untuned) < len(compared):
-        return f"not tuned for {listed([variant.name for variant in untuned])}"
+        return f"not tuned for {listed(list(dict.fromkeys(variant.name for variant in untuned)))}"
     return "tuned for neither" if len(compared) == 2 else "tuned for none of them"
 
 
-def _way_out(rates: Mapping[str, float], space: Space) -> str:
+def _way_out(rates: Mapping[str, Sequence[float]], space: Space) -> str:
     """Return how each block comes to have a rate of its own; `rates` are the present ones, by optimiser."""
+    ends = {name: (min(of) / AROUND, max(of) * AROUND) for name, of in rates.items()}
     if space.design.search is not None:
         ranges = (
-            f"recipe.optimizer.{name}.lr: {{from: {rate / AROUND:.1g}, to: {rate * AROUND:.1g}, scale: log}}"
-            for name, rate in rates.items()
+            f"recipe.optimizer.{name}.lr: {{from: {low:.1g}, to: {high:.1g}, scale: log}}"
+            for name, (low, high) in ends.items()
         )
         return f"vary: {{{', '.join(ranges)}}} searches it beside the blocks"
     grids = (
         f"{'lr' if len(rates) == 1 else f'recipe.optimizer.{name}.lr'}: "
-        f"[{rate / AROUND:.1g}, {rate:g}, {rate * AROUND:.1g}]"
-        for name, rate in rates.items()
+        f"[{', '.join([f'{low:.1g}', *(f'{rate:g}' for rate in sorted(set(rates[name]))), f'{high:.1g}'])}]"
+        for name, (low, high) in ends.items()
     )
     return f"fair: {{tune: {{{', '.join(grids)}, seeds: 2}}}} tunes it for each"

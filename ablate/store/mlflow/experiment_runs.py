@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from ablate.errors import InputError
 from ablate.source.problems import quote
+from ablate.store.foreign_databases import check_sqlite
 from ablate.store.mlflow.connection import Destination, connected
 from ablate.store.run_tables import MOST, Parts, tabulated
 from ablate.store.table_files import Table
@@ -23,9 +24,8 @@ def read_experiment(name: str, experiment: str, uri: str) -> Table:
 
     InputError for an experiment or a database that is not there, RefusedError for a server that cannot be read.
     """
-    destination, database = Destination(Path(), uri), uri.removeprefix("sqlite:///")
-    if database != uri and not Path(database).exists():
-        raise InputError(f"there is no database {database}\n  = --uri sqlite:///FILE names one that MLflow has written")
+    check_sqlite(uri, "experiments", "MLflow")
+    destination = Destination(Path(), uri)
     runs: list[Run] = []
     with connected(destination) as client:
         of = client.get_experiment_by_name(experiment)
