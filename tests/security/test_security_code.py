@@ -49,6 +49,7 @@ ALLOWED = {
     ("extension/put_off.py", "importlib.util.spec_from_file_location"): "the same",
     ("testing/corpora.py", "pickle.loads"): "what the contract has pickled itself a line before",
     ("kernels/xformers.py", "importlib.import_module"): "a library, by a name that stands there",
+    ("kernels/xformers_library.py", "importlib.import_module"): "the same",
     ("execute/rank_process.py", "pickle.load"): "its task, by the pipe from the worker that started it",
     ("execute/rank_processes.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
     ("execute/ray/driver.py", "pickle.loads"): "an error that Ray Tune wrote to a folder of its own in this run",
