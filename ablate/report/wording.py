@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
@@ -182,7 +183,8 @@ def phrase(effect: Effect, metric: Metric) -> str:
         return f"{name} at the ends of the range lies {side} its middle by {size} ({effect.verdict})"
     verb = "lower" if (effect.estimate or 0.0) < 0 else "raise"
     if effect.method == "mann_whitney":
-        return f"{name} tends to be {'lower' if verb == 'lower' else 'higher'} by {size} ({effect.verdict})"
+        by = f" by {size}" if math.isfinite(effect.estimate or 0.0) else ", as most runs of one side diverged"
+        return f"{name} tends to be {'lower' if verb == 'lower' else 'higher'}{by} ({effect.verdict})"
     if together:
         return f"together they {verb} {name} by {size} beyond what each does alone ({effect.verdict})"
     return f"{verb}s {name} by {size} ({effect.verdict})"

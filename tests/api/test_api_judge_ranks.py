@@ -75,6 +75,12 @@ def test_a_run_that_diverged_is_worse_than_any():
     assert lost.diverged_after == 1
 
 
+def test_a_shift_without_an_end_is_said_in_words():
+    x, y = drawn(6, 2)
+    done = judged(x, [*y, *[math.inf] * 4])
+    assert against_baseline(done.summary)["v1"].startswith("loss tends to be higher, as most runs of one side diverged")
+
+
 def test_ratios_have_the_same_ranks():
     x, y = drawn(8, 8, shift=-1.0)
     plain, ratios = (judged(x, y, metrics=metric).summary.effects[0] for metric in ("loss", "loss:log"))
