@@ -2,6 +2,7 @@
 
     paired.py          a difference over seeds: interval, p, equivalence
     flips.py           the test of sign flips
+    by_t.py            a difference judged by t, whatever its error is from
     strata.py          the mean over strata
     mann_whitney.py    two samples by ranks
     welch.py           two samples that are not paired
@@ -30,6 +31,7 @@ Of SciPy only `special` is loaded (the distributions): the rest takes longer to 
 """
 
 from ablate.statistics.adjust import benjamini_hochberg, holm
+from ablate.statistics.by_t import ByT
 from ablate.statistics.factorial import Analysis, AnovaLine, Estimate, analyse
 from ablate.statistics.floor import Floor, floor_of, floor_of_edits
 from ablate.statistics.known_noise import AgainstFloor, KnownNoise, against_floor
@@ -65,6 +67,7 @@ __all__ = [
     "Analysis",
     "AnovaLine",
     "Boundaries",
+    "ByT",
     "Estimate",
     "Floor",
     "KnownNoise",

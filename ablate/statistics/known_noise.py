@@ -19,8 +19,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ablate.statistics.by_t import ByT
 from ablate.statistics.magnitude import divided, logarithms, magnitude, times
-from ablate.statistics.paired import student_interval, student_p
 from ablate.statistics.spread import spread
 
 
@@ -56,22 +56,11 @@ class KnownNoise:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AgainstFloor:
-    """The difference of two sides whose noise is known; `low` and `high` bound its interval at confidence 1-α.
-
-    `tost_low` and `tost_high` bound the one at 1-2α, `p` is two-sided.
-    """
+class AgainstFloor(ByT):
+    """The difference of two sides of so many values, whose noise is known."""
 
     before: int
     after: int
-    difference: float
-    error: float
-    df: float
-    p: float
-    low: float
-    high: float
-    tost_low: float
-    tost_high: float
 
 
 def against_floor(
@@ -92,19 +81,7 @@ def against_floor(
         raise ValueError("ratios need values above zero")
     k = magnitude(x, y)
     x, y = (logarithms(side, k) if log else divided(side, k) for side in (x, y))
-    difference = times(float(y.mean() - x.mean()), 0 if log else k)
-    error, alpha = noise.sd * math.sqrt(1 / x.size + 1 / y.size), 1 - confidence
-    low, high = student_interval(difference, error, noise.df, alpha / 2)
-    tost_low, tost_high = student_interval(difference, error, noise.df, alpha)
-    return AgainstFloor(
-        before=x.size,
-        after=y.size,
-        difference=difference,
-        error=error,
-        df=noise.df,
-        p=student_p(difference, error, noise.df),
-        low=low,
-        high=high,
-        tost_low=tost_low,
-        tost_high=tost_high,
-    )
+    unit = 0 if log else k
+    error = noise.sd / 2.0**unit * math.sqrt(1 / x.size + 1 / y.size)
+    difference = float(y.mean() - x.mean())
+    return AgainstFloor.of(difference, error, noise.df, confidence=confidence, unit=unit, before=x.size, after=y.size)

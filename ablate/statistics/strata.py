@@ -21,8 +21,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ablate.statistics.by_t import ByT
 from ablate.statistics.magnitude import divided, magnitude, times
-from ablate.statistics.paired import student_interval, student_p
 from ablate.statistics.welch import TELLING
 
 Samples = Sequence[Sequence[float]]
@@ -30,24 +30,12 @@ Samples = Sequence[Sequence[float]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Stratified:
-    """The mean difference over `strata`, and that of `each`; `n` is the number of runs of the smallest side of one.
-
-    `low` and `high` bound its interval at confidence 1-α, `tost_low` and `tost_high` the one at 1-2α, `p` is two-sided;
-    without any spread `df` and `p` are None, and the intervals have no bounds.
-    """
+class Stratified(ByT):
+    """The mean difference over `strata`, and that of `each`; `n` is the number of runs of the smallest side of one."""
 
     strata: int
     n: int
     each: tuple[float, ...]
-    difference: float
-    error: float
-    df: float | None
-    p: float | None
-    low: float
-    high: float
-    tost_low: float
-    tost_high: float
 
     @property
     def of_smallest(self) -> bool:
@@ -73,24 +61,16 @@ def stratified(strata: Sequence[Samples], *, confidence: float = 0.95) -> Strati
     each = [float(samples[-1].mean()) - (float(samples[0].mean()) if len(samples) > 1 else 0.0) for samples in sides]
     parts = [(float(side.var(ddof=1)) / side.size, side.size - 1) for samples in sides for side in samples]
     count, whole = len(sides), sum(part for part, _ in parts)
-    difference, error, alpha = sum(each) / count, math.sqrt(whole) / count, 1 - confidence
-    smallest, df, p = min(side.size for side in flat), None, None
-    (low, high), (tost_low, tost_high) = 2 * [(-math.inf, math.inf)]
-    if error > 0:
+    smallest, df = min(side.size for side in flat), None
+    if whole > 0:
         df = whole**2 / sum(part**2 / of for part, of in parts) if smallest >= TELLING else float(smallest - 1)
-        p = student_p(difference, error, df)
-        low, high = student_interval(difference, error, df, alpha / 2)
-        tost_low, tost_high = student_interval(difference, error, df, alpha)
-    return Stratified(
+    return Stratified.of(
+        sum(each) / count,
+        math.sqrt(whole) / count,
+        df,
+        confidence=confidence,
+        unit=k,
         strata=count,
         n=smallest,
         each=tuple(times(mean, k) for mean in each),
-        difference=times(difference, k),
-        error=times(error, k),
-        df=df,
-        p=p,
-        low=times(low, k),
-        high=times(high, k),
-        tost_low=times(tost_low, k),
-        tost_high=times(tost_high, k),
     )

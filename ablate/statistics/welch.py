@@ -34,8 +34,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ablate.statistics.by_t import ByT
 from ablate.statistics.magnitude import divided, logarithms, magnitude, times
-from ablate.statistics.paired import student_interval, student_p
 from ablate.statistics.spread import spread
 
 TELLING = 5
@@ -43,25 +43,15 @@ TELLING = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Welch:
-    """The difference of the means of two independent samples; `low` and `high` bound its interval at confidence 1-α.
+class Welch(ByT):
+    """The difference of the means of two independent samples of so many values.
 
-    `tost_low` and `tost_high` bound the one at 1-2α, `p` is two-sided. `sd` is √(s² + r²), that of the difference of
-    two single values. Where neither sample varies, `sd` and `error` are 0 and nothing else but the difference is known:
-    `df` and `p` are None, and the intervals have no bounds.
+    `sd` is √(s² + r²), that of the difference of two single values, 0 where neither sample varies.
     """
 
     before: int
     after: int
-    difference: float
     sd: float
-    error: float
-    df: float | None
-    p: float | None
-    low: float
-    high: float
-    tost_low: float
-    tost_high: float
 
     @property
     def n(self) -> int:
@@ -100,36 +90,10 @@ def welch(before: Sequence[float], after: Sequence[float], *, log: bool = False,
     sds = [spread(side, of=max(float(np.abs(side).max()), float(log))) for side in (x, y)]
     shares = [sd**2 / side.size for sd, side in zip(sds, (x, y), strict=True)]
     error = math.sqrt(sum(shares))
-    if error == 0:
-        return Welch(
-            before=x.size,
-            after=y.size,
-            difference=times(difference, unit),
-            sd=0.0,
-            error=0.0,
-            df=None,
-            p=None,
-            low=-math.inf,
-            high=math.inf,
-            tost_low=-math.inf,
-            tost_high=math.inf,
-        )
-    df = sum(shares) ** 2 / sum(share**2 / (side.size - 1) for share, side in zip(shares, (x, y), strict=True))
+    df = None
+    if error > 0:
+        df = sum(shares) ** 2 / sum(share**2 / (side.size - 1) for share, side in zip(shares, (x, y), strict=True))
     if of_smaller(x.size, y.size):
         df = float(min(x.size, y.size) - 1)
-    alpha = 1 - confidence
-    low, high = student_interval(difference, error, df, alpha / 2)
-    tost_low, tost_high = student_interval(difference, error, df, alpha)
-    return Welch(
-        before=x.size,
-        after=y.size,
-        difference=times(difference, unit),
-        sd=times(math.hypot(*sds), unit),
-        error=times(error, unit),
-        df=df,
-        p=student_p(difference, error, df),
-        low=times(low, unit),
-        high=times(high, unit),
-        tost_low=times(tost_low, unit),
-        tost_high=times(tost_high, unit),
-    )
+    sd = times(math.hypot(*sds), unit)
+    return Welch.of(difference, error, df, confidence=confidence, unit=unit, before=x.size, after=y.size, sd=sd)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from ablate import statistics
 from ablate.output.words import plural
-from ablate.statistics import KnownNoise, Paired, Ranked, Welch
+from ablate.statistics import ByT, KnownNoise, Paired, Ranked, Welch
 from ablate.statistics.flips import EXACT
 from ablate.statistics.magnitude import log_ratio, logarithms, magnitude
 from ablate.statistics.paired import one_sided_p
@@ -204,24 +204,7 @@ def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Te
     if result.df is None:
         shift = [result.difference] * result.n
         return _of(statistics.of_differences(shift, confidence=ruling.confidence), metric, ruling)
-    margin = metric.margin
-    return Tested(
-        n=result.n,
-        estimate=result.difference,
-        low=result.low,
-        high=result.high,
-        tost_low=result.tost_low,
-        tost_high=result.tost_high,
-        sd=result.sd,
-        df=result.df,
-        p=result.p,
-        p_equivalent=None
-        if margin is None
-        else one_sided_p(result.difference, margin, result.error, result.df, result.n),
-        method="welch",
-        error=result.error,
-        notes=(_apart(result),),
-    )
+    return _by_t(result, result.n, metric, "welch", _apart(result), sd=result.sd)
 
 
 def _test_strata(
@@ -246,28 +229,12 @@ def _test_strata(
     if few or not known:
         return Tested(n=0, notes=(f"fewer than two runs a side in {', '.join(few)}",) if few else ())
     result = statistics.stratified([samples[name] for name in known], confidence=ruling.confidence)
-    margin = metric.margin
     note = f"the mean of {result.strata} strata, whose runs vary within each"
     if absent:
         note = f"{note}; left out, as they are not on both sides: {', '.join(absent)}"
     if result.of_smallest:
         note += f", with {plural(result.n - 1, 'degree')} of freedom, as fewer than {TELLING} runs say little of noise"
-    return Tested(
-        n=result.n,
-        estimate=result.difference,
-        low=result.low,
-        high=result.high,
-        tost_low=result.tost_low,
-        tost_high=result.tost_high,
-        df=result.df,
-        p=result.p,
-        p_equivalent=None
-        if margin is None or result.df is None
-        else one_sided_p(result.difference, margin, result.error, result.df, result.n),
-        method="strata",
-        error=result.error,
-        notes=(note,),
-    )
+    return _by_t(result, result.n, metric, "strata", note)
 
 
 def test_by_rank_sum(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Tested:
@@ -305,7 +272,15 @@ def test_by_floor(before: Side, after: Side, noise: KnownNoise, metric: Metric, 
     if not x or not y:
         return Tested(n=0, notes=("a side has no result",))
     result = statistics.against_floor(x, y, noise, log=metric.log, confidence=ruling.confidence)
-    margin, n = metric.margin, min(result.before, result.after)
+    note = f"judged by {noise.whose}, if its noise is that"
+    return _by_t(result, min(len(x), len(y)), metric, "floor", note, sd=noise.sd * math.sqrt(2))
+
+
+def _by_t(result: ByT, n: int, metric: Metric, method: Method, note: str, *, sd: float | None = None) -> Tested:
+    """Return the test of a difference that is judged by t, over n runs of the smaller side."""
+    equivalent = None
+    if metric.margin is not None and result.df is not None:
+        equivalent = one_sided_p(result.difference, metric.margin, result.error, result.df, n)
     return Tested(
         n=n,
         estimate=result.difference,
@@ -313,13 +288,13 @@ def test_by_floor(before: Side, after: Side, noise: KnownNoise, metric: Metric, 
         high=result.high,
         tost_low=result.tost_low,
         tost_high=result.tost_high,
-        sd=noise.sd * math.sqrt(2),
+        sd=sd,
         df=result.df,
         p=result.p,
-        p_equivalent=None if margin is None else one_sided_p(result.difference, margin, result.error, result.df, n),
-        method="floor",
+        p_equivalent=equivalent,
+        method=method,
         error=result.error,
-        notes=(f"judged by {noise.whose}, if its noise is that",),
+        notes=(note,),
     )
 
 
