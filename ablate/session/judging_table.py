@@ -157,7 +157,7 @@ def _read_experiment(table: Table, question: TableQuestion, judgement: int) -> t
         notes = ("give one between 0.5 and 1, such as 0.95",)
         problems.add(f"the confidence cannot be {question.confidence:g}", notes=notes)
     states = read_states(table, question, problems)
-    check_strata(table, question, metrics, problems)
+    check_strata(question, metrics, problems)
     if not columns_there:
         problems.raise_if_any()
     runs = read_runs(table, question, metrics, states, problems)

@@ -17,6 +17,7 @@ from typing import Any
 
 from ablate.errors import InputError
 from ablate.session.table_cells import is_nothing
+from ablate.session.table_steps import STEPS
 from ablate.source.problems import quote
 from ablate.store.run_logs import RUN
 from ablate.store.table_files import Table
@@ -24,8 +25,6 @@ from ablate.store.table_files import Table
 BESIDE = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<bound>__MIN|__MAX)?")
 """The name of a column of a line chart: a run, a metric, and whether it is a bound of those drawn together."""
 FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::d)?)\}")
-
-
 DIGITS = ":d"
 """What stands behind the name of a field that is a whole number."""
 
@@ -37,7 +36,9 @@ def reshaped(table: Table, *, name: str | None, long: str | None) -> Table:
 
 
 def _beside(table: Table) -> Table:
-    """Turn columns of runs into rows, where all columns but the first are of runs."""
+    """Turn columns of runs into rows, where the first column counts steps and all others are of runs."""
+    if table.columns[:1] == () or table.columns[0].lower() not in STEPS:
+        return table
     parts = [BESIDE.fullmatch(column) for column in table.columns[1:]]
     if not parts or not all(parts):
         return table

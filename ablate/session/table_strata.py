@@ -20,7 +20,6 @@ from ablate.session.table_runs import RunEnd, TableRuns
 from ablate.session.table_steps import TableRun
 from ablate.source.problems import Problems
 from ablate.space.documents import Judged
-from ablate.store.table_files import Table
 from ablate.verdict.finals import Final
 from ablate.verdict.seeds import Seed
 
@@ -39,7 +38,7 @@ class StratifiedRuns:
     strata: Mapping[Seed, str]
 
 
-def check_strata(table: Table, question: TableQuestion, metrics: Mapping[str, Judged], problems: Problems) -> None:
+def check_strata(question: TableQuestion, metrics: Mapping[str, Judged], problems: Problems) -> None:
     """Note strata without an inference, one without the other, and what has no meaning within strata."""
     for option, value in (("--floor", question.floor), ("--sd", question.sd)):
         if question.within is not None and value is not None:

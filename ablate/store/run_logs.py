@@ -6,7 +6,6 @@ logs of a kind are called: `base-s1` for `base-s1.csv`, `base-s1/trainer_state.j
 
 from __future__ import annotations
 
-import io
 import json
 import struct
 from collections.abc import Iterator, Mapping
@@ -65,7 +64,10 @@ def _run_of(path: Path, folder: Path) -> str:
 def _read(path: Path) -> Table:
     if not is_log(path):
         return read_table(path)
-    return _of_steps(path, _state(path) if path.name == STATE else _events(path))
+    try:
+        return _of_steps(path, _state(path) if path.name == STATE else _events(path))
+    except OSError as error:
+        raise InputError(f"cannot read {path}: {error.strerror}") from None
 
 
 def _of_steps(path: Path, steps: Steps) -> Table:
@@ -77,7 +79,7 @@ def _of_steps(path: Path, steps: Steps) -> Table:
 def _state(path: Path) -> Steps:
     """Return what a trainer has logged, whose entries on training and on evaluation share their steps."""
     try:
-        history = json.loads(_bytes(path))["log_history"]
+        history = json.loads(path.read_bytes())["log_history"]
         steps: dict[float, dict[str, Any]] = {}
         for entry in history:
             steps.setdefault(float(entry[STEP]), {}).update(entry)
@@ -106,15 +108,8 @@ def _events(path: Path) -> Steps:
     return steps
 
 
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except OSError as error:
-        raise InputError(f"cannot read {path}: {error.strerror}") from None
-
-
 def _records(path: Path) -> Iterator[bytes]:
-    with io.BytesIO(_bytes(path)) as file:
+    with path.open("rb") as file:
         while len(header := file.read(HEADER.size)) == HEADER.size:
             length, _ = HEADER.unpack(header)
             if length > MOST:

@@ -336,7 +336,9 @@ def _test(
         first, second = of[question.first], of[question.second]
         if metric.name in experiment.noise:
             return test_by_floor(first, second, experiment.noise[metric.name], metric, ruling)
-        if experiment.by_ranks:
+        lost = bool(first.diverged or second.diverged)
+        apart = experiment.elsewhere and not question.paired and not experiment.strata
+        if experiment.by_ranks or (apart and lost):  # of runs without partners, one that diverged is worse than any
             return test_by_rank_sum(first, second, metric, ruling)
         pairs = pair(first, second, metric.name, log=metric.log)
         independent = None if question.paired else (first, second)

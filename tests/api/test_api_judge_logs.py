@@ -89,6 +89,14 @@ def test_line_charts_with_a_column_for_each_run_are_rows_again(tmp_path, known):
     assert "no column 'variant'" in refused(path, at="last")
 
 
+def test_a_table_whose_columns_only_look_like_runs_is_left_as_it_is(tmp_path):
+    path = tmp_path / "plain.csv"
+    path.write_text("seed,variant,a - loss\n" + "".join(f"{s},{v},{x}\n" for (v, s), x in LOSSES.items()))
+    assert ablate.judge(path, metrics="a - loss").summary.effects[0].n == 3
+    path.write_text("variant,a - seed,a - loss\n" + "".join(f"{v},{s},{x}\n" for (v, s), x in LOSSES.items()))
+    assert ablate.judge(path, pair="a - seed", metrics="a - loss").summary.effects[0].n == 3
+
+
 def test_runs_of_other_lengths_have_no_rows_where_their_cells_are_empty(tmp_path):
     path = tmp_path / "wandb.csv"
     path.write_text("Step,a-s1 - loss,a-s2 - loss,b-s1 - loss,b-s2 - loss\n0,3,3,3,3\n50,2.5,2.6,2.4,\n100,2.2,2.3,,\n")

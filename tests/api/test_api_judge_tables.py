@@ -197,10 +197,15 @@ def test_some_partners_are_enough_to_pair():
     assert [effect.n for effect in ablate.judge(table, metrics="loss").summary.effects] == [3, 0]
 
 
-def test_runs_that_are_two_samples_and_diverged_are_told():
-    x, y = samples(6, 6)
-    judged = ablate.judge(unpaired([*x, np.inf], y), metrics="loss", unpaired=True)
-    assert judged.summary.arms[0].diverged == 1
+def test_where_runs_without_partners_diverged_ranks_decide_whatever_the_survivors_say():
+    """A candidate whose survivors are better is not, if half of its runs diverged."""
+    x, y = samples(8, 4)
+    (survivors,) = ablate.judge(unpaired(x, y - 0.01), metrics="loss", unpaired=True).summary.effects
+    (effect,) = ablate.judge(unpaired(x, [*(y - 0.01), *[np.inf] * 4]), metrics="loss", unpaired=True).summary.effects
+    assert (survivors.verdict, survivors.method) == ("better", "welch")
+    assert (effect.verdict, effect.method) == ("undecided", "mann_whitney")
+    (neither,) = ablate.judge(unpaired(x, [*(y - 0.01), np.inf]), metrics="loss:none", unpaired=True).summary.effects
+    assert neither.method == "mann_whitney" and "over survivors only" in neither.note
 
 
 # States

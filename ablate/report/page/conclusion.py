@@ -135,7 +135,8 @@ def _meaning(summary: Summary) -> Iterator[str]:
     log = any(metric.log for metric in summary.metrics)
     kinds = dict.fromkeys(effect.kind for effect in summary.effects if effect.kind in ISOLATED)
     for kind in kinds:
-        yield f"{title_of(kind, summary) if summary.ladders else 'Edits'}: {described(kind, summary)}."
+        title = title_of(kind, summary) if summary.ladders or kind == "edit" else "Edits"
+        yield f"{title}: {described(kind, summary)}."
     seeds = f"paired by seed; {UNPAIRED}" if any_unpaired(summary) else "paired by seed"
     paired = without_partners(summary) or seeds
     yield f"Differences are after minus before{', or after divided by before (×)' if log else ''}, {paired}."
