@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ablate.session.forecasting import Forecasts
-    from ablate.session.judging_table import JudgedTable
+    from ablate.session.tables.judging import JudgedTable
     from ablate.store.query import QueryResult
 
 __all__ = [
@@ -418,8 +418,8 @@ def judge(
     >>> judge(runs, metrics="loss", margin="1%").summary.effects[0].verdict
     'worse'
     """
-    from ablate.session.judging_table import judge_table  # with DuckDB, SciPy and rich
-    from ablate.session.table_question import TableQuestion
+    from ablate.session.tables.judging import judge_table  # with DuckDB, SciPy and rich
+    from ablate.session.tables.question import TableQuestion
 
     question = TableQuestion(
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),

@@ -114,7 +114,7 @@ def judge(
         ablate judge runs.csv --metric loss:margin=1% --metric kurtosis:log --metric accuracy:higher
     """
     from ablate import api
-    from ablate.session.judging_table import check_page
+    from ablate.session.tables.judging import check_page
 
     if page is not None:
         check_page(page)

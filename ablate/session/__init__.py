@@ -18,18 +18,7 @@
     asked_before.py      the judgements of each comparison that a folder keeps
     accounts.py          how each comparison of a plan is judged now, by these
     judging.py           the verdicts of a plan, stored with it
-    judging_table.py     the verdicts of a table of runs that were trained elsewhere
-    table_question.py    which columns of a table name runs and are judged
-    table_checks.py      whether it has what is asked of it
-    table_noise.py       the noise that its single runs are judged by
-    table_cells.py       its cells as names, seeds and numbers
-    table_shapes.py      names of runs taken apart; runs beside, and metrics below one another
-    table_states.py      which of its runs diverged or have not finished
-    table_strata.py      strata such as games, each on its own scale
-    tracked_runs.py      runs of MLflow and Optuna as tables
-    table_groups.py      which of its variants are not told apart, and which may be the best
-    table_steps.py       the steps of its runs, and which of them is judged
-    table_runs.py        its rows as runs: steps, replicates, final numbers
+    tables/              the verdicts of tables of runs that were trained elsewhere
     reporting.py         the page of a space: gathered from its results, and written
     forecasting.py       the models of a space before a single step
     mirroring.py         trials sent to MLflow while others train

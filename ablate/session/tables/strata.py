@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from statistics import fmean
 
 from ablate.output.words import listed
-from ablate.session.table_question import TableQuestion
-from ablate.session.table_runs import RunEnd, TableRuns
-from ablate.session.table_steps import TableRun
+from ablate.session.tables.question import TableQuestion
+from ablate.session.tables.runs import RunEnd, TableRuns
+from ablate.session.tables.steps import TableRun
 from ablate.source.problems import Problems
 from ablate.space.documents import Judged
 from ablate.verdict.finals import Final

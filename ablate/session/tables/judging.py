@@ -19,14 +19,14 @@ from ablate.plan.plan import Comparison
 from ablate.report import json_form, table_page
 from ablate.report.effect_tables import GROUPS
 from ablate.session import dataframes
-from ablate.session.table_checks import check_partners, check_ranks, check_variants, has_columns, in_order
-from ablate.session.table_noise import noise_of
-from ablate.session.table_question import TableQuestion, read_metrics
-from ablate.session.table_runs import TableRuns, read_runs
-from ablate.session.table_shapes import reshaped
-from ablate.session.table_states import read_states
-from ablate.session.table_strata import ALIKE, check_strata, in_strata
-from ablate.session.tracked_runs import is_tracked, read_tracked
+from ablate.session.tables.checks import check_partners, check_ranks, check_variants, has_columns, in_order
+from ablate.session.tables.noise import noise_of
+from ablate.session.tables.question import TableQuestion, read_metrics
+from ablate.session.tables.runs import TableRuns, read_runs
+from ablate.session.tables.shapes import reshaped
+from ablate.session.tables.states import read_states
+from ablate.session.tables.strata import ALIKE, check_strata, in_strata
+from ablate.session.tables.trackers import is_tracked, read_tracked
 from ablate.source.problems import Problems
 from ablate.space.documents import Judge
 from ablate.statistics import KnownNoise
@@ -115,7 +115,7 @@ def judge_table(
     held = NextJudgement(number=judgement, left=KEPT ** (judgement - 1))
     summary = judge(experiment, rules, finals, dict.fromkeys(rules.metrics, held))
     if question.groups:
-        from ablate.session.table_groups import group_notes  # with networkx
+        from ablate.session.tables.groups import group_notes  # with networkx
 
         summary = replace(summary, notes=(*group_notes(summary), *summary.notes))
     return JudgedTable(summary)

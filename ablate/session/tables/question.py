@@ -26,12 +26,12 @@ class TableQuestion:
     against the one before it, in `groups` all against all. `unpaired`: runs have no partners, and two variants are two
     samples, compared by `ranks` if so asked. Runs too few to tell their own noise are judged by that of the `floor`, a
     variant of several runs, or by a given `sd`; they have no partners then. `within` is the column of strata, and
-    `inference` what is asked about these (`table_strata.py`).
+    `inference` what is asked about these (`strata.py`).
 
     `diverged` is a column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of them is
     judged: the `last`, the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its name
     does not say so. `name` takes names of runs apart, and `long` are the columns of metrics and values
-    (`table_shapes.py`).
+    (`shapes.py`).
     """
 
     metrics: tuple[str, ...]

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from ablate.output.words import plural
-from ablate.session.table_question import TableQuestion
-from ablate.session.table_runs import TableRuns
+from ablate.session.tables.question import TableQuestion
+from ablate.session.tables.runs import TableRuns
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judged
 from ablate.statistics import KnownNoise

@@ -1,6 +1,6 @@
 """The runs of a table: its rows by variant and seed, the final numbers of each, and what was made of them.
 
-A run has one row. Several that share variant and seed are its steps, where a column counts these (`table_steps.py`);
+A run has one row. Several that share variant and seed are its steps, where a column counts these (`steps.py`);
 else they are replicates, whose mean is judged: taken for independent runs, they would be counted as more evidence than
 they are.
 """
@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from statistics import fmean
 
 from ablate.output.words import listed
-from ablate.session.table_cells import has_decimal_commas, name_of, number_of, seeds_of
-from ablate.session.table_question import TableQuestion
-from ablate.session.table_states import RunStates
-from ablate.session.table_steps import TableRun, read_steps, run_column, step_notes
+from ablate.session.tables.cells import has_decimal_commas, name_of, number_of, seeds_of
+from ablate.session.tables.question import TableQuestion
+from ablate.session.tables.states import RunStates
+from ablate.session.tables.steps import TableRun, read_steps, run_column, step_notes
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judged
 from ablate.store.table_files import Table

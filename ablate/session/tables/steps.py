@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ablate.output.words import listed, plural
-from ablate.session.table_cells import name_of, number_of
-from ablate.session.table_question import TableQuestion, is_once
+from ablate.session.tables.cells import name_of, number_of
+from ablate.session.tables.question import TableQuestion, is_once
 from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judged
 from ablate.store.run_logs import RUN

@@ -16,8 +16,8 @@ from itertools import zip_longest
 from typing import Any
 
 from ablate.errors import InputError
-from ablate.session.table_cells import is_nothing
-from ablate.session.table_steps import STEPS
+from ablate.session.tables.cells import is_nothing
+from ablate.session.tables.steps import STEPS
 from ablate.source.problems import quote
 from ablate.store.run_logs import RUN
 from ablate.store.table_files import Table

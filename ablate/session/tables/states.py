@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from ablate.session.table_cells import name_of
-from ablate.session.table_question import TableQuestion, is_once
+from ablate.session.tables.cells import name_of
+from ablate.session.tables.question import TableQuestion, is_once
 from ablate.source.problems import Problems, quote
 from ablate.store.table_files import Table
 
