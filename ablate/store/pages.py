@@ -323,8 +323,7 @@ WITH {TRIALS}
 SELECT a.variant, s.quantity, s.address, max(s.step) AS last, count(*) AS n,
     avg(s.value ORDER BY s.trial_id) AS mean, stddev_samp(s.value ORDER BY s.trial_id) AS sd,
     list(s.value ORDER BY s.trial_id) AS values
-FROM streams s JOIN requested a USING (trial_id) JOIN trials t USING (trial_id)
-WHERE s.step = 0 OR t.status = 'finished'
+FROM streams s JOIN requested a USING (trial_id)
 GROUP BY a.variant, s.quantity, s.address, s.step = 0 ORDER BY ALL
 """
 

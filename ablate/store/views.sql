@@ -166,10 +166,13 @@ known AS (
     SELECT x.*, p.quantity FROM metrics x JOIN probes p ON regexp_replace(x.metric, '_in_training$', '') = p.probe
     WHERE isfinite(x.value)
 ),
-last AS (SELECT trial_id, quantity, max(step) AS step FROM known GROUP BY ALL),
+last AS (
+    SELECT trial_id, quantity, max(step) AS step FROM known SEMI JOIN (FROM trials WHERE status = 'finished') USING (trial_id)
+    GROUP BY ALL
+),
 read AS (
     SELECT x.trial_id, x.quantity, x.address, x.step, arg_max(x.value, ends_with(x.metric, '_in_training')) AS value
-    FROM known x JOIN last l USING (trial_id, quantity)
+    FROM known x LEFT JOIN last l USING (trial_id, quantity)
     WHERE x.step = 0 OR x.step = l.step
     GROUP BY ALL
 )
@@ -180,10 +183,10 @@ FROM read r LEFT JOIN read behind
     ON (behind.trial_id, behind.quantity, behind.address, behind.step)
         = (r.trial_id, 'gradient', regexp_replace(r.address, '[.][^.]*$', '.end'), r.step)
 WHERE r.quantity <> 'gradient' OR behind.value > 0;
-COMMENT ON VIEW streams IS 'What each trial measured of its stream before the first step and when last measured, in the quantities that are forecast: in training itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without). The gradient at step 0 is that of the first step. One row for each quantity, place and step with a finite number; none of a gradient that is 0 behind the last layer, as of a head that starts at 0. It reads metrics';
+COMMENT ON VIEW streams IS 'What each trial measured of its stream before the first step and, if it finished, when last measured, in the quantities that are forecast: in training itself where the probe ..._in_training is asked for (with dropout, as is forecast), else on the evaluation windows (without). The gradient at step 0 is that of the first step. One row for each quantity, place and step with a finite number; none of a gradient that is 0 behind the last layer, as of a head that starts at 0. It reads metrics';
 COMMENT ON COLUMN streams.quantity IS 'size: root mean square of the stream over channels and tokens (probe activation_rms); cosine: mean cosine of two tokens of one sequence (probe token_cosine); gradient: root mean square of the gradient of the loss over that behind the last layer (probe stream_gradient)';
 COMMENT ON COLUMN streams.address IS 'The block, or the head, whose input is read; of a gradient, layers.end is behind the last layer';
-COMMENT ON COLUMN streams.step IS '0, or the last step at which the trial measured the quantity';
+COMMENT ON COLUMN streams.step IS '0, or the last step at which a trial that finished measured the quantity';
 COMMENT ON COLUMN streams.value IS 'The quantity at this place and step';
 
 CREATE OR REPLACE VIEW forecast_errors AS
@@ -201,8 +204,7 @@ WITH asked AS (
 ),
 read AS (
     SELECT c.plan, c.variant_id, c.seed, s.*
-    FROM streams s JOIN counted c USING (trial_id) JOIN trials t USING (trial_id)
-    WHERE s.step = 0 OR t.status = 'finished'
+    FROM streams s JOIN counted c USING (trial_id)
 )
 SELECT
     a.space, a.plan, p.current, a.variant_id, a.variant, a.quantity, a.layer, a.address, a.whole, a.forecast,

@@ -10,6 +10,7 @@ import numpy
 import pytest
 from store_fixtures import (
     ADDRESSES,
+    DOCUMENTS,
     RECIPE,
     STEPS,
     VARIANTS,
@@ -26,6 +27,7 @@ from store_fixtures import (
 from ablate.session import dataframes
 from ablate.store import projection
 from ablate.store.pending_rows import OF_SPACES
+from ablate.store.query import query
 from ablate.store.snapshot import Snapshot
 from ablate.train.events import Outcome, Row
 
@@ -291,3 +293,18 @@ def test_the_order_of_rows_and_the_number_of_threads_change_no_bit(folder, threa
         for name in ("summaries", "final", "leaderboard", "curves", "pairs", "edit_pairs", "costs"):
             rows = connection.execute(f"FROM {name} ORDER BY ALL").fetchall()
             assert [tuple(map(repr, row)) for row in rows] == before[name], name
+
+
+def test_streams_are_those_before_the_first_step_and_of_trials_that_finished_when_last_measured(tmp_path):
+    """A trial that diverged has a start, and no stream that training has brought it to."""
+    ends = {"a10000": Outcome("finished", 40), "b20000": Outcome("diverged", 30, {"cause": "loss"})}
+    with opened(tmp_path) as results:
+        results.record_plan(the := plan(), DOCUMENTS)
+        for each in the.trials:
+            if (end := ends.get(each.id)) is not None:
+                results.begin(each)
+                rows = [Row(step, "activation_rms", "layers.0", 1.0 + step) for step in (0, 10, 30)]
+                results.append(each.id, [*rows, Row(30, "token_cosine", "layers.0", math.nan), end])
+        results.refresh()
+    read = query(tmp_path, "SELECT trial_id, quantity, step, value FROM streams ORDER BY ALL").rows
+    assert read == (("a10000", "size", 0, 1.0), ("a10000", "size", 30, 31.0), ("b20000", "size", 0, 1.0))

@@ -1,4 +1,4 @@
-"""What was forecast of each variant, beside what its trials measured before the first step, and when last."""
+"""The forecast of each variant, beside what its trials measured before the first step, and when last."""
 
 from __future__ import annotations
 

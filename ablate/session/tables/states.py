@@ -28,7 +28,7 @@ UNFINISHED = (
 
 @dataclass(frozen=True, slots=True)
 class RunStates:
-    """The rows that diverged, and those that have not finished, each with the reason."""
+    """The rows that diverged, and those that have not finished, each with the reason; one that is both diverged."""
 
     diverged: Mapping[int, str]
     unfinished: Mapping[int, str]
@@ -51,7 +51,7 @@ def read_states(table: Table, question: TableQuestion, problems: Problems) -> Ru
             ways = (f"finished is one of {', '.join(FINISHED)}", f"--diverged {quote(f'{column}={word}')} counts it so")
             problems.add(f"{at}{column} is {quote(word)}: has that run finished?", place, notes=ways)
     unfinished = {row: f"{column} is {word}" for row, word in enumerate(words) if word.lower() in UNFINISHED}
-    return RunStates(diverged, {row: why for row, why in unfinished.items() if row not in diverged})
+    return RunStates(diverged, unfinished)
 
 
 def _diverged(table: Table, option: str, problems: Problems) -> dict[int, str]:
