@@ -58,7 +58,7 @@ def _failed(how: str, error: BaseException) -> str:
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Return what the first of a chain of errors was: that a library is missing, rather than that one did not load."""
+    """Return the first of a chain of errors: that a library is missing, rather than that one did not load."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error

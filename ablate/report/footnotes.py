@@ -31,7 +31,7 @@ COVERED = (
 UNPAIRED = "where both sides see other batches (another batch size, context or data) they are two samples, by Welch's t"
 """What holds of comparisons that are not paired by seed."""
 TWO_SAMPLES = "two samples of runs without partners, by Welch's t"
-"""What holds of them in a table whose runs have none."""
+"""Their meaning in a table whose runs have no partners."""
 WITHOUT_PARTNERS = {
     "mann_whitney": "the median of that over all runs of both sides, with Moses' interval; p by ranks of the two "
     "samples, exact (Mann–Whitney): it says which side tends to be lower, and errs more often where one is noisier; a "
@@ -41,7 +41,7 @@ WITHOUT_PARTNERS = {
     "not of a noisier one; with tails as heavy as those of t with 3 degrees of freedom 7 % of single comparisons are "
     "false at 4 %, and one of 5 candidates in up to 13 %",
 }
-"""What holds of runs of a table that are compared by another method than by pairs of seeds."""
+"""The meaning of a difference by each method that is not by pairs of seeds."""
 COVERED_ELSEWHERE = (
     "an interval covers what differs between the seeds of the table; whether the runs of one seed share everything "
     "else is known only to whoever trained them"

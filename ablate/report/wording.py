@@ -150,7 +150,7 @@ PLANNED_OTHERWISE = {
     "strata": "more runs in each stratum",
     "mann_whitney": "more runs on both sides",
 }
-"""What decides more where not seeds but other runs tell the noise, by method."""
+"""The runs that would decide more where other runs than seeds tell the noise, by method."""
 
 
 def phrase(effect: Effect, metric: Metric) -> str:

@@ -1,4 +1,4 @@
-"""What a space itself declares equal between its blocks, and the learning rates that are tuned for none of them.
+"""Declarations of a space: equal terms between its blocks, and the learning rates that are tuned for none of them.
 
 That every block has the same number of steps is the grammar's default, which a space declares only where it says so.
 A learning rate that suits one block rarely suits all others, so a comparison at rates that nothing was tuned for is one
@@ -23,7 +23,7 @@ WORDS: Mapping[str, str] = {
     "flops": "training FLOPs",
     "wallclock": "wall-clock time of all steps",
 }
-"""What is equal under each budget."""
+"""The quantity that is equal under each budget."""
 AROUND = 3
 """The factor from the present rate to the least and the largest that a note proposes to try."""
 
@@ -35,7 +35,7 @@ def budget_declared(space: Space, terms: str) -> bool:
 
 
 def declared(space: Space, terms: str) -> list[str]:
-    """Return what the space declares equal under these terms, but for tuning, in words."""
+    """Return the quantities that the space declares equal under these terms, but for tuning, in words."""
     of = space.fair.terms[terms]
     phrases = [f"equal {WORDS[of.budget]}"] if budget_declared(space, terms) else []
     if isinstance(of.match, Match):
@@ -82,7 +82,7 @@ def _is_tuned(variant: Variant, models: Models) -> bool:
 
 
 def _equal(space: Space) -> str:
-    """Return what is equal for all, and whether the space declares it."""
+    """Return the quantities that are equal for all, and whether the space declares them."""
     if space.fair.under:
         return f"{listed(list(space.fair.under))} (declared)"
     phrases = declared(space, "")

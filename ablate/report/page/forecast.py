@@ -113,7 +113,7 @@ def _beside(
 
 
 def _trained(quantity: str, forecast: float, reading: StreamReading | None, record: PageRecord) -> tuple[str, str]:
-    """Return what was measured last with its interval and step, and how far the forecast is from it."""
+    """Return the last reading with its interval and step, and how far the forecast is from it."""
     if reading is None:
         return "not measured", ""
     return f"{_seen(reading, record)} ({reading.step:,})", _error(quantity, forecast, reading)

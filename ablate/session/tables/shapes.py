@@ -26,7 +26,7 @@ BESIDE = re.compile(r"(?P<run>.+) - (?P<metric>.+?)(?P<bound>__MIN|__MAX)?")
 """The name of a column of a line chart: a run, a metric, and whether it is a bound of those drawn together."""
 FIELD = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?::d)?)\}")
 DIGITS = ":d"
-"""What stands behind the name of a field that is a whole number."""
+"""The end of the name of a field that is a whole number."""
 
 
 def reshaped(table: Table, *, name: str | None, long: str | None) -> Table:
