@@ -16,8 +16,9 @@ from typing import TypeAlias
 
 from ablate.block.fingerprint import digest
 from ablate.output.words import spoken
+from ablate.plan.identity import training_of
 from ablate.plan.plan import Plan
-from ablate.session.asked_before import AskedBefore, Compared, Past, asked_of, compared_in, joined
+from ablate.session.asked_before import AskedBefore, Past, asked_of, compared_in, joined
 from ablate.space.documents import Judge
 from ablate.statistics.alpha_spending import KEPT, spent
 from ablate.store import judgements as kept
@@ -25,8 +26,9 @@ from ablate.store.documents import AccountDocument, Question
 from ablate.store.serialise import trial_document
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.account import Account, ComparisonAccount, EarlierVerdict, NextJudgement, State, any_of
+from ablate.verdict.asked_design import AskedDesign, Compared, JudgedRun
 from ablate.verdict.comparison_key import Unit
-from ablate.verdict.contrasts import Contrast, is_tested_on
+from ablate.verdict.contrasts import is_tested_on
 from ablate.verdict.finals import RESULTS, Final, Finals
 from ablate.verdict.judgement import (
     FOUND,
@@ -34,47 +36,65 @@ from ablate.verdict.judgement import (
     effect_of,
     families,
     how_measured,
-    judged_trials,
     measured_alone,
     renamed,
     turned,
-    with_result,
 )
+from ablate.verdict.seeds import Seed
 
 
-def account_of(plan: Plan, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False) -> Account:
-    """Return the account of each comparison of a plan, by the judgements that a folder keeps.
+def account_of(
+    design: Plan | AskedDesign, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False
+) -> Account:
+    """Return the account of each comparison of a design, by the judgements that a folder keeps.
 
     When only `reading`, without storing the judgement, data that it was not judged at give no verdicts: else one could
     look at any number of seeds.
     """
     every = asked_of(Snapshot(folder))
-    compared = compared_in_plan(plan)
+    asked = asked_design(design)
     account: dict[str, NextJudgement] = {}
-    for family in families(plan, rules):
-        asking = _Asking(plan, finals, rules, family, compared)
+    for family in families(asked, rules):
+        asking = _Asking(asked, finals, rules, family)
         same = [question for question in every.questions if asking.is_same(question)]
         held = asking.as_then(every, same[-1]) if same else asking.anew(every)
         account |= dict.fromkeys(family.metrics, replace(held, counted=bool(same) or not reading))
     return account
 
 
-def compared_in_plan(plan: Plan) -> dict[Contrast, Compared]:
-    """Return the key of each contrast of a plan, and how its variants are trained."""
-    first = {trial.variant: trial for trial in reversed(tuple(judged_trials(plan)))}
+def asked_design(design: Plan | AskedDesign) -> AskedDesign:
+    """Return what identifies the questions of a plan; of trials, only those for the verdict count."""
+    if isinstance(design, AskedDesign):
+        return design
+    plan = design
     parts: dict[int, object] = {}
-    return compared_in(plan, [trial_document(trial, parts) for trial in first.values()])
+    trials = [trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0]
+    first = {trial.variant: trial for trial in reversed(trials)}
+    evaluation = plan.trials[0].measure.evaluation if plan.trials else None
+    return AskedDesign(
+        baseline=plan.baseline,
+        comparisons=plan.comparisons,
+        factors=plan.factors,
+        ladders=plan.ladders,
+        seeds=plan.seeds,
+        looks=plan.looks,
+        trained={variant: training_of(trial) for variant, trial in first.items()},
+        compared=compared_in(plan, [trial_document(trial, parts) for trial in first.values()]),
+        runs=[JudgedRun(variant=trial.variant, seed=trial.seed, id=trial.id) for trial in trials],
+        windows=evaluation and evaluation.windows,
+        every=evaluation and evaluation.every,
+    )
 
 
 def account_documents(
-    plan: Plan, rules: Judge, finals: Finals, family: Family, held: NextJudgement
+    asked: AskedDesign, rules: Judge, finals: Finals, family: Family, held: NextJudgement
 ) -> list[AccountDocument]:
     """Return the account of each comparison of a family, for the record of its judgement."""
-    asking = _Asking(plan, finals, rules, family, compared_in_plan(plan))
+    asking = _Asking(asked, finals, rules, family)
     documents: list[AccountDocument] = []
     for name, id, compared in asking.places:
         account = held.of(name, id)
-        spends = 0.0 if account.state == "settled" else spent(account.left, looks=bool(plan.looks))
+        spends = 0.0 if account.state == "settled" else spent(account.left, looks=bool(asked.looks))
         documents.append(
             {
                 "comparison": compared.key,
@@ -82,7 +102,7 @@ def account_documents(
                 "metric": name,
                 "of": compared.on(name).measured,
                 "trained": compared.trained,
-                "measured": measured_alone(plan, rules, name),
+                "measured": measured_alone(asked, rules, name),
                 "data": asking.data(compared, name),
                 "state": account.state,
                 "number": account.number,
@@ -96,40 +116,40 @@ def account_documents(
 
 @dataclass(frozen=True)
 class _Asking:
-    """A family of a plan as it is asked now."""
+    """A family of a design as it is asked now."""
 
-    plan: Plan
+    design: AskedDesign
     finals: Finals
     rules: Judge
     family: Family
-    compared: Mapping[Contrast, Compared]
 
     @cached_property
     def places(self) -> tuple[tuple[str, str, Compared], ...]:
-        """Each metric with each comparison tested on it, by its id in the plan, and what identifies it."""
+        """Each metric with each comparison tested on it, by its id in the design, and what identifies it."""
         return tuple(
-            (name, id, self.compared[contrast])
+            (name, id, self.design.compared[contrast])
             for id, contrast in self.family.comparisons.items()
             for name in self.family.metrics
             if is_tested_on(contrast, name)
         )
 
     @cached_property
-    def ended(self) -> frozenset[tuple[str, int]]:
-        return with_result(self.plan, self.finals)
+    def ended(self) -> frozenset[tuple[str, Seed]]:
+        return self.design.with_result(self.finals)
 
     @cached_property
-    def ends(self) -> Mapping[str, Sequence[tuple[int, Final | None]]]:
-        """How the trials of each variant have ended, by seed."""
-        ends: dict[str, list[tuple[int, Final | None]]] = {}
-        for trial in judged_trials(self.plan):
-            if trial.seed in self.plan.seeds:
-                ends.setdefault(trial.variant, []).append((trial.seed, self.finals.get(trial.id)))
+    def ends(self) -> Mapping[str, Sequence[tuple[Seed, Final | None]]]:
+        """How the runs of each variant have ended, by seed."""
+        ends: dict[str, list[tuple[Seed, Final | None]]] = {}
+        seeds = frozenset(self.design.seeds)
+        for run in self.design.runs:
+            if run.seed in seeds:
+                ends.setdefault(run.variant, []).append((run.seed, self.finals.get(run.id)))
         return {variant: sorted(of, key=lambda end: end[0]) for variant, of in ends.items()}
 
     def data(self, compared: Compared, name: str) -> str:
         """Return the hash of the numbers that a comparison is judged by; "" with looks, whose seeds are added."""
-        if self.plan.looks:
+        if self.design.looks:
             return ""
         metric = compared.on(name).measured
         return digest(
@@ -143,7 +163,7 @@ class _Asking:
 
     @cached_property
     def measured(self) -> str:
-        return how_measured(self.plan, self.rules, self.family.metrics)
+        return how_measured(self.design, self.rules, self.family.metrics)
 
     @cached_property
     def units(self) -> frozenset[Unit]:
@@ -155,13 +175,13 @@ class _Asking:
 
     def is_same(self, question: Question) -> bool:
         """Return whether that judgement was of the same question at the same data."""
-        now = kept.basis(self.plan.seeds, self.plan.looks, self.measured)
+        now = kept.basis(self.design.seeds, self.design.looks, self.measured)
         if question["question"] != self.family.id or kept.basis_of(question) != now or not self._at_alpha(question):
             return False
         then = {(each["comparison"], each["metric"]): each["data"] for each in question.get("accounts", ())}
         if any(then.get((own.key, name), "") not in ("", self.data(own, name)) for name, _, own in self.places):
             return False
-        return bool(self.plan.looks) or self.ended.isdisjoint(map(tuple, question["without"]))
+        return bool(self.design.looks) or self.ended.isdisjoint(map(tuple, question["without"]))
 
     def _at_alpha(self, question: Question) -> bool:
         return math.isclose(question["alpha"], 1 - self.rules.confidence, rel_tol=1e-9)
@@ -203,8 +223,8 @@ class _Asking:
     def _held(
         self, before: AskedBefore, accounts: Mapping[tuple[str, str], ComparisonAccount], family: int
     ) -> NextJudgement:
-        alpha, looks = 1 - self.rules.confidence, bool(self.plan.looks)
-        basis = kept.basis(self.plan.seeds, self.plan.looks, "")
+        alpha, looks = 1 - self.rules.confidence, bool(self.design.looks)
+        basis = kept.basis(self.design.seeds, self.design.looks, "")
         now = [
             ((compared.on(name), account.number, basis), alpha * spent(account.left, looks=looks) / family)
             for name, id, compared in self.places
@@ -258,7 +278,7 @@ class _Asking:
         if not past:
             return ComparisonAccount()
         same = [each for each in past if each.tested and self._same_data(each, compared, name)]
-        if same and self.plan.looks:
+        if same and self.design.looks:
             return ComparisonAccount(
                 state="continued", number=same[-1].account["number"], left=same[-1].account["before"]
             )
@@ -271,17 +291,17 @@ class _Asking:
         )
 
     def _same_data(self, past: Past, compared: Compared, name: str) -> bool:
-        question, plan, rules = past.question, self.plan, self.rules
-        if list(plan.looks) != list(question["looks"]) or not self._at_alpha(question):
+        question, design, rules = past.question, self.design, self.rules
+        if list(design.looks) != list(question["looks"]) or not self._at_alpha(question):
             return False
         if past.account["measured"]:
-            measured = past.account["measured"] == measured_alone(plan, rules, name)
+            measured = past.account["measured"] == measured_alone(design, rules, name)
         else:
             known = set(question["metrics"]) <= set(rules.metrics)
-            measured = known and question["measured"] == how_measured(plan, rules, question["metrics"])
-        if not measured or plan.looks:
+            measured = known and question["measured"] == how_measured(design, rules, question["metrics"])
+        if not measured or design.looks:
             return measured
-        if sorted(plan.seeds) != sorted(question["seeds"]):
+        if set(design.seeds) != set(question["seeds"]):
             return False
         if past.account["data"]:
             return past.account["data"] == self.data(compared, name)

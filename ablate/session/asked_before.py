@@ -16,25 +16,10 @@ from ablate.store.judgements import in_order
 from ablate.store.kept_design import KeptDesign
 from ablate.store.serialise import trained_as
 from ablate.store.snapshot import Snapshot
-from ablate.verdict.comparison_key import Unit, comparison_id, key_of, unit_of
+from ablate.verdict.asked_design import Compared
+from ablate.verdict.comparison_key import Unit, comparison_id, key_of
 from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts
 from ablate.verdict.interim import variants_of
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """A contrast: its key and the sign with which it stands there, and the hash of how each of its variants is trained,
-    and of the tokens it is trained on.
-    """
-
-    key: str
-    sign: int = 1
-    trained: Mapping[str, str]
-    corpora: frozenset[str]
-
-    def on(self, metric: str) -> Unit:
-        """Return the holder of this contrast's account on a metric."""
-        return unit_of(self.key, metric, self.corpora)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,13 +123,20 @@ def compared_in(design: ContrastSource, trials: Iterable[Specification]) -> dict
     judged = [trial for trial in trials if trial["split"] == "verdict" and trial["salt"] == 0]
     first = {str(trial["variant"]): trial for trial in reversed(judged)}
     trained = {variant: trained_as(trial) for variant, trial in first.items()}
+    return compared_as(design, trained, {variant: str(trial["corpus"]) for variant, trial in first.items()})
+
+
+def compared_as(
+    design: ContrastSource, trained: Mapping[str, str], texts: Mapping[str, str]
+) -> dict[Contrast, Compared]:
+    """Return the key of each contrast of a design whose variants are trained as these hashes say, on these texts."""
     factors: dict[object, Factors] = {each.runs: each for _, each in design.factors}
     compared: dict[Contrast, Compared] = {}
     for question in contrasts(design):
         if question is None:
             continue
         own = {variant: trained.get(variant, "") for variant in variants_of(question)}
-        corpora = frozenset(str(first[variant]["corpus"]) for variant in own if variant in first)
+        corpora = frozenset(texts[variant] for variant in own if variant in texts)
         key, sign = key_of(question, own, factors)
         compared[question] = Compared(key=key, sign=sign, trained=own, corpora=corpora)
     return compared

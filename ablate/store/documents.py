@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NotRequired, TypeAlias, TypedDict
 
+from ablate.verdict.seeds import Seed
+
 Specification: TypeAlias = Mapping[str, Any]
 """Everything that a trial's numbers depend on: `serialise.trial_document`."""
 
@@ -112,7 +114,7 @@ class Verdicts(TypedDict):
     """
 
     space: str
-    seeds: Sequence[int]
+    seeds: Sequence[Seed]
     looked: int | None
     confidence: float
     metrics: Sequence[Mapping[str, str]]
@@ -162,7 +164,7 @@ class Question(TypedDict):
     family: str
     metrics: Sequence[str]
     judged: Mapping[str, Mapping[str, Any]]
-    seeds: Sequence[int]
+    seeds: Sequence[Seed]
     looks: Sequence[int]
     measured: str
     without: Sequence[Sequence[object]]

@@ -23,18 +23,19 @@ from ablate.store import files
 from ablate.store.checksummed_lines import compact
 from ablate.store.documents import JudgementFile, Question, Verdicts
 from ablate.store.files import Document
+from ablate.verdict.seeds import Seed
 
-Basis: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], str]
+Basis: TypeAlias = tuple[tuple[Seed, ...], tuple[int, ...], str]
 """The basis of a judgement: its seeds or its looks, and how these were measured."""
 
 Key: TypeAlias = tuple[str, int, Basis]
 """What identifies a judgement: the question, its number, and its basis."""
 
 
-def basis(seeds: Iterable[int], looks: Iterable[int], measured: str) -> Basis:
+def basis(seeds: Iterable[Seed], looks: Iterable[int], measured: str) -> Basis:
     """Return the basis of a judgement: with looks, however many seeds there were so far, the looks alone."""
     after = tuple(looks)
-    return () if after else tuple(sorted(seeds)), after, measured
+    return () if after else tuple(sorted(seeds, key=str)), after, measured
 
 
 def basis_of(question: Question) -> Basis:

@@ -16,16 +16,13 @@ from typing import Any, Protocol
 from ablate.block.fingerprint import digest
 from ablate.output import numbers, words
 from ablate.output.numbers import interval
-from ablate.plan.identity import training_of
-from ablate.plan.plan import Plan
-from ablate.plan.trial import Trial
 from ablate.space.documents import Judge, Judged
 from ablate.space.metrics import AT_THE_END, Better, direction
 from ablate.statistics.alpha_spending import spent
 from ablate.verdict.account import FIRST, Account, EarlierVerdict
+from ablate.verdict.asked_design import AskedDesign
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts, family_size, is_tested_on
-from ablate.verdict.finals import RESULTS, Finals
 from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict, better_of, verdict_of
 
 OPPOSITE: Mapping[str, Verdict] = {
@@ -55,16 +52,14 @@ class Family:
     comparisons: Mapping[str, Contrast]
 
 
-def families(plan: Plan, rules: Judge) -> tuple[Family, ...]:
-    """Return the questions of a plan, whatever its seeds.
+def families(design: AskedDesign, rules: Judge) -> tuple[Family, ...]:
+    """Return the questions of a design, whatever its seeds.
 
     An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
     with their scale and direction: the same id is the same to the last sign. Accounts know more (`comparison_key.py`).
     """
-    first = {trial.variant: trial for trial in reversed(tuple(judged_trials(plan)))}
-    trained = {variant: training_of(trial) for variant, trial in first.items()}
-    comparisons = {comparison_id(contrast): contrast for contrast in contrasts(plan) if contrast is not None}
-    about = {"trained": sorted(trained.items()), "comparisons": sorted(comparisons)}
+    comparisons = {comparison_id(contrast): contrast for contrast in contrasts(design) if contrast is not None}
+    about = {"trained": sorted(design.trained.items()), "comparisons": sorted(comparisons)}
     return tuple(
         Family(
             id=digest({**about, "metrics": sorted((m, *_way(rules.metrics[m])) for m in metrics)}, 16),
@@ -84,40 +79,22 @@ def _way(judged: Judged) -> tuple[str, str]:
     return judged.scale, judged.better
 
 
-def how_measured(plan: Plan, rules: Judge, metrics: Sequence[str]) -> str:
+def how_measured(design: AskedDesign, rules: Judge, metrics: Sequence[str]) -> str:
     """Return the hash of what may differ between judgements at the same seeds, 16 hex digits: margins, windows of the
     evaluation and, for a metric that is read during training, how often it is read.
     """
-    return _measured(plan, metrics, sorted((name, rules.metrics[name].margin) for name in metrics))
+    return _measured(design, metrics, sorted((name, rules.metrics[name].margin) for name in metrics))
 
 
-def measured_alone(plan: Plan, rules: Judge, metric: str) -> str:
+def measured_alone(design: AskedDesign, rules: Judge, metric: str) -> str:
     """Return the hash of `how_measured` for one metric, whatever its name where it has no margin."""
     margin = rules.metrics[metric].margin
-    return _measured(plan, (metric,), [] if margin == "none" else [(metric, margin)])
+    return _measured(design, (metric,), [] if margin == "none" else [(metric, margin)])
 
 
-def _measured(plan: Plan, metrics: Sequence[str], margins: Sequence[tuple[str, object]]) -> str:
-    evaluation = plan.trials[0].measure.evaluation if plan.trials else None
-    often = evaluation.every if evaluation and not AT_THE_END.issuperset(metrics) else None
-    return digest({"margins": margins, "windows": evaluation and evaluation.windows, "every": often}, 16)
-
-
-def without_result(plan: Plan, finals: Finals, seeds: Sequence[int]) -> tuple[tuple[str, int], ...]:
-    """Return the variants and seeds whose trials ended without a result, so that they are judged without them."""
-    among = {(trial.variant, trial.seed): finals.get(trial.id) for trial in judged_trials(plan) if trial.seed in seeds}
-    return tuple(sorted(run for run, final in among.items() if final and final["status"] not in RESULTS))
-
-
-def with_result(plan: Plan, finals: Finals) -> frozenset[tuple[str, int]]:
-    """Return the variants and seeds whose trials have a result."""
-    ended = {(trial.variant, trial.seed): finals.get(trial.id) for trial in judged_trials(plan)}
-    return frozenset(run for run, final in ended.items() if final and final["status"] in RESULTS)
-
-
-def judged_trials(plan: Plan) -> Iterator[Trial]:
-    """Yield the trials that verdicts are given on."""
-    return (trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0)
+def _measured(design: AskedDesign, metrics: Sequence[str], margins: Sequence[tuple[str, object]]) -> str:
+    often = None if AT_THE_END.issuperset(metrics) else design.every
+    return digest({"margins": margins, "windows": design.windows, "every": often}, 16)
 
 
 def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
