@@ -53,7 +53,7 @@ def sampled_initialisation(
             streams, behind, logits = passed(model, inputs)
         gradients = torch.autograd.grad(behind, [*streams, *encoded], torch.randn_like(behind))
     given, layers = (inputs,) if isinstance(inputs, Tensor) else inputs, len(streams)
-    squares = logits.double().square()
+    squares = torch.linalg.vector_norm(logits.flatten(1), dim=1, dtype=torch.float64).square() / logits[0].numel()
 
     def state(rows: slice) -> InitialModel:
         backward = [g[rows] for g in gradients]

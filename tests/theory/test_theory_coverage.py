@@ -23,6 +23,8 @@ from ablate.theory.dangers import dangers
 
 GRAMMAR = transformer()
 QUANTITIES = ("size", "cosine", "gradient")
+VOCABULARY = 1024
+"""Rows of the embedding and of the head. Tokens that repeat as often as the verb has them are of 20 kinds."""
 
 
 class Within:
@@ -37,7 +39,9 @@ class Within:
 
     def add(self, name: str, block: Block, width: int, layers: int, starts: int, length: int = 128) -> None:
         """Forecast a block as the verb does, and sample it so many times."""
-        sizes = replace(DISPLAY, n_layers=layers, d_model=width, n_heads=width // 64, seq_len=length)
+        sizes = replace(
+            DISPLAY, n_layers=layers, d_model=width, n_heads=width // 64, seq_len=length, vocab_size=VOCABULARY
+        )
         try:
             made = forecast_block(name, block, sizes, GRAMMAR.catalogue, samples=starts)
         except InputError as error:
