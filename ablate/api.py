@@ -384,9 +384,10 @@ def judge(
     long: str | None = None,
     confidence: float = 0.95,
     family: Literal["metric", "page"] = "metric",
-    judgement: int = 1,
+    judgement: int | None = None,
     sql: str | None = None,
     uri: str | None = None,
+    space: str | None = None,
     results: PathLike = RESULTS,
 ) -> JudgedTable:
     """Judge runs that were trained elsewhere, from a table with a row per run.
@@ -409,8 +410,11 @@ def judge(
     averaged; where a column counts steps (`step` names it), `at` says which is judged: `last`, `best`, or `mean:k` of
     the last k. `name` takes names of runs apart, `"{variant}-s{seed}"`; `long="metric,value"` are the columns of a
     table that has metrics below one another.
-    `sql` is over the table of a file, called `rows`. Seeds added since an earlier `judgement` make the next one, whose
-    level is a fifth of the level before.
+    `sql` is over the table of a file, called `rows`.
+
+    Under the name of a `space` the table and its verdicts are kept in the results folder, for SQL, a page and
+    `ablate verify`; comparisons that were judged there before are judged again at a fifth of the level before. Without
+    one nothing is kept, and `judgement=2` says that seeds were added since the first.
 
     InputError shows every mistake in the table, each at its line.
 
@@ -443,7 +447,7 @@ def judge(
         name=name,
         long=long,
     )
-    return judge_table(table, question, sql=sql, uri=uri, results=Path(results), judgement=judgement)
+    return judge_table(table, question, sql=sql, uri=uri, results=Path(results), judgement=judgement, space=space)
 
 
 def query(sql: str, *, given: Sequence[str] = (), results: PathLike = RESULTS) -> pandas.DataFrame:

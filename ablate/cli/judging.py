@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import typer
 
 from ablate.cli.console import note, show
-from ablate.cli.options import RESULTS, Json
+from ablate.cli.options import RESULTS, Json, ResultsFolder
+from ablate.errors import InputError
 from ablate.output.streams import write_text
 
 Metrics = Annotated[
@@ -91,9 +92,14 @@ def judge(
     family: Annotated[
         Literal["metric", "page"], typer.Option("--family", help="What Holm corrects over: one metric, or all.")
     ] = "metric",
+    space: Annotated[
+        str | None, typer.Option("--space", metavar="NAME", help="The name to keep it under (default: the table's).")
+    ] = None,
+    no_keep: Annotated[bool, typer.Option("--no-keep", help="Keep nothing of it in the results folder.")] = False,
     judgement: Annotated[
-        int, typer.Option("--judgement", min=1, max=100, help="2 if seeds were added since the first, and so on.")
-    ] = 1,
+        int | None,
+        typer.Option("--judgement", min=1, max=100, help="With --no-keep: 2 if seeds were added since the first."),
+    ] = None,
     sql: Annotated[
         str | None,
         typer.Option("--sql", metavar="SQL", help="Judge the rows of this query; the file's table is `rows`."),
@@ -101,7 +107,7 @@ def judge(
     uri: Annotated[
         str | None, typer.Option("--uri", help="Where the tracker is: http://…, or a database, sqlite:///….")
     ] = None,
-    results: Annotated[Path, typer.Option("--results", help="The results folder that SQL queries.")] = RESULTS,
+    results: ResultsFolder = RESULTS,
     page: Annotated[
         Path | None, typer.Option("--page", metavar="FILE", help="Write a page: .html, or .md for Markdown.")
     ] = None,
@@ -109,13 +115,19 @@ def judge(
 ) -> None:
     """Judge runs trained elsewhere, from a table with a row per run: verdicts, and seeds needed.
 
-    Each variant is judged against the baseline (default: the first in the table), paired by seed.
+    Each variant is judged against the baseline (default: the first in the table), paired by seed. The table is kept in
+    the results folder, with its verdicts and how often it was judged.
 
         ablate judge runs.csv --metric loss:margin=1% --metric kurtosis:log --metric accuracy:higher
     """
     from ablate import api
-    from ablate.session.tables.judging import check_page
+    from ablate.session.tables.judging import SQL, check_page
+    from ablate.session.tables.kept import space_name
 
+    if space is None and not no_keep and not SQL.match(table):
+        space = space_name(table)
+    if no_keep and space is not None:
+        raise InputError("--space names what is kept, and --no-keep keeps nothing\n  = leave out one of them")
     if page is not None:
         check_page(page)
     judged = api.judge(
@@ -141,6 +153,7 @@ def judge(
         confidence=confidence,
         family=family,
         judgement=judgement,
+        space=space,
         sql=sql,
         uri=uri,
         results=results,
@@ -155,3 +168,5 @@ def judge(
         from ablate.report.terminal_renderer import Screen
 
         show(Screen(result_screen(judged.summary)))
+        if judged.space:
+            note(f"kept in {results} as {judged.space}: its page is written by `ablate report {judged.space}`")

@@ -9,6 +9,7 @@ import typer
 from ablate.cli.console import from_here, note, show, typed
 from ablate.cli.options import RESULTS, Json, Mlflow, ResultsFolder
 from ablate.output.streams import write_text
+from ablate.output.words import plural
 
 
 def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
@@ -28,6 +29,9 @@ def status(results: ResultsFolder = RESULTS, json: Json = False) -> None:
         for space, plans in now.plans.of_space.items():
             if len(plans) > 1:
                 write_text(f"{space} was run as {len(plans)} plans; the last is shown: `ablate sql @plans` lists all")
+        for space, tables in now.tables.items():
+            kept = tables[-1].document
+            write_text(f"{space}: {plural(len(kept['runs']), 'run')} of the table {kept['name']}, judged")
     say_lost(results, now.lost, note)
 
 

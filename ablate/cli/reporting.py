@@ -92,7 +92,9 @@ def _is_file(space: str, results: Path) -> bool:
 
     if not is_name(space) or Path(space).is_file():
         return True
-    return space not in Snapshot(results).requests and (space in own_files("space") or space in shipped_files("space"))
+    now = Snapshot(results)
+    known = {*now.requests, *now.tables}
+    return space not in known and (space in own_files("space") or space in shipped_files("space"))
 
 
 def _as_json(reported: Reported, exported: Figures | None) -> None:
@@ -101,7 +103,7 @@ def _as_json(reported: Reported, exported: Figures | None) -> None:
     from ablate.session.reporting import document_of
 
     page, record = document_of(reported), reported.record
-    summary = {} if record is None else document(record.summary, record.definitions)
+    summary = {} if reported.summary is None else document(reported.summary, record.definitions if record else {})
     answer: dict[str, object] = {"html": str(reported.html), "markdown": str(reported.markdown)}
     answer["summary"] = summary or None
     answer["page"] = None if page is None else json_renderer.render(page)
@@ -129,6 +131,9 @@ def _shown(reported: Reported) -> None:
         lines = [record.title, *of_profile(record.summary.profile), *conclusion.conclusion(record.summary)]
         lines += [answer.unfinished(record)] if record.partial else []
         for line in lines:
+            screen.print(line, markup=False, highlight=False, soft_wrap=True)
+    elif reported.summary is not None:
+        for line in (reported.summary.space, *conclusion.conclusion(reported.summary)):
             screen.print(line, markup=False, highlight=False, soft_wrap=True)
     pages = f"page: {from_here(reported.html)}\n      {from_here(reported.markdown)}"
     screen.print(pages, style="dim", markup=False, highlight=False, soft_wrap=True)

@@ -133,6 +133,9 @@ def requests_of(folder: Path, name: str | None = None, *, notes: tuple[str, ...]
         return dict(now.requests)
     if name not in now.requests and name in now.plans.of_space:
         raise forgotten(folder, name)
+    if name in now.tables:
+        message = f"{name} is a judged table, whose runs were trained elsewhere"
+        raise InputError(f"{message}\n  = `ablate report {name}` writes its page, `ablate judge` judges it again")
     if name not in now.requests:
         message, command = f"no run of the space {quote(name)} in {folder}", listing(folder)
         raise unknown(message, name, now.requests, "there are", command=command, notes=notes)

@@ -16,9 +16,9 @@ from ablate.errors import RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.plan.designs import edits_around
 from ablate.plan.plan import Plan
-from ablate.report import json_form, markdown_renderer
+from ablate.report import json_form, markdown_renderer, table_page
 from ablate.report.document import ReportDocument
-from ablate.report.figures import Figures, of_search, of_space, write_export
+from ablate.report.figures import Figures, of_search, of_space, of_table, write_export
 from ablate.report.html import renderer as html_renderer
 from ablate.report.page import PageRecord, ShownVariant, page
 from ablate.report.page.curves import PEAKS
@@ -28,15 +28,18 @@ from ablate.report.searched import page as page_of_search
 from ablate.report.searched.record import SearchRecord
 from ablate.report.verdict_tables import to_markdown
 from ablate.session.accounts import account_of
-from ablate.session.kept_question import as_run, of_same_words, page_of, requests_of, resolved_of
+from ablate.session.kept_question import PAGES, as_run, of_same_words, page_of, requests_of, resolved_of
 from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, mixed_versions, plan_space
 from ablate.session.step_time import step_times_of
+from ablate.session.tables import kept
+from ablate.session.tables.judging import presented
 from ablate.source.located import to_python
 from ablate.space.space import Space
 from ablate.store import files, pages, requests
 from ablate.store.documents import PlanDocument
 from ablate.store.durable import write_whole, writing
 from ablate.store.kept_forecasts import with_kept_forecasts
+from ablate.store.kept_tables import KeptTable
 from ablate.store.mirror import Texts
 from ablate.store.pages import MetricCurve, Over, differences
 from ablate.store.plans import KeptPlan
@@ -57,7 +60,8 @@ PEAK_OF = {peak: metric for metric, peak in PEAKS.items()}
 @dataclass(frozen=True, slots=True)
 class Reported:
     """A page: its files, for a browser and as Markdown, and the verdicts on it. A search has no summary, and its
-    document is in its JSON. `changed` says which files of the space say something else than when it was run.
+    document is in its JSON; a judged table has no record. `changed` says which files of the space say something else
+    than when it was run.
     """
 
     html: Path
@@ -74,12 +78,23 @@ def last_request(name: str, *, results: PathLike) -> Request:
 
 def report_run(name: str, *, results: PathLike) -> Reported:
     """Write the page of a space by its name, of its last run as the folder keeps it: none of its files is needed."""
-    folder, request = Path(results), last_request(name, results=results)
+    folder = Path(results)
+    if name not in Snapshot(folder).requests and (table := kept.current(folder, name)) is not None:
+        return report_table(folder, table)
+    request = last_request(name, results=results)
     run, plan = as_run(folder, request), Snapshot(folder).plans.current(name)
     if plan is not None and not request.is_planned_as(plan.document):  # a later run, of which there is no plan
         request = replace(request, profile=run.space.profile, settings=run.space.settings, commit=None)
     written = report(run.space, results=folder, request=request, texts=run.texts)
     return replace(written, changed=f"{run.changed}: this page is of the run" if run.changed else "")
+
+
+def report_table(folder: Path, table: KeptTable) -> Reported:
+    """Write the page of a judged table from what the folder keeps of it; RefusedError if that is lost."""
+    summary = presented(kept.judged_again(folder, table), kept.question_of(table))
+    document, path = table_page.page(summary), folder / PAGES / f"{table.space}.html"
+    _write(document, path)
+    return Reported(path, path.with_suffix(".md"), summary, None, document)
 
 
 def report(
@@ -105,11 +120,15 @@ def report(
     planned = replace(planned, plan=with_kept_forecasts(planned.plan, folder))
     record = gather(planned, folder, request=request)
     path, document = page_of(folder, space.name, resolved_of(planned, folder)), page(record)
+    _write(document, path)
+    return Reported(path, path.with_suffix(".md"), record.summary, record, document)
+
+
+def _write(document: ReportDocument, path: Path) -> None:
     with writing(path.parent):
         path.parent.mkdir(exist_ok=True)
     for name, text in _rendered(document, path.stem).items():
         write_whole(path.parent / name, text.encode())
-    return Reported(path, path.with_suffix(".md"), record.summary, record, document)
 
 
 def _rendered(document: ReportDocument, name: str) -> dict[str, str]:
@@ -145,8 +164,10 @@ def document_of(reported: Reported) -> ReportDocument | None:
 
 
 def export_figures(reported: Reported, folder: PathLike) -> Figures:
-    record = reported.record
-    return write_export(of_search(_search_record(reported)) if record is None else of_space(record), folder)
+    record, summary = reported.record, reported.summary
+    if record is not None:
+        return write_export(of_space(record), folder)
+    return write_export(of_table(summary) if summary is not None else of_search(_search_record(reported)), folder)
 
 
 def _search_record(reported: Reported) -> SearchRecord:

@@ -23,6 +23,7 @@ from ablate.session.kept_question import KeptSpace, as_run, page_of, unmarked
 from ablate.session.planning import PathLike, plan_space
 from ablate.session.retraining import retrained
 from ablate.session.search_replay import SearchReplay
+from ablate.session.tables import kept
 from ablate.source.located import to_python
 from ablate.store import bundle, earlier, files, sealed, trial_numbers
 from ablate.store.bundle import RESULTS, collect
@@ -79,7 +80,9 @@ def verify(path: PathLike, *, retrain: int = 0, trust: bool = False) -> Verified
             page = page_of(path, space, plan.document["resolved"]) if path.is_dir() else aside / "bundle" / "page.html"
             checks += _of_plan(now, plan, aside / space, page, retrain=retrain, trust=trust)
             checks += _head_on(page.with_suffix(".md"), plan, heads[space], path)
-        if not now.plans.of_space:
+        for tables in now.tables.values():
+            checks += kept.checks_of(folder, tables[-1])
+        if not now.plans.of_space and not now.tables:
             checks.append(Check("", "plan", "wrong", "there is no plan"))
         return Verified(path, tuple(checks), heads)
 

@@ -126,6 +126,33 @@ class Verdicts(TypedDict):
     correlations: NotRequired[Sequence[Mapping[str, Any]]]
 
 
+class TableDocument(TypedDict):
+    """A judged table: its `name` as it was given, where it is (`origin`), its cells (the digest of a source), what
+    was asked of it, and the experiment that it was read as. `runs` have a variant, a seed, how they ended, and numbers.
+    """
+
+    space: str
+    name: str
+    origin: Mapping[str, str]
+    rows: str
+    question: Mapping[str, Any]
+    design: str
+    baseline: str
+    variants: Sequence[str]
+    comparisons: Sequence[ComparisonDocument]
+    seeds: Sequence[Seed]
+    runs: Sequence[tuple[str, Seed, str, Mapping[str, float]]]
+    notes: Sequence[str]
+
+
+class TableFile(TypedDict):
+    """The file of a judged table; `first_seen` is when it was first judged in seconds since 1970."""
+
+    table: str
+    first_seen: float
+    document: TableDocument
+
+
 class AccountDocument(TypedDict):
     """How a comparison stood when it was judged: see `verdict.account`.
 

@@ -141,6 +141,7 @@ _CONTENTS: Mapping[files.Kind, Callable[[Path], Iterable[Record]]] = {
     "verdicts": _judgements,
     "runs": _runs,
     "paces": partial(_records, name="paces.jsonl", word="paces"),
+    "tables": lambda folder: (),
 }
 
 

@@ -29,9 +29,9 @@ from ablate.train.events import Outcome, OutcomeKind
 WITNESS = "witness.jsonl"
 TRIALS = "trials"
 Content = TypeVar("Content")
-Kind: TypeAlias = Literal["plans", "runs", "verdicts", "paces"]
+Kind: TypeAlias = Literal["plans", "runs", "verdicts", "paces", "tables"]
 """The kinds of documents: JSON with a number, which orders those of a kind, and the format that it was written in."""
-DOCUMENTS: tuple[Kind, ...] = ("plans", "runs", "verdicts", "paces")
+DOCUMENTS: tuple[Kind, ...] = ("plans", "runs", "verdicts", "paces", "tables")
 SOURCES = "sources"
 FOLDERS = (TRIALS, *DOCUMENTS, SOURCES)
 FORMAT = 1

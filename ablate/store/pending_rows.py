@@ -13,9 +13,10 @@ from ablate.plan.forecast import Interval
 from ablate.store import files, judgements, sealed
 from ablate.store.checksummed_lines import compact
 from ablate.store.claim_rows import claim_rows
-from ablate.store.documents import JudgementFile, Question, Specification, VariantDocument
+from ablate.store.documents import ComparisonDocument, JudgementFile, Question, Specification, VariantDocument
 from ablate.store.files import Ending
 from ablate.store.kept_forecasts import forecast_of
+from ablate.store.kept_tables import KeptTable, runs_in, seeds_in
 from ablate.store.open_trial import Segment
 from ablate.store.plans import KeptPlan
 from ablate.store.schema import TABLES
@@ -24,10 +25,10 @@ from ablate.store.snapshot import DAMAGED, MISSING, Snapshot
 from ablate.store.stamps import Stamps
 from ablate.store.versions import ATTENTION, CPU, by_name, of_machine
 
-OF_SPACES = (
+OF_SPACES: tuple[str, ...] = (
     *("files", "plans", "plan_variants", "plan_trials", "plan_comparisons", "plan_proposals", "plan_skipped"),
     *("plan_definitions", "plan_forecasts", "plan_forecast_layers", "judged", "sizes"),
-    *("questions", "accounts", "claims"),
+    *("questions", "accounts", "claims", "judged_runs"),
 )
 """The tables that are filled from the documents of spaces."""
 
@@ -203,30 +204,29 @@ def _rows_of_spaces(spaces: Iterable[str], snapshot: Snapshot) -> dict[str, Iter
             rows["files"].append({"name": name, "space": space, "content": files.whole(snapshot.folder, name)[0]})
         rows["questions"] += map(_question_row, over_time.get(space, ()))
         rows["accounts"] += (row for question in over_time.get(space, ()) for row in _account_rows(question))
-        plans = snapshot.plans.of_space.get(space, ())
-        for plan in plans:
-            whole: Row = {"space": space, "plan": plan.id, "current": plan is plans[-1]}
-            of_plan, judged = _rows_of_plan(plan), snapshot.verdicts.get(plan.id)
-            if judged is not None:
-                of_plan |= _rows_of_judgement(judged.content)
+        kept: list[tuple[KeptPlan | KeptTable, dict[str, Iterable[Row]], bool]] = []
+        tables, plans = snapshot.tables.get(space, ()), snapshot.plans.of_space.get(space, ())
+        kept += [(table, _rows_of_table(table), table is tables[-1]) for table in tables]
+        kept += [(plan, _rows_of_plan(plan, snapshot, stamps), plan is plans[-1]) for plan in plans]
+        for each, of_one, current in kept:
+            whole: Row = {"space": space, "plan": each.id, "current": current}
+            if (judged := snapshot.verdicts.get(each.id)) is not None:
+                of_one |= _rows_of_judgement(judged.content)
                 whole = {**whole, "judged_at": judged.content["at"] or None}
-            of_plan["claims"] = claim_rows(plan.document, judged.content["verdicts"] if judged else None, stamps)
-            for table, of_table in of_plan.items():
-                rows[table] += ({**row, **whole} for row in of_table)
+            for table_name, of_table in of_one.items():
+                rows[table_name] += ({**row, **whole} for row in of_table)
     return dict(rows)
 
 
-def _rows_of_plan(kept: KeptPlan) -> dict[str, Iterable[Row]]:
-    plan = kept.document
+def _rows_of_plan(kept: KeptPlan, snapshot: Snapshot, stamps: Stamps) -> dict[str, Iterable[Row]]:
+    plan, judged = kept.document, snapshot.verdicts.get(kept.id)
     variants, comparisons, proposals = plan["variants"], plan["comparisons"], plan.get("proposals", ())
     ids = [{"variant_id": v["id"], "variant": v["name"], "position": place} for place, v in enumerate(variants, 1)]
     counts = {"variants": len(variants), "trials": len(plan["trials"]), "first_seen": kept.first_seen}
     return {
         "plans": [{**plan, **counts}],
         "plan_variants": [{**variant, **id} for variant, id in zip(variants, ids, strict=True)],
-        "plan_comparisons": [
-            {**of, "position": place, "terms": of.get("terms") or None} for place, of in enumerate(comparisons, 1)
-        ],
+        "plan_comparisons": _comparison_rows(comparisons),
         "plan_proposals": [{**proposal} for proposal in proposals],
         "plan_skipped": [
             {"k": proposal["k"], "danger": danger, "n": n}
@@ -239,7 +239,39 @@ def _rows_of_plan(kept: KeptPlan) -> dict[str, Iterable[Row]]:
             {**layer, "variant_id": variant["id"]} for variant in variants for layer in _forecast_layers(variant)
         ],
         "plan_definitions": plan["definitions"],
+        "claims": claim_rows(plan, judged.content["verdicts"] if judged else None, stamps),
     }
+
+
+def _rows_of_table(kept: KeptTable) -> dict[str, Iterable[Row]]:
+    table = kept.document
+    variants = [
+        {"variant_id": name, "variant": name, "position": place, "names": [name], "edits": []}
+        for place, name in enumerate(table["variants"], 1)
+    ]
+    whole = {
+        **{name: table[name] for name in ("design", "baseline", "notes")},
+        "seeds": seeds_in(table["seeds"]),
+        "variants": len(variants),
+        "trials": len(table["runs"]),
+        "first_seen": kept.first_seen,
+        "source": table["name"],
+        "resolved": {"table": table["origin"], "question": table["question"]},
+        "open": False,
+    }
+    return {
+        "plans": [whole],
+        "plan_variants": variants,
+        "plan_comparisons": _comparison_rows(table["comparisons"]),
+        "judged_runs": [
+            {"variant": variant, "run": str(seed), "status": status, "metric": metric, "value": value}
+            for variant, seed, status, metric, value in runs_in(table)
+        ],
+    }
+
+
+def _comparison_rows(comparisons: Iterable[ComparisonDocument]) -> list[Row]:
+    return [{**of, "position": place, "terms": of.get("terms") or None} for place, of in enumerate(comparisons, 1)]
 
 
 def _forecast(variant: VariantDocument) -> dict[str, object]:
@@ -286,6 +318,7 @@ def _question_row(question: Question) -> Row:
         **question,
         **{verdict: found.count(verdict) for verdict in COUNTED},
         "comparisons": len({effect["comparison"] for effect in effects}),
+        "seeds": seeds_in(question["seeds"]),
         "looks": question["looks"] or None,
         "without_result": len(question["without"]),
         "left_of_alpha": question["left"] * question["alpha"],

@@ -25,7 +25,7 @@ from ablate.store import (
     trial_numbers,
 )
 from ablate.store.checksummed_lines import Appender, encode
-from ablate.store.documents import PlanDocument, Question, Specification, Verdicts
+from ablate.store.documents import PlanDocument, Question, Specification, TableDocument, Verdicts
 from ablate.store.durable import write_whole, writing
 from ablate.store.lock import Lock
 from ablate.store.open_trial import Beginning, TrialStart
@@ -170,6 +170,20 @@ class Results:
             ended = {id: self._endings[id] for id, *_ in trials if id in self._endings and id not in unfinished}
             digests = {id: ending.digest[: files.DIGITS] for id, ending in ended.items()}
             judgements.record(self.folder, space, plan, digests, verdicts=verdicts, judged=questions)
+
+    def record_table(
+        self, document: TableDocument, cells: bytes, verdicts: Verdicts, asked: Sequence[Question]
+    ) -> None:
+        """Keep a table of runs that were trained elsewhere, with the verdicts on it and the judged questions, once."""
+        with self._guard:
+            document = {**document, "rows": files.keep_source(self.folder, cells)}
+            id = serialise.plan_id(document["space"], asked=serialise.digest(document))
+            before = [table for of in Snapshot(self.folder).tables.values() for table in of]
+            if not before or before[-1].id != id:
+                first_seen = next((table.first_seen for table in before if table.id == id), time.time())
+                content: dict[str, object] = {"table": id, "first_seen": first_seen, "document": document}
+                files.keep(self.folder, "tables", content, 1 + max((t.number for t in before), default=0), stem=id)
+            judgements.record(self.folder, document["space"], id, {}, verdicts=verdicts, judged=asked)
 
     def begin(self, trial: Trial) -> TrialStart:
         """Open a trial's segment; return where the trial continues from.

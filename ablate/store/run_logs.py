@@ -15,7 +15,7 @@ from typing import Any
 
 from ablate.errors import InputError
 from ablate.output.words import plural
-from ablate.store.table_files import KINDS, Table, read_table
+from ablate.store.table_files import FEWER, KINDS, Table, check_rows, read_table
 
 RUN, STEP = "run", "step"
 STATE, EVENTS = "trainer_state.json", "events.out.tfevents."
@@ -33,6 +33,7 @@ def read_logs(folder: Path) -> Table:
     if not tables:
         kinds = ", ".join([*KINDS, STATE, f"{EVENTS}*"])
         raise InputError(f"no log is below {folder}\n  = a log is one of {kinds}")
+    check_rows(str(folder), sum(len(table.rows) for _, table in tables), FEWER)
     columns = tuple(dict.fromkeys([RUN, *(column for _, table in tables for column in table.columns)]))
     rows = [
         tuple({**dict(zip(table.columns, row, strict=True)), RUN: run}.get(column) for column in columns)

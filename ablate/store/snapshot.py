@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from ablate.store import earlier, files, judgements, open_trial, plans, requests
 from ablate.store.documents import JudgementFile, Question, Specification
 from ablate.store.files import GONE, TRIALS, Document, Ending, Kind, Witness, Written, name_of, trial_of
+from ablate.store.kept_tables import KeptTable, kept_tables
 from ablate.store.open_trial import Segment
 from ablate.store.plans import KeptPlans
 from ablate.store.requests import Request
@@ -174,6 +175,11 @@ class Snapshot:
     def requests(self) -> Mapping[str, Request]:
         return requests.last_of(self._documents("runs")[0])
 
+    @cached_property
+    def tables(self) -> Mapping[str, tuple[KeptTable, ...]]:
+        """The judged tables of each space, the current one last."""
+        return kept_tables(self._documents("tables")[0])
+
     @property
     def paces(self) -> Sequence[Document[Any]]:
         return self._documents("paces")[0]
@@ -193,7 +199,7 @@ class Snapshot:
 
     @cached_property
     def by_space(self) -> Mapping[str, Sequence[Document[Any]]]:
-        """The documents of each space: its plans, its runs, and what was judged; those of no space under ""."""
+        """The documents of each space: plans, tables, runs, and what was judged; those of no space under ""."""
         of_space: dict[str, list[Document[Any]]] = {}
         for kind in files.DOCUMENTS:
             for document in self._documents(kind)[0]:

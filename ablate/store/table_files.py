@@ -10,7 +10,7 @@ import csv
 import io
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,10 @@ DELIMITERS = ",;\t|"
 MISSING = ("NAType", "NaTType")
 """The pandas types of a missing value."""
 NOT_UTF8 = "write it as UTF-8"
+MOST_ROWS = 3_000_000
+"""Rows of a table: more are refused, for Parquet before any of them is read. A million take half a gigabyte or so."""
+FEWER = "give fewer: one row for each run, or the last steps of each"
+BY_SQL = f"{FEWER}; --sql can choose them, for which the table is called rows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +73,9 @@ def read_table(path: Path) -> Table:
     """Read a table from a CSV, JSON lines or Parquet file; InputError, with the line, where it is not one."""
     kind = _kind(path)
     if kind == PARQUET:
+        counted = f"SELECT sum(num_rows) FROM parquet_file_metadata({_literal(path)})"
+        ((rows,),) = _select(path, counted, closed=False).rows
+        check_rows(str(path), rows, BY_SQL)
         return _select(path, f"FROM {_scan(path, kind)}", closed=False)
     return _read_csv(path) if kind == CSV else _read_json_lines(path)
 
@@ -84,7 +91,11 @@ def table_of(value: Any) -> Table:
     if isinstance(value, Table):
         return value
     if isinstance(value, duckdb.DuckDBPyRelation):
-        return Table(name, tuple(value.columns), tuple(value.fetchall()))
+        fetched = value.limit(MOST_ROWS + 1).fetchall()
+        check_rows(name, len(fetched), FEWER)
+        return Table(name, tuple(value.columns), tuple(fetched))
+    if isinstance(value, Sized):
+        check_rows(name, len(value), FEWER)
     nan_or_empty = type(value).__module__.partition(".")[0] == "pandas"
     if hasattr(value, "to_dicts"):
         value = value.to_dicts()
@@ -100,6 +111,13 @@ def table_of(value: Any) -> Table:
     columns = tuple(dict.fromkeys(str(key) for row in value for key in row))
     rows = tuple(tuple(_cell(row.get(column)) for column in columns) for row in value)
     return Table(name, columns, rows, nan_or_empty=nan_or_empty)
+
+
+def check_rows(name: str, rows: int, way: str) -> None:
+    """Raise InputError for more rows than are read; where they are counted while they are read, for the first."""
+    if rows > MOST_ROWS:
+        many = f"more than {MOST_ROWS:,}" if rows == MOST_ROWS + 1 else f"{rows:,}"
+        raise InputError(f"{name} has {many} rows, and at most {MOST_ROWS:,} are read\n  = {way}")
 
 
 def _cell(value: Any) -> Any:
@@ -135,6 +153,7 @@ def _read_csv(path: Path) -> Table:
     lines: list[int] = []
     rows: list[tuple[str, ...]] = []
     for line, cells in _records(source, delimiter):
+        check_rows(str(path), len(rows), BY_SQL)  # of which one is the header
         lines.append(line)
         rows.append(tuple(cell.strip() for cell in cells))
     if not rows:
@@ -228,6 +247,7 @@ def _read_json_lines(path: Path) -> Table:
         else:
             rows.append(row)
             lines.append(number)
+        check_rows(str(path), len(rows), BY_SQL)
     problems.raise_if_any()
     columns = tuple(dict.fromkeys(key for row in rows for key in row))
 
@@ -267,8 +287,12 @@ def _members(line: str) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]
 
 
 def _scan(path: Path, kind: str) -> str:
-    escaped = PATTERN.sub(r"[\1]", str(path.absolute()))
-    return f"{READERS[kind]}({quoted(escaped)})"
+    return f"{READERS[kind]}({_literal(path)})"
+
+
+def _literal(path: Path) -> str:
+    """Return a path in SQL, where signs are no patterns."""
+    return quoted(PATTERN.sub(r"[\1]", str(path.absolute())))
 
 
 def _select(path: Path, sql: str, *, closed: bool) -> Table:
@@ -282,7 +306,9 @@ def _select(path: Path, sql: str, *, closed: bool) -> Table:
                 _refuse_changes(connection, sql)
             result = connection.execute(sql)
             columns = tuple(column[0] for column in result.description or ())
-            return Table(str(path), columns, tuple(result.fetchall()) if columns else ())
+            rows = tuple(result.fetchmany(MOST_ROWS + 1)) if columns else ()
+            check_rows(str(path), len(rows), FEWER)
+            return Table(str(path), columns, rows)
         except duckdb.Error as error:
             message = "\n".join(drawn(line) for line in f"{path}: {error}".splitlines())
             way = f"\n  = the table of the file is called {ROWS}; SQL sees nothing else" if closed else ""

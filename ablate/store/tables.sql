@@ -15,7 +15,7 @@ CREATE TABLE files (
     content BLOB,  -- Its bytes
 );
 
--- One row for each plan in this folder: a space with one choice of all its settings. The same space with other settings (`--set`, a profile, a changed file) is another plan; one that grows (a search, or seeds that are added until all is decided) stays the same plan, shown here in its latest state. What belongs to a plan has its id in a column `plan`
+-- One row for each plan in this folder, and for each table that was judged here. A plan is a space with one choice of all its settings. The same space with other settings (`--set`, a profile, a changed file) is another plan; one that grows (a search, or seeds that are added until all is decided) stays the same plan, shown here in its latest state. What belongs to a plan has its id in a column `plan`
 CREATE TABLE plans (
     space VARCHAR NOT NULL,  -- Name of the space
     plan VARCHAR NOT NULL,  -- Hash of the space's name and of everything that it was resolved to
@@ -26,11 +26,11 @@ CREATE TABLE plans (
     baseline VARCHAR,  -- variant_id that the others are compared with
     seeds BIGINT[],  -- The seeds every variant is trained with; for a search also those at which the best were confirmed
     variants BIGINT NOT NULL,  -- Number of distinct blocks: see plan_variants
-    trials BIGINT NOT NULL,  -- Number of trials: see plan_trials
+    trials BIGINT NOT NULL,  -- Number of trials: see plan_trials. Of a judged table, its runs: see judged_runs
     notes VARCHAR[],  -- What the plan merged, left out or assumed
     profile VARCHAR,  -- The profile of the space that was chosen; NULL where none was
-    source VARCHAR,  -- Text of the space's file
-    resolved JSON,  -- The complete space: its file with every default of the grammar filled in
+    source VARCHAR,  -- Text of the space's file; of a judged table its name
+    resolved JSON,  -- The complete space: its file with every default of the grammar filled in. Of a judged table: where it is, and what was asked
     corpus JSON,  -- The corpus report: files, tokens, splits, fingerprint
     open BOOLEAN,  -- Whether more trials may follow: a search that continues, or seeds that are added until all is decided
     looks BIGINT[],  -- Numbers of seeds after which an interim analysis decides whether more are needed; NULL where the seeds are fixed
@@ -254,7 +254,7 @@ CREATE TABLE questions (
     number BIGINT NOT NULL,  -- Number of this judgement of the question, from 1; the same seeds again, under the same margin and evaluation, are the same judgement
     metrics VARCHAR[],  -- The metrics of its family
     comparisons BIGINT,  -- Distinct comparisons of the family on each metric
-    seeds BIGINT[],  -- The seeds it was made at
+    seeds BIGINT[],  -- The seeds it was made at; NULL where runs of a table are paired by names
     looks BIGINT[],  -- Numbers of seeds of its interim analyses, all of which are one judgement; NULL where the seeds were fixed
     without_result BIGINT,  -- Number of their trials without a result (bug, timeout or out of memory); once one has a result, that is another judgement
     alpha DOUBLE,  -- Share of tables in which any verdict may be false, over all judgements of the question together
@@ -290,6 +290,18 @@ CREATE TABLE accounts (
     family BIGINT,  -- Comparisons over which it was corrected
     level DOUBLE,  -- The part of alpha that it spent, over that family; 0 where it is settled
     left_of_alpha DOUBLE,  -- The part of alpha that it leaves to later judgements of it
+);
+
+-- The runs of judged tables, which were trained elsewhere: one row for each run and metric, or one without a metric for a run without a number
+CREATE TABLE judged_runs (
+    space VARCHAR NOT NULL,  -- Name of the space that the table is kept as
+    plan VARCHAR NOT NULL,  -- The table with what was asked of it: see plans
+    current BOOLEAN NOT NULL,  -- Whether it is the current one of its space, the last that was judged
+    variant VARCHAR NOT NULL,  -- Its variant
+    run VARCHAR NOT NULL,  -- What tells it apart from others of its variant: its seed, or another name that pairs runs
+    status VARCHAR NOT NULL,  -- finished, diverged, not_finished (running, crashed or failed) or without_a_value
+    metric VARCHAR,  -- The metric
+    value DOUBLE,  -- Its number, as it was judged: at the chosen step, the mean of replicates, on the scale of its stratum
 );
 
 -- What a search has proposed, one row for each proposal in order

@@ -57,7 +57,7 @@ class Growing:
 def standings(now: Snapshot) -> tuple[TrialStatus, ...]:
     """Return every trial of every space's current plan, in order. InputError for a folder without results."""
     folder = now.folder
-    if not now.plans.of_space and not unplanned(now):
+    if not now.plans.of_space and not unplanned(now) and not now.tables:
         lost = "".join(f": lost: {name} {fault}" for name, fault in now.lost.items() if name.startswith("plans/"))
         way_out = f"`ablate doctor --results {folder}` recovers it if it can" if lost else "run a space first"
         raise InputError(f"no results in {folder}{lost}\n  = {way_out}, or name another folder with --results")

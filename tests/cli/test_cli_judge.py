@@ -130,21 +130,65 @@ def test_the_screen_has_the_answer_and_what_was_assumed(table):
     said = " ".join(done.stdout.split())
     assert "b against a: lowers loss by 0.100" in said and "(better)" in said
     assert "the baseline is a, the first in the table" in said and "parameters" not in said
-    assert "seeds: auto" not in said and "--judgement 2" in said
+    assert "seeds: auto" not in said and "--judgement 2" not in said
     other = " ".join(invoke("judge", "runs.csv", "--metric", "loss:higher", "--baseline", "b").stdout.split())
     assert "a against b: raises loss by 0.100" in other and "(better)" in other and "the first in" not in other
 
 
-def test_a_later_judgement_is_held_at_less(table):
+def test_a_later_judgement_is_held_at_less_where_nothing_is_kept(table):
     table(TABLE)
     levels = []
+    alone = ("judge", "runs.csv", "--metric", "loss", "--no-keep")
     for number in ("1", "2"):
-        done = json.loads(invoke("judge", "runs.csv", "--metric", "loss", "--judgement", number, "--json").stdout)
+        done = json.loads(invoke(*alone, "--judgement", number, "--json").stdout)
         levels.append(done["effects"][0]["level"])
     assert levels == pytest.approx([0.04, 0.008])
-    assert "judged a second time, at 0.8 %" in " ".join(
-        invoke("judge", "runs.csv", "--metric", "loss", "--judgement", "2").stdout.split()
+    said = " ".join(invoke(*alone, "--judgement", "2").stdout.split())
+    assert "judged a second time, at 0.8 %" in said and "no record is kept" in said
+    assert not Path("results").exists()
+
+
+def test_a_table_is_kept_with_how_often_it_was_judged(table):
+    path = Path(table(TABLE))
+    done = invoke("judge", "runs.csv", "--metric", "loss", "--margin", "1%")
+    assert "note: kept in results as runs: its page is written by `ablate report runs`" in done.output
+    with path.open("a") as file:
+        file.write("a,4,2.32\nb,4,2.21\n")
+    said = " ".join(invoke("judge", "runs.csv", "--metric", "loss", "--margin", "1%").stdout.split())
+    assert "judged a second time, at 0.8 %" in said and "found at 3 seeds" in said
+    assert "runs: 8 runs of the table runs.csv, judged" in invoke("status").stdout
+    path.unlink()
+    reported = " ".join(invoke("report", "runs", "--figures", "figures").stdout.split())
+    assert "b against a" in reported and "results/pages/runs.html" in reported and "verdicts.tex" in reported
+    assert "better" in Path("figures/verdicts.tex").read_text()
+    assert Path("figures/forest-loss.csv").read_text().strip().endswith("better")
+    answer = json.loads(
+        invoke("sql", "SELECT verdict, n FROM verdicts WHERE space = 'runs' AND current", "--json").stdout
     )
+    assert answer == [{"verdict": "better", "n": 3}]
+    checked = invoke("verify").stdout
+    assert "8 runs of runs.csv read anew" in checked and "runs.csv is not where it was" in checked
+    assert "nothing is wrong" in checked
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--judgement", "2"), "leave out --judgement, or keep no record: --no-keep"),
+        (("--space", "a b"), "'a b' is not a name"),
+        (("--space", "x", "--no-keep"), "leave out one of them"),
+    ],
+)
+def test_what_is_kept_and_how_is_said_once(table, words, said):
+    table(TABLE)
+    assert said in refused("judge", "runs.csv", "--metric", "loss", *words)
+
+
+@pytest.mark.parametrize("verb", [("resume",), ("retry",), ("bundle",)])
+def test_what_needs_trainings_says_that_a_table_has_none(table, verb):
+    table(TABLE)
+    invoke("judge", "runs.csv", "--metric", "loss")
+    assert "runs is a judged table, whose runs were trained elsewhere" in refused(*verb, "runs")
 
 
 def test_missing_seeds_and_lost_runs_are_notes_that_name_them(table):

@@ -1,6 +1,6 @@
 """Figures as files for a paper, one plot each, with the texts that go with them.
 
-export.py          the exports of a space and of a search, and what is left out
+export.py          the exports of a space, a table and a search, and what is left out
 forecast_plots.py  the export of forecasts: curves over the layers, and token kernels
 folder.py          an export written into a folder
 files.py           the files of a plot: SVG, PDF and PNG at the width of a column and of a page, and its numbers as CSV
@@ -10,7 +10,7 @@ latex.py           the verdicts as a booktabs table
 captions.py        a sentence for each figure, and the sentence on methods
 """
 
-from ablate.report.figures.export import Export, of_search, of_space
+from ablate.report.figures.export import Export, of_search, of_space, of_table
 from ablate.report.figures.folder import Figures, write_export
 
-__all__ = ["Export", "Figures", "of_search", "of_space", "write_export"]
+__all__ = ["Export", "Figures", "of_search", "of_space", "of_table", "write_export"]

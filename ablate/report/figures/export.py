@@ -36,6 +36,13 @@ def of_space(record: PageRecord) -> Export:
     return _export(record.title, plots, record.summary, captions.methods(record.summary), tuple(_left_out(record)))
 
 
+def of_table(summary: Summary) -> Export:
+    """Return the forest plots of a table of runs that were trained elsewhere."""
+    left = tuple(_without_pair(summary))
+    title = summary.question.strip() or summary.space
+    return _export(title, list(forest.plots_of(summary)), summary, captions.methods(summary), left)
+
+
 def of_search(record: SearchRecord) -> Export:
     """Return the plots of a search, and forest plots of its confirmation."""
     plots = list(searched.plots(record, analyse(record)))

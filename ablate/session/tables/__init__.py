@@ -1,6 +1,8 @@
 """Verdicts on tables of runs that were trained elsewhere.
 
-judging.py    a table, read as an experiment and judged as a space is
+judging.py    a table, judged as a space is
+experiment.py the experiment that a table is read as
+kept.py       judged tables in a results folder, with an account of their judgements
 question.py   what is asked of it: which columns name runs and are judged, and how
 trackers.py   runs of MLflow and Optuna as tables
 shapes.py     names of runs taken apart; runs beside, and metrics below one another

@@ -1,44 +1,28 @@
-"""Verdicts on runs that were trained elsewhere: a table, read as an experiment and judged as a space is.
-
-Every mistake in the table is reported at once, each at its line.
-"""
+"""Verdicts on runs that were trained elsewhere: a table, read as an experiment, judged as a space is, and kept."""
 
 from __future__ import annotations
 
-import json
+import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import combinations, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablate.errors import InputError
-from ablate.output.words import plural
-from ablate.plan.plan import Comparison
+from ablate.errors import InputError, warn
 from ablate.report import json_form, table_page
-from ablate.report.effect_tables import GROUPS
 from ablate.session import dataframes
-from ablate.session.tables.checks import check_partners, check_ranks, check_variants, has_columns, in_order
-from ablate.session.tables.noise import noise_of
-from ablate.session.tables.question import TableQuestion, read_metrics
-from ablate.session.tables.runs import TableRuns, read_runs
+from ablate.session.tables import kept
+from ablate.session.tables.experiment import read_experiment
+from ablate.session.tables.question import TableQuestion
 from ablate.session.tables.shapes import reshaped
-from ablate.session.tables.states import read_states
-from ablate.session.tables.strata import ALIKE, check_strata, in_strata
 from ablate.session.tables.trackers import is_tracked, read_tracked
-from ablate.source.problems import Problems
-from ablate.space.documents import Judge
-from ablate.statistics import KnownNoise
 from ablate.statistics.alpha_spending import KEPT
 from ablate.store.query import query
 from ablate.store.run_logs import is_log, read_log, read_logs
 from ablate.store.table_files import Table, read_table, select, table_of
 from ablate.verdict.account import NextJudgement
-from ablate.verdict.experiment import Experiment, Treatment
-from ablate.verdict.finals import Final, Finals
 from ablate.verdict.judge import judge
-from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Summary, verdicts_of
 
 if TYPE_CHECKING:
@@ -47,15 +31,18 @@ if TYPE_CHECKING:
 SQL = re.compile(r"\s*(SELECT|WITH|FROM|VALUES|PIVOT)\s", re.IGNORECASE)
 """How SQL begins, unlike the name of any file."""
 PAGES = (".html", ".md")
-NOT_THERE = "not_in_the_table"
-"""The status of a run that is not in the table."""
+NO_RECORD = "no record is kept of how often a table is judged: to judge it again with more seeds, add --judgement 2"
 
 
 @dataclass(frozen=True, slots=True)
 class JudgedTable:
-    """The verdicts on a table's runs: `summary` has every number, `verdicts` is a table (pandas) of them."""
+    """The verdicts on a table's runs: `summary` has every number, `verdicts` is a table (pandas) of them.
+
+    `space` is the name that the results folder keeps it under; empty if it is not kept.
+    """
 
     summary: Summary
+    space: str = ""
 
     def __repr__(self) -> str:
         return f"<Judged {self.summary.space}: {len(self.summary.arms)} variants, {verdicts_of(self.summary)}>"
@@ -101,24 +88,66 @@ def judge_table(
     sql: str | None = None,
     uri: str | None = None,
     results: Path,
-    judgement: int = 1,
+    judgement: int | None = None,
+    space: str | None = None,
+    say: Callable[[str], None] = warn,
 ) -> JudgedTable:
     """Judge the runs of a table: a file, runs of a tracker, SQL over a results folder, or a value of Python.
 
-    `sql` is over the table of the file, called `rows`, and `uri` is where the tracker is. `judgement` says which
-    judgement of these variants it is: the level of each is a fifth of the level of the one before, as for a space.
+    `sql` is over the table of the file, called `rows`, and `uri` is where the tracker is. Under the name of a `space`
+    the table is kept in the results folder with its verdicts, which knows how often its variants were compared; else
+    `judgement` says which judgement of these variants it is: the level of each is a fifth of that of the one before.
     """
-    if judgement < 1:
+    if judgement is not None and judgement < 1:
         raise InputError(f"there is no judgement {judgement}\n  = the first is 1")
+    if judgement is not None and space is not None:
+        raise InputError(
+            f"--judgement {judgement}: {results} knows how often {space} was judged\n"
+            "  = leave out --judgement, or keep no record: --no-keep"
+        )
+    if space is not None:
+        kept.check_name(space, results)
     shaped = reshaped(_read(table, sql, uri, results), name=question.name, long=question.long)
-    experiment, rules, finals = _read_experiment(shaped, question, judgement)
-    held = NextJudgement(number=judgement, left=KEPT ** (judgement - 1))
-    summary = judge(experiment, rules, finals, dict.fromkeys(rules.metrics, held))
+    made = read_experiment(shaped, question, judgement=judgement or 1)
+    if space is not None and (cells := len(shaped.rows) * len(shaped.columns)) > kept.MOST_CELLS:
+        say(f"not kept: the table has {cells:,} cells, and at most {kept.MOST_CELLS:,} are kept; --sql can have fewer")
+        space = None
+    if space is not None:
+        origin = kept.origin_of(table, uri, sql)
+        summary = kept.judge_and_keep(made, shaped, question, space, origin, results, say)
+    else:
+        number = judgement or 1
+        held = NextJudgement(number=number, left=KEPT ** (number - 1))
+        noted = replace(made.experiment, notes=(*made.experiment.notes, NO_RECORD))
+        summary = judge(noted, made.rules, made.finals, dict.fromkeys(made.rules.metrics, held))
+    return JudgedTable(presented(summary, question), space or "")
+
+
+def presented(summary: Summary, question: TableQuestion) -> Summary:
+    """Return verdicts on a table with the largest difference first, steps of a path aside, and notes on its groups."""
     if question.groups:
         from ablate.session.tables.groups import group_notes  # with networkx
 
         summary = replace(summary, notes=(*group_notes(summary), *summary.notes))
-    return JudgedTable(summary)
+    if question.path:
+        return summary
+    first = summary.metrics[0].name
+    sizes = {
+        (effect.before, effect.after): abs(effect.estimate)
+        for effect in summary.effects
+        if effect.metric == first and effect.estimate is not None
+    }
+    baseline = next(arm.variant for arm in summary.arms if arm.name == summary.baseline)
+    by_size = {arm.variant: sizes.get((baseline, arm.variant), -1.0) for arm in summary.arms}
+    by_size[baseline] = math.inf
+    kinds = list(dict.fromkeys(effect.kind for effect in summary.effects))
+    return replace(
+        summary,
+        arms=tuple(sorted(summary.arms, key=lambda arm: -by_size[arm.variant])),
+        effects=tuple(
+            sorted(summary.effects, key=lambda e: (kinds.index(e.kind), -sizes.get((e.before, e.after), -1.0)))
+        ),
+    )
 
 
 def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Table:
@@ -140,130 +169,3 @@ def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Tab
     if sql is not None:
         return select(path, sql)
     return read_logs(path) if path.is_dir() else read_log(path) if is_log(path) else read_table(path)
-
-
-# From a table to an experiment
-
-
-def _read_experiment(table: Table, question: TableQuestion, judgement: int) -> tuple[Experiment, Judge, Finals]:
-    """Read a table as an experiment, its rules and its final metrics; InputError with every mistake in it."""
-    problems = Problems()
-    if not table.rows:
-        problems.add(f"{table.name} has no rows", notes=("a row is a run: its variant, its seed, its metrics",))
-        problems.raise_if_any()
-    columns_there = has_columns(table, question, problems)
-    metrics = read_metrics(table, question, problems)
-    if not 0.5 < question.confidence < 1:
-        notes = ("give one between 0.5 and 1, such as 0.95",)
-        problems.add(f"the confidence cannot be {question.confidence:g}", notes=notes)
-    states = read_states(table, question, problems)
-    check_strata(question, metrics, problems)
-    if not columns_there:
-        problems.raise_if_any()
-    runs = read_runs(table, question, metrics, states, problems)
-    variants = tuple(dict.fromkeys(run.variant for run in runs.ends))
-    check_variants(table, question, variants, problems)
-    if question.path and question.groups:
-        problems.add("--path and --groups are two designs", notes=("--path judges steps, --groups all pairs",))
-    if not len(problems) and question.in_pairs:
-        check_partners(table, question, variants, runs, problems)
-    if question.ranks and not len(problems):
-        check_ranks(question, metrics, variants, runs, judgement, problems)
-    strata: Mapping[Seed, str] = {}
-    if question.within is not None and not len(problems):
-        stratified = in_strata(runs, metrics, question, question.baseline or variants[0])
-        runs, strata = stratified.runs, stratified.strata
-        if question.inference == ALIKE:  # the strata are partners, whatever their runs are
-            question = replace(question, unpaired=False, pair=question.within)
-    noise = {} if len(problems) else noise_of(table, question, metrics, runs, problems)
-    problems.raise_if_any()
-    rules = Judge(
-        metrics=metrics,
-        against=question.baseline or variants[0],
-        confidence=question.confidence,
-        family=question.family,
-    )
-    experiment, finals = _experiment(table, question, runs, variants, noise, strata)
-    return experiment, rules, finals
-
-
-def _experiment(
-    table: Table,
-    question: TableQuestion,
-    runs: TableRuns,
-    variants: tuple[str, ...],
-    noise: Mapping[str, KnownNoise],
-    strata: Mapping[Seed, str],
-) -> tuple[Experiment, Finals]:
-    seeds = tuple(sorted({run.seed for run in runs.ends}))
-    trials: dict[str, dict[Seed, str]] = {
-        variant: {} if not question.in_pairs else {seed: json.dumps([variant, seed]) for seed in seeds}
-        for variant in variants
-    }
-    for run in runs.ends:
-        trials[run.variant][run.seed] = json.dumps([run.variant, run.seed])
-    absent: Final = {"status": NOT_THERE, "step": 0, "metrics": {}}
-    finals = {id: absent for of in trials.values() for id in of.values()}
-    finals |= {trials[run.variant][run.seed]: end.final for run, end in runs.ends.items()}
-    order = in_order(question, variants) if question.path else variants
-    experiment = Experiment(
-        space=table.name,
-        question="",
-        design=f"{_design(question)}, variants by {question.by}, {_unit(question)}",
-        baseline=question.baseline or variants[0],
-        variants=tuple(
-            Treatment(id=variant, name=variant, edits=order[1 : order.index(variant) + 1] if question.path else ())
-            for variant in order
-        ),
-        comparisons=tuple(_comparisons(order, question.baseline or variants[0], question)),
-        seeds=seeds,
-        trials=trials,
-        notes=tuple(_notes(table, question, runs, variants[0])),
-        elsewhere=True,
-        noise=noise,
-        strata=strata,
-        by_ranks=question.ranks,
-    )
-    return experiment, finals
-
-
-def _unit(question: TableQuestion) -> str:
-    """Return by what variants are compared."""
-    if question.inference == ALIKE:
-        return f"paired by {question.within}"
-    paired = f"paired by {question.pair}" if question.in_pairs else "not paired"
-    return paired if question.within is None else f"{paired}, within each {question.within}"
-
-
-def _design(question: TableQuestion) -> str:
-    return "path" if question.path else GROUPS if question.groups else "compare"
-
-
-def _comparisons(order: Sequence[str], baseline: str, question: TableQuestion) -> Iterator[Comparison]:
-    unpaired = () if question.in_pairs else ("runs without partners",)
-    others = [variant for variant in order if variant != baseline]
-    for before, after in pairwise(order) if question.path else ():
-        change = f"{before} → {after}"
-        yield Comparison(kind="edit", change=change, detail="", before=before, after=after, unpaired=unpaired)
-    for variant in others:
-        yield Comparison(kind="baseline", change=variant, detail="", before=baseline, after=variant, unpaired=unpaired)
-    for before, after in combinations(others, 2) if question.groups else ():
-        change = f"{after} against {before}"
-        yield Comparison(kind="edit", change=change, detail="", before=before, after=after, unpaired=unpaired)
-
-
-def _notes(table: Table, question: TableQuestion, runs: TableRuns, first: str) -> Iterator[str]:
-    there = question.pair in table.columns
-    seeds = f"; its column {question.pair} is called seed here" if there and question.pair != "seed" else ""
-    rows = "" if len(runs.ends) == len(table.rows) else f", in {plural(len(table.rows), 'row')}"
-    many = plural(len(runs.ends), "run")
-    if question.inference == ALIKE:
-        many = f"{len(runs.ends):,} means, of a variant in a {question.within} each,"
-    yield f"{many} of {table.name}{rows}{seeds}"
-    if question.baseline is None:
-        yield f"the baseline is {first}, the first in the table; --baseline names another"
-    yield from runs.notes
-    yield (
-        "no record is kept of how often a table is judged: to judge it again with more seeds as advised, add "
-        "--judgement 2"
-    )

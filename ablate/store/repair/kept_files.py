@@ -31,6 +31,7 @@ REMEDIES: Mapping[str, tuple[Kind, str]] = {
     "runs": ("request", "how that run was requested is no longer known: run it again with `ablate run`"),
     "verdicts": ("verdicts", "the next `ablate run` of its space judges it again, without training"),
     "paces": ("paces", "`ablate run` times it again where it needs it"),
+    "tables": ("table", "`ablate judge` of the same table keeps it again"),
     "sources": ("source", "the next `ablate run` of its space with the same files brings it back"),
 }
 """The kind of a loss, and what follows from it."""

@@ -11,7 +11,7 @@ Severity: TypeAlias = Literal["harmless", "repaired", "lost"]
 Kind: TypeAlias = Literal[
     "torn", "damaged line", "segment", "outcome", "sealed", "unlisted", "checkpoint", "specification", "leftover",
     "database", "worker", "killed", "clock", "space", "kept", "mirror", "request", "verdicts", "corpus", "paces",
-    "source", "earlier",
+    "source", "table", "earlier",
 ]  # fmt: skip
 
 UNDER_WAY: tuple[Kind, ...] = ("torn", "outcome", "unlisted", "checkpoint", "leftover", "database", "mirror", "corpus")
