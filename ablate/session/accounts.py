@@ -26,10 +26,10 @@ from ablate.store.documents import AccountDocument, Question
 from ablate.store.serialise import trial_document
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.account import Account, ComparisonAccount, EarlierVerdict, NextJudgement, State, any_of
-from ablate.verdict.asked_design import AskedDesign, Compared, JudgedRun
 from ablate.verdict.comparison_key import Unit
 from ablate.verdict.contrasts import is_tested_on
 from ablate.verdict.finals import RESULTS, Final, Finals
+from ablate.verdict.judged_design import Compared, JudgedDesign, JudgedRun
 from ablate.verdict.judgement import (
     FOUND,
     Family,
@@ -44,7 +44,7 @@ from ablate.verdict.seeds import Seed
 
 
 def account_of(
-    design: Plan | AskedDesign, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False
+    design: Plan | JudgedDesign, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False
 ) -> Account:
     """Return the account of each comparison of a design, by the judgements that a folder keeps.
 
@@ -52,26 +52,26 @@ def account_of(
     look at any number of seeds.
     """
     every = asked_of(Snapshot(folder))
-    asked = asked_design(design)
+    design = judged_design(design)
     account: dict[str, NextJudgement] = {}
-    for family in families(asked, rules):
-        asking = _Asking(asked, finals, rules, family)
+    for family in families(design, rules):
+        asking = _Asking(design, finals, rules, family)
         same = [question for question in every.questions if asking.is_same(question)]
         held = asking.as_then(every, same[-1]) if same else asking.anew(every)
         account |= dict.fromkeys(family.metrics, replace(held, counted=bool(same) or not reading))
     return account
 
 
-def asked_design(design: Plan | AskedDesign) -> AskedDesign:
+def judged_design(design: Plan | JudgedDesign) -> JudgedDesign:
     """Return what identifies the questions of a plan; of trials, only those for the verdict count."""
-    if isinstance(design, AskedDesign):
+    if isinstance(design, JudgedDesign):
         return design
     plan = design
     parts: dict[int, object] = {}
     trials = [trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0]
     first = {trial.variant: trial for trial in reversed(trials)}
     evaluation = plan.trials[0].measure.evaluation if plan.trials else None
-    return AskedDesign(
+    return JudgedDesign(
         baseline=plan.baseline,
         comparisons=plan.comparisons,
         factors=plan.factors,
@@ -87,14 +87,14 @@ def asked_design(design: Plan | AskedDesign) -> AskedDesign:
 
 
 def account_documents(
-    asked: AskedDesign, rules: Judge, finals: Finals, family: Family, held: NextJudgement
+    design: JudgedDesign, rules: Judge, finals: Finals, family: Family, held: NextJudgement
 ) -> list[AccountDocument]:
     """Return the account of each comparison of a family, for the record of its judgement."""
-    asking = _Asking(asked, finals, rules, family)
+    asking = _Asking(design, finals, rules, family)
     documents: list[AccountDocument] = []
     for name, id, compared in asking.places:
         account = held.of(name, id)
-        spends = 0.0 if account.state == "settled" else spent(account.left, looks=bool(asked.looks))
+        spends = 0.0 if account.state == "settled" else spent(account.left, looks=bool(design.looks))
         documents.append(
             {
                 "comparison": compared.key,
@@ -102,7 +102,7 @@ def account_documents(
                 "metric": name,
                 "of": compared.on(name).measured,
                 "trained": compared.trained,
-                "measured": measured_alone(asked, rules, name),
+                "measured": measured_alone(design, rules, name),
                 "data": asking.data(compared, name),
                 "state": account.state,
                 "number": account.number,
@@ -118,7 +118,7 @@ def account_documents(
 class _Asking:
     """A family of a design as it is asked now."""
 
-    design: AskedDesign
+    design: JudgedDesign
     finals: Finals
     rules: Judge
     family: Family

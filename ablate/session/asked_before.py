@@ -16,10 +16,10 @@ from ablate.store.judgements import in_order
 from ablate.store.kept_design import KeptDesign
 from ablate.store.serialise import trained_as
 from ablate.store.snapshot import Snapshot
-from ablate.verdict.asked_design import Compared
 from ablate.verdict.comparison_key import Unit, comparison_id, key_of
 from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts
 from ablate.verdict.interim import variants_of
+from ablate.verdict.judged_design import Compared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

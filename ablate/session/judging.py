@@ -7,17 +7,17 @@ from dataclasses import asdict
 
 from ablate.plan.plan import Plan
 from ablate.report.answers import against_baseline
-from ablate.session.accounts import account_documents, account_of, asked_design
+from ablate.session.accounts import account_documents, account_of, judged_design
 from ablate.space.documents import Judge
 from ablate.store.documents import Question, Verdicts
 from ablate.store.results import Results
 from ablate.store.stamps import stamped
 from ablate.verdict.account import Account
-from ablate.verdict.asked_design import AskedDesign
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import contrasts as contrasts_of
 from ablate.verdict.finals import Finals
 from ablate.verdict.judge import judge
+from ablate.verdict.judged_design import JudgedDesign
 from ablate.verdict.judgement import effect_documents, families, how_measured
 from ablate.verdict.summary import Summary
 
@@ -38,19 +38,19 @@ def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False)
 
 def keep(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals, store: Results) -> None:
     """Store the verdicts with the judgements of their questions, so that no verdict exists that is not counted."""
-    asked = tuple(questions_of(summary, plan, rules, account, finals))
-    store.record_judgement(summary.space, document(summary, plan), asked)
+    judged = tuple(questions_of(summary, plan, rules, account, finals))
+    store.record_judgement(summary.space, document(summary, plan), judged)
 
 
 def questions_of(
-    summary: Summary, design: Plan | AskedDesign, rules: Judge, account: Account, finals: Finals
+    summary: Summary, design: Plan | JudgedDesign, rules: Judge, account: Account, finals: Finals
 ) -> Iterator[Question]:
     """Yield the entries of a summary for the record of questions: one for each family in which anything was tested."""
-    asked = asked_design(design)
-    contrasts, several, seeds = contrasts_of(asked), bool(asked.looks), sorted(asked.seeds[: summary.looked])
+    design = judged_design(design)
+    contrasts, several, seeds = contrasts_of(design), bool(design.looks), sorted(design.seeds[: summary.looked])
     tested = {effect.metric for effect in summary.effects if effect.judged and effect.p is not None}
-    keys = {comparison_id(contrast): compared.key for contrast, compared in asked.compared.items()}
-    of = {family.metrics: family for family in families(asked, rules)}
+    keys = {comparison_id(contrast): compared.key for contrast, compared in design.compared.items()}
+    of = {family.metrics: family for family in families(design, rules)}
     for judgement in summary.judgements:
         if judgement.pending or tested.isdisjoint(judgement.metrics) or (several and summary.looked is None):
             continue
@@ -61,14 +61,14 @@ def questions_of(
             "number": judgement.number,
             "asks": summary.question,
             "design": summary.design,
-            "baseline": asked.baseline,
+            "baseline": design.baseline,
             "family": summary.family,
             "metrics": list(judgement.metrics),
             "judged": {name: rules.metrics[name].model_dump() for name in judgement.metrics},
             "seeds": seeds,
-            "looks": list(asked.looks),
-            "measured": how_measured(asked, rules, judgement.metrics),
-            "without": [list(lost) for lost in asked.without_result(finals, seeds)],
+            "looks": list(design.looks),
+            "measured": how_measured(design, rules, judgement.metrics),
+            "without": [list(lost) for lost in design.without_result(finals, seeds)],
             "alpha": 1 - summary.confidence,
             "level": judgement.level,
             "before": held.before,
@@ -76,12 +76,12 @@ def questions_of(
             "so_far": judgement.so_far,
             "questions_asked": judgement.questions,
             "among": judgement.among,
-            "accounts": account_documents(asked, rules, finals, of[judgement.metrics], held),
+            "accounts": account_documents(design, rules, finals, of[judgement.metrics], held),
             "effects": effect_documents(summary.effects, contrasts, judgement.metrics, keys),
         }
 
 
-def document(summary: Summary, design: Plan | AskedDesign) -> Verdicts:
+def document(summary: Summary, design: Plan | JudgedDesign) -> Verdicts:
     """Return the stored form of a summary; `seeds` are those it looked at."""
     verdicts: Verdicts = {
         "space": summary.space,

@@ -52,6 +52,7 @@ by its content, or by the trial whose results it is. All else can be deleted and
     cookbook.sql    their SQL
     trial_numbers.py  the numbers of trials: of ended ones, of one up to a step, how long they took
     trial_status.py     the status of every trial of every space
+    kept_tables.py      the judged tables that a folder keeps
     kept_forecasts.py   what was forecast of the variants of a kept plan
     pages.py        the readings of a space's page: curves, differences, layers, gains, endings
     stamps.py       when each claim was first kept, and whether its results were there before

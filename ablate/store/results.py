@@ -172,7 +172,7 @@ class Results:
             judgements.record(self.folder, space, plan, digests, verdicts=verdicts, judged=questions)
 
     def record_table(
-        self, document: TableDocument, cells: bytes, verdicts: Verdicts, asked: Sequence[Question]
+        self, document: TableDocument, cells: bytes, verdicts: Verdicts, judged: Sequence[Question]
     ) -> None:
         """Keep a table of runs that were trained elsewhere, with the verdicts on it and the judged questions, once."""
         with self._guard:
@@ -183,7 +183,7 @@ class Results:
                 first_seen = next((table.first_seen for table in before if table.id == id), time.time())
                 content: dict[str, object] = {"table": id, "first_seen": first_seen, "document": document}
                 files.keep(self.folder, "tables", content, 1 + max((t.number for t in before), default=0), stem=id)
-            judgements.record(self.folder, document["space"], id, {}, verdicts=verdicts, judged=asked)
+            judgements.record(self.folder, document["space"], id, {}, verdicts=verdicts, judged=judged)
 
     def begin(self, trial: Trial) -> TrialStart:
         """Open a trial's segment; return where the trial continues from.

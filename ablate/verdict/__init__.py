@@ -9,7 +9,7 @@ number that it is missing from.
     pairing.py            which numbers may be compared: trials matched by seed, and why others are not
     contrasts.py          what comparisons test, so that a contrast tested twice is counted once
     comparison_key.py     what identifies a comparison, however it is asked
-    asked_design.py       a design as its questions are told apart: what is compared, trained and measured
+    judged_design.py       a design as its questions are told apart: what is compared, trained and measured
     account.py            the α of each comparison: what is left of it, and over which family
     margins.py            equivalence margins as numbers on a metric's scale
     hypothesis_test.py    the test of one contrast: of two variants, or of a weighted sum

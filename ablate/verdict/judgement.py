@@ -20,9 +20,9 @@ from ablate.space.documents import Judge, Judged
 from ablate.space.metrics import AT_THE_END, Better, direction
 from ablate.statistics.alpha_spending import spent
 from ablate.verdict.account import FIRST, Account, EarlierVerdict
-from ablate.verdict.asked_design import AskedDesign
 from ablate.verdict.comparison_key import comparison_id
 from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts, family_size, is_tested_on
+from ablate.verdict.judged_design import JudgedDesign
 from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict, better_of, verdict_of
 
 OPPOSITE: Mapping[str, Verdict] = {
@@ -52,7 +52,7 @@ class Family:
     comparisons: Mapping[str, Contrast]
 
 
-def families(design: AskedDesign, rules: Judge) -> tuple[Family, ...]:
+def families(design: JudgedDesign, rules: Judge) -> tuple[Family, ...]:
     """Return the questions of a design, whatever its seeds.
 
     An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
@@ -79,20 +79,20 @@ def _way(judged: Judged) -> tuple[str, str]:
     return judged.scale, judged.better
 
 
-def how_measured(design: AskedDesign, rules: Judge, metrics: Sequence[str]) -> str:
+def how_measured(design: JudgedDesign, rules: Judge, metrics: Sequence[str]) -> str:
     """Return the hash of what may differ between judgements at the same seeds, 16 hex digits: margins, windows of the
     evaluation and, for a metric that is read during training, how often it is read.
     """
     return _measured(design, metrics, sorted((name, rules.metrics[name].margin) for name in metrics))
 
 
-def measured_alone(design: AskedDesign, rules: Judge, metric: str) -> str:
+def measured_alone(design: JudgedDesign, rules: Judge, metric: str) -> str:
     """Return the hash of `how_measured` for one metric, whatever its name where it has no margin."""
     margin = rules.metrics[metric].margin
     return _measured(design, (metric,), [] if margin == "none" else [(metric, margin)])
 
 
-def _measured(design: AskedDesign, metrics: Sequence[str], margins: Sequence[tuple[str, object]]) -> str:
+def _measured(design: JudgedDesign, metrics: Sequence[str], margins: Sequence[tuple[str, object]]) -> str:
     often = None if AT_THE_END.issuperset(metrics) else design.every
     return digest({"margins": margins, "windows": design.windows, "every": often}, 16)
 

@@ -13,7 +13,7 @@ from designed_fixtures import FREE, designed, rules
 from ablate.output.numbers import percent
 from ablate.plan.plan import Plan
 from ablate.report import footnotes
-from ablate.session.accounts import account_of, asked_design
+from ablate.session.accounts import account_of, judged_design
 from ablate.session.asked_before import asked_of, compared_in
 from ablate.space.documents import Expected, Judge
 from ablate.store import serialise
@@ -321,7 +321,7 @@ def test_a_kept_plan_has_the_same_keys(design):
     plan = designed(design, seeds=2)
     document = serialise.plan_document(plan, Documents(source=""))
     trials = [serialise.trial_document(trial) for trial in plan.trials]
-    now = {comparison_id(each): (made.key, made.sign) for each, made in asked_design(plan).compared.items()}
+    now = {comparison_id(each): (made.key, made.sign) for each, made in judged_design(plan).compared.items()}
     kept = compared_in(KeptDesign(document), trials)  # type: ignore[arg-type]
     assert {comparison_id(each): (made.key, made.sign) for each, made in kept.items()} == now and len(now) > 0
 
@@ -368,7 +368,7 @@ def test_a_judgement_of_an_earlier_version_counts_through_its_plan(tmp_path, who
 
 
 def _by_id(plan: Plan):
-    return {comparison_id(each): made for each, made in asked_design(plan).compared.items()}
+    return {comparison_id(each): made for each, made in judged_design(plan).compared.items()}
 
 
 def test_other_numbers_at_the_same_seeds_are_other_data(folder, whole):

@@ -38,8 +38,8 @@ from ablate.store.results import Results
 from ablate.store.run_logs import RUN
 from ablate.store.snapshot import Snapshot
 from ablate.store.table_files import Table
-from ablate.verdict.asked_design import AskedDesign, JudgedRun
 from ablate.verdict.judge import judge
+from ablate.verdict.judged_design import JudgedDesign, JudgedRun
 from ablate.verdict.summary import Summary
 
 NAME = re.compile(r"[\w+-][\w.+-]*")
@@ -93,14 +93,14 @@ def judge_and_keep(
 ) -> Summary:
     """Judge a table by the account that a folder has of its comparisons, and keep both; RefusedError as `Results`."""
     made = _named(made, space)
-    asked = _asked(made, question)
+    design = _design(made, question)
     with Results(results, say=say) as store:
-        account = account_of(asked, made.finals, rules=made.rules, folder=results)
+        account = account_of(design, made.finals, rules=made.rules, folder=results)
         summary = judge(made.experiment, made.rules, made.finals, account)
-        judged = tuple(questions_of(summary, asked, made.rules, account, made.finals))
+        judged = tuple(questions_of(summary, design, made.rules, account, made.finals))
         told = {"space": space, "name": table.name, "origin": origin, "question": asdict(question), **_facts(made)}
         cells = _cells(_used(table, question, made))
-        store.record_table(told, cells, document(summary, asked), judged)  # type: ignore[arg-type]
+        store.record_table(told, cells, document(summary, design), judged)  # type: ignore[arg-type]
         store.refresh()
     return summary
 
@@ -119,7 +119,7 @@ def question_of(kept: KeptTable) -> TableQuestion:
 def judged_again(folder: Path, kept: KeptTable) -> Summary:
     """Judge a kept table by the account of its folder; RefusedError if its cells are lost."""
     made, question = _read(folder, kept)
-    account = account_of(_asked(made, question), made.finals, rules=made.rules, folder=folder, reading=True)
+    account = account_of(_design(made, question), made.finals, rules=made.rules, folder=folder, reading=True)
     return judge(made.experiment, made.rules, made.finals, account)
 
 
@@ -143,7 +143,7 @@ def checks_of(folder: Path, kept: KeptTable) -> Iterator[Check]:
         yield Check(space, "verdicts", "told", "there are none")
     else:
         summary = judged_again(folder, kept)
-        anew = document(summary, _asked(made, question))
+        anew = document(summary, _design(made, question))
         if wrong := list(unequal(judgement.content["verdicts"], anew)):
             yield Check(space, "verdicts", "wrong", f"computed anew they are others: {some(wrong)}")
         else:
@@ -187,11 +187,11 @@ def _named(made: TableExperiment, space: str) -> TableExperiment:
     return replace(made, experiment=replace(made.experiment, space=space))
 
 
-def _asked(made: TableExperiment, question: TableQuestion) -> AskedDesign:
+def _design(made: TableExperiment, question: TableQuestion) -> JudgedDesign:
     """Return what identifies the questions of a table: the names of its variants stand for how they were trained."""
     experiment = made.experiment
     trained = {each.id: digest(["table", experiment.space, question.by, each.id], 16) for each in experiment.variants}
-    return AskedDesign(
+    return JudgedDesign(
         baseline=experiment.baseline,
         comparisons=experiment.comparisons,
         seeds=experiment.seeds,

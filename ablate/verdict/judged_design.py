@@ -38,7 +38,7 @@ class JudgedRun:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AskedDesign:
+class JudgedDesign:
     """What identifies the questions of a design: of a plan, or of a table of runs.
 
     `baseline`, `seeds`, `looks` and the comparisons are as in `plan.Plan`. `trained` is the hash of how each variant is
