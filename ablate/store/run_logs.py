@@ -28,8 +28,15 @@ Steps = Mapping[float, dict[str, Any]]
 
 
 def read_logs(folder: Path) -> Table:
-    """Read all logs below a folder; InputError where there is none, or one cannot be read."""
-    tables = [(_run_of(path, folder), _read(path)) for path in sorted(folder.rglob("*")) if _is_log(path)]
+    """Read all logs below a folder; InputError where there is none, or one cannot be read.
+
+    Event files within the folder of a run that has some of its own are left out, and counted: a writer puts
+    hyperparameters and scalars that are drawn together there.
+    """
+    paths = [path for path in sorted(folder.rglob("*")) if _is_log(path)]
+    runs = {path.parent for path in paths if path.name.startswith(EVENTS)}
+    within = {path for path in paths if path.name.startswith(EVENTS) and not runs.isdisjoint(path.parent.parents)}
+    tables = [(_run_of(path, folder), _read(path)) for path in paths if path not in within]
     if not tables:
         kinds = ", ".join([*KINDS, STATE, f"{EVENTS}*"])
         raise InputError(f"no log is below {folder}\n  = a log is one of {kinds}")
@@ -40,7 +47,8 @@ def read_logs(folder: Path) -> Table:
         for run, table in tables
         for row in table.rows or ((None,) * len(table.columns),)  # an empty log is of a run without a number
     ]
-    return Table(f"{folder} ({plural(len(tables), 'log')})", columns, tuple(rows))
+    left_out = f"; {plural(len(within), 'event file')} within these left out" if within else ""
+    return Table(f"{folder} ({plural(len(tables), 'log')}{left_out})", columns, tuple(rows))
 
 
 def read_log(path: Path) -> Table:
