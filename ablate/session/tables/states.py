@@ -7,9 +7,10 @@ final numbers, whatever stands in its row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from ablate.output.words import plural
 from ablate.session.tables.cells import name_of
 from ablate.session.tables.question import TableQuestion, is_once
 from ablate.source.problems import Problems, quote
@@ -44,12 +45,9 @@ def read_states(table: Table, question: TableQuestion, problems: Problems) -> Ru
     known = [word.lower() in (*FINISHED, *UNFINISHED, "") for word in words]
     if not any(word and is_known for word, is_known in zip(words, known, strict=True)):  # it says something else
         return RunStates(diverged, {})
-    for row, word in enumerate(words):
-        if not known[row] and row not in diverged:
-            place = table.place(row, column)
-            at = "" if place is not None else f"row {row + 1}: "
-            ways = (f"finished is one of {', '.join(FINISHED)}", f"--diverged {quote(f'{column}={word}')} counts it so")
-            problems.add(f"{at}{column} is {quote(word)}: has that run finished?", place, notes=ways)
+    for word in dict.fromkeys(word for row, word in enumerate(words) if not known[row] and row not in diverged):
+        ways = (f"finished is one of {', '.join(FINISHED)}", f"--diverged {quote(f'{column}={word}')} counts it so")
+        _add_word(table, column, words, word, problems, ": has that run finished?", ways)
     unfinished = {row: f"{column} is {word}" for row, word in enumerate(words) if word.lower() in UNFINISHED}
     return RunStates(diverged, unfinished)
 
@@ -66,9 +64,18 @@ def _diverged(table: Table, option: str, problems: Problems) -> dict[int, str]:
             message = f"no {column} is {quote(values)} in {table.name}"
             problems.add_unknown(message, None, values, known, f"{column} is one of")
         return {row: f"{column} is {word}" for row, word in enumerate(words) if word.lower() in wanted}
-    for row, word in enumerate(words):
-        if word.lower() not in (*YES, *NO):
-            place, ways = table.place(row, column), (f"or name those that are: --diverged {quote(f'{column}={word}')}",)
-            at = "" if place is not None else f"row {row + 1}: "
-            problems.add(f"{at}{column} is {quote(word)}", place, notes=("it must be true or false", *ways))
+    for word in dict.fromkeys(word for word in words if word.lower() not in (*YES, *NO)):
+        ways = ("it must be true or false", f"or name those that are: --diverged {quote(f'{column}={word}')}")
+        _add_word(table, column, words, word, problems, "", ways)
     return {row: f"{column} says so" for row, word in enumerate(words) if word.lower() in YES}
+
+
+def _add_word(
+    table: Table, column: str, words: Sequence[str], word: str, problems: Problems, why: str, ways: tuple[str, ...]
+) -> None:
+    """Note a word that says nothing known of a run, once, at its first row."""
+    first, more = words.index(word), words.count(word) - 1
+    place = table.place(first, column)
+    at = "" if place is not None else f"row {first + 1}: "
+    rows = f", in {plural(more, 'row')} more" if more else ""
+    problems.add(f"{at}{column} is {quote(word)}{why}{rows}", place, notes=ways)
