@@ -127,11 +127,13 @@ def _of_block(
     from ablate.report.screens.block import find
     from ablate.report.screens.forecast import block_screen
     from ablate.session.forecasting import AROUND, forecast_block, sizes_alone
+    from ablate.theory.shortfalls import shortfalls_of
 
     of = find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
     forecasts = forecast_block(named, of.block, of.sizes, of.catalogue, samples=samples)
     sizes = sizes_alone(of.block, of.sizes)
-    screen = block_screen(named, AROUND, sizes, forecasts.models[named], forecasts.sampled[named])
+    narrow = shortfalls_of(of.block, of.catalogue)
+    screen = block_screen(named, AROUND, sizes, forecasts.models[named], forecasts.sampled[named], narrow)
     return named, forecasts, screen
 
 

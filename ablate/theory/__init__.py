@@ -10,6 +10,7 @@
     strides.py            the states of a deep model from a few of its layers
     initial_state.py      the numbers of a model before a step, forecast or measured
     intervals.py          how far one network of a width may be from a forecast
+    shortfalls.py         blocks of which fewer starts lie within these intervals than they say
     depth_laws.py         how its numbers go with depth: as a power, as an exponential, or not at all
     sensitivity.py        by how much the output changes if the stream, or the weights of a layer, are changed
     kurtosis_bound.py     what a token kernel says of outlier features

@@ -20,6 +20,7 @@ from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
 from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
 from ablate.theory.kurtosis_bound import normal_kurtosis
 from ablate.theory.sensitivity import model_sensitivity, stream_sensitivities
+from ablate.theory.shortfalls import Shortfall
 
 ROWS = 16
 """Layers that are shown of a deep model: about evenly spread, and the first and last."""
@@ -32,9 +33,15 @@ OF_SAMPLES = "± after a sample: one standard deviation, from initialisation to 
 
 
 def block_screen(
-    name: str, about: str, sizes: Sizes, forecast: InitialModel, sampled: Sequence[InitialModel] = ()
+    name: str,
+    about: str,
+    sizes: Sizes,
+    forecast: InitialModel,
+    sampled: Sequence[InitialModel] = (),
+    shortfalls: Sequence[Shortfall] = (),
 ) -> ReportDocument:
-    """Return the table of a block, layer by layer, beside those that were `sampled`, with its dangers.
+    """Return the table of a block, layer by layer, beside those that were `sampled`, with its dangers, and the
+    `shortfalls` of its intervals.
 
     Of a block that reads an encoder there is a table of each stack; what stands below them is of the decoder, and the
     dangers are of both.
@@ -50,6 +57,7 @@ def block_screen(
     if encoder is not None:
         grids.append(_of_layers("Encoder", encoder, encoders))
         warned += tuple(f"encoder: {each}" for each in (*dangers(encoder), *silence(encoder)))
+    narrow = tuple(map(str, shortfalls))
     return ReportDocument(
         title=name,
         about=(
@@ -60,6 +68,7 @@ def block_screen(
         parts=(
             *(TableOf(grid, titled=len(grids) > 1) for grid in grids),
             BulletList(warned or ("no danger is seen in it",), "beware" if warned else "remarks"),
+            *((BulletList(narrow, "beware"),) if narrow else ()),
             BulletList(
                 (
                     *DEFINED,
