@@ -63,7 +63,9 @@ def judge(
     diverged: Annotated[
         str | None,
         typer.Option(
-            "--diverged", metavar="COLUMN[=VALUE,…]", help="The column that says which runs diverged; nan and inf do."
+            "--diverged",
+            metavar="COLUMN[=VALUE,…]",
+            help="The column that says which runs diverged, or State=crashed,failed; nan and inf do.",
         ),
     ] = None,
     at: Annotated[

@@ -173,7 +173,7 @@ ORDER BY s.space;
 
 -- @missing_seeds: Which seeds of which variants have no result yet, or never will, and why?
 -- $space
--- no rows: every seed of every variant has a result
+-- no rows: every seed of every variant that was trained here has a result
 SELECT f.space, f.variant, f.seed, f.status, t.ended_step AS step, t.steps, f.trial_id
 FROM final f JOIN trials t USING (trial_id)
 WHERE f.current AND f.status <> 'finished' AND ($space IS NULL OR f.space = $space)

@@ -24,19 +24,27 @@ HEADER = struct.Struct("<QI")
 MOST = 64 << 20
 """The bytes of an event file's record that are read: more are no scalar."""
 
+OF_ANY = {
+    *("log", "logs", "metrics", "progress", "results", "history", "train", "training", "eval", "scalars", "stats")
+}
+"""The names of logs that say nothing of their run."""
+
 Steps = Mapping[float, dict[str, Any]]
 
 
 def read_logs(folder: Path) -> Table:
     """Read all logs below a folder; InputError where there is none, or one cannot be read.
 
+    A run has the path of its log, or that of its folder where all logs have such names as `log.jsonl`, each in its own.
     Event files within the folder of a run that has some of its own are left out, and counted: a writer puts
     hyperparameters and scalars that are drawn together there.
     """
     paths = [path for path in sorted(folder.rglob("*")) if _is_log(path)]
     runs = {path.parent for path in paths if path.name.startswith(EVENTS)}
     within = {path for path in paths if path.name.startswith(EVENTS) and not runs.isdisjoint(path.parent.parents)}
-    tables = [(_run_of(path, folder), _read(path)) for path in paths if path not in within]
+    logs = [path for path in paths if path not in within]
+    alike = {path.stem.lower() for path in logs} <= OF_ANY and len({path.parent for path in logs}) == len(logs)
+    tables = [(_run_of(path.parent if alike else path, folder), _read(path)) for path in logs]
     if not tables:
         kinds = ", ".join([*KINDS, STATE, f"{EVENTS}*"])
         raise InputError(f"no log is below {folder}\n  = a log is one of {kinds}")
@@ -66,7 +74,8 @@ def _is_log(path: Path) -> bool:
 
 
 def _run_of(path: Path, folder: Path) -> str:
-    named = path.parent if is_log(path) else path.with_suffix("")
+    """Return the name of a run: that of its folder, where its logs have names of their own, or else of its log."""
+    named = path.parent if is_log(path) else path.with_suffix("") if path.is_file() else path
     return named.relative_to(folder).as_posix()
 
 

@@ -104,7 +104,8 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
     the margin. Equivalence, found then or now, takes precedence over a difference: it is too small to matter.
     """
     then = oriented(earlier, effect)
-    now = f"at the {seeds} seeds seen now: {_difference(effect)}"
+    alone = ", by itself undecided at its level" if effect.verdict == "undecided" else ""
+    now = f"at the {seeds} seeds seen now: {_difference(effect)}, unadjusted{alone}"
     at = f"found{earlier.elsewhere and f' {earlier.elsewhere}'} at {words.plural(earlier.seeds, 'seed')}"
     told = judged_as(then) if f"{at};" in then.note else f"{at}, {judged_as(then)}"
     if _against(then, effect):

@@ -11,7 +11,7 @@ import pytest
 
 import ablate
 from ablate.errors import AblateWarning
-from ablate.session.reporting import report_run
+from ablate.session.reporting import export_figures, report_run
 from ablate.session.tables.kept import space_name
 from ablate.store import files, mirror
 from ablate.store.repair import repair
@@ -298,3 +298,21 @@ def test_secrets_of_a_server_are_not_kept(folder, monkeypatch):
     kept("mlflow:mine", folder, uri="https://me:hunter2@host/x?token=abc")
     everything = b"".join(path.read_bytes() for path in Path(folder).rglob("*") if path.is_file())
     assert b"hunter2" not in everything and b"token=abc" not in everything and b"https://host/x" in everything
+
+
+def test_the_sentence_on_methods_says_of_runs_what_is_known(folder, tmp_path):
+    kept(rows(), folder)
+    export_figures(report_run("mine", results=folder), tmp_path / "figures")
+    said = (tmp_path / "figures" / "captions.md").read_text()
+    assert "Each variant has 5 runs, which were trained elsewhere; differences are paired by seed and" in said
+    assert "batches" not in said
+    kept(rows(), folder, unpaired=True, space="samples")
+    export_figures(report_run("samples", results=folder), tmp_path / "figures")
+    assert "runs are not paired and tested by Welch's t" in (tmp_path / "figures" / "captions.md").read_text()
+
+
+def test_a_finding_that_stands_is_told_to_be_undecided_now(folder):
+    kept(rows(gap=0.07, of=("a", "b")), folder, confidence=0.6)
+    more = kept(rows(seeds=6, gap=0.07, of=("a", "b")), folder, confidence=0.6)
+    (effect,) = more.summary.effects
+    assert effect.verdict == "worse" and "unadjusted, by itself undecided at its level" in effect.note, effect

@@ -199,3 +199,14 @@ def test_a_log_that_is_not_there_is_said_so(tmp_path, name):
 def test_a_state_whose_steps_are_none_is_no_state(tmp_path):
     (tmp_path / "trainer_state.json").write_text('{"log_history": [{"step": null, "loss": 1}, {"step": 2}]}')
     assert "is not the state of a trainer: TypeError" in refused(tmp_path / "trainer_state.json")
+
+
+def test_logs_of_one_name_are_runs_by_their_folders(tmp_path, known):
+    for (v, s), loss in LOSSES.items():
+        path = tmp_path / v / f"run_{s}" / "log.jsonl"
+        path.parent.mkdir(parents=True)
+        path.write_text("".join(json.dumps({"step": step, "loss": x}) + "\n" for step, x in steps_of(loss)))
+    judged = ablate.judge(tmp_path, **NAMED | {"name": "{variant}/run_{seed:d}"})
+    assert numbers(judged) == known
+    said = refused(tmp_path)
+    assert """--name takes names of runs apart: "{variant}/{seed}" one like 'a/run_1'""" in said

@@ -57,14 +57,20 @@ def methods(summary: Summary) -> str:
 
 def _methods(summary: Summary, judged: Sequence[Effect]) -> Iterator[str]:
     counts = {arm.ended + len(arm.missing) for arm in summary.arms}
-    yield f"Each variant was trained at {_range(counts)} {SHARED if not any_unpaired(summary) else SOME_SHARED}"
+    noun, unpaired = "run" if summary.elsewhere else "seed", any_unpaired(summary)
+    if summary.elsewhere:
+        yield f"Each variant has {_range(counts, noun)}, which were trained elsewhere"
+    else:
+        yield f"Each variant was trained at {_range(counts, noun)} {SOME_SHARED if unpaired else SHARED}"
     lost = sum(arm.diverged for arm in summary.arms), sum(len(arm.missing) for arm in summary.arms)
     fates = [f"{n} {what}" for n, what in zip(lost, ("diverged", "have no result"), strict=True) if n]
     if fates:
         yield f"of the {sum(arm.ended + len(arm.missing) for arm in summary.arms)} runs {listed(fates)}"
     paired = {effect.n for effect in judged if effect.estimate is not None}
-    over = f" over the {_range(paired)} that finished on both sides" if paired and paired != counts else ""
-    pairing = "differences are paired by seed" + (", where batches are shared," if any_unpaired(summary) else "")
+    over = f" over the {_range(paired, noun)} that finished on both sides" if paired and paired != counts else ""
+    pairing = "differences are paired by seed" + (", where batches are shared," if unpaired else "")
+    if summary.elsewhere and unpaired:
+        pairing, over = "runs are not paired", ""
     yield f"{pairing}{over} and tested by {_tests(judged)}{_logs(summary)}"
     yield _correction(summary, judged)
     if summary.looks:
@@ -74,9 +80,9 @@ def _methods(summary: Summary, judged: Sequence[Effect]) -> Iterator[str]:
     yield from _margins(summary.metrics, summary)
 
 
-def _range(counts: set[int]) -> str:
+def _range(counts: set[int], noun: str) -> str:
     least, most = min(counts), max(counts)
-    return plural(least, "seed") if least == most else f"{least} to {most} seeds"
+    return plural(least, noun) if least == most else f"{least} to {most} {noun}s"
 
 
 def _tests(judged: Sequence[Effect]) -> str:

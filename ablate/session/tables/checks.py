@@ -13,6 +13,7 @@ from ablate.source.problems import Problems, quote
 from ablate.space.documents import Judged
 from ablate.statistics import least_p
 from ablate.statistics.alpha_spending import KEPT, spent
+from ablate.store.run_logs import RUN
 from ablate.store.table_files import Table
 from ablate.verdict.seeds import Seed
 
@@ -28,7 +29,10 @@ def in_order(question: TableQuestion, variants: Sequence[str]) -> tuple[str, ...
 
 def has_columns(table: Table, question: TableQuestion, problems: Problems) -> bool:
     by, pair = question.by, question.pair
-    there = [is_once(table, by, "--by", problems)]
+    named = [cell for cell in table.cells(RUN) if isinstance(cell, str)] if RUN in table.columns else []
+    parts = f"{{{by}}}/{{{pair}}}" if named and "/" in named[0] else f"{{{by}}}-s{{{pair}:d}}"
+    ways = (f'--name takes names of runs apart: "{parts}" one like {quote(named[0])}',) if named else ()
+    there = [is_once(table, by, "--by", problems, *ways)]
     if question.within is not None:
         there.append(is_once(table, question.within, "--within", problems))
     if pair in table.columns or question.in_pairs:

@@ -118,7 +118,8 @@ def judge_table(
     else:
         number = judgement or 1
         held = NextJudgement(number=number, left=KEPT ** (number - 1))
-        noted = replace(made.experiment, notes=(*made.experiment.notes, NO_RECORD))
+        record = (NO_RECORD,) if judgement is None else ()
+        noted = replace(made.experiment, notes=(*made.experiment.notes, *record))
         summary = judge(noted, made.rules, made.finals, dict.fromkeys(made.rules.metrics, held))
     return JudgedTable(presented(summary, question), space or "")
 

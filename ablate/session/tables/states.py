@@ -64,9 +64,11 @@ def _diverged(table: Table, option: str, problems: Problems) -> dict[int, str]:
             message = f"no {column} is {quote(values)} in {table.name}"
             problems.add_unknown(message, None, values, known, f"{column} is one of")
         return {row: f"{column} is {word}" for row, word in enumerate(words) if word.lower() in wanted}
-    for word in dict.fromkeys(word for word in words if word.lower() not in (*YES, *NO)):
-        ways = ("it must be true or false", f"or name those that are: --diverged {quote(f'{column}={word}')}")
-        _add_word(table, column, words, word, problems, "", ways)
+    others = list(dict.fromkeys(word for word in words if word.lower() not in (*YES, *NO)))
+    if others:
+        ways = ("it must be true or false", f"or name those that are: --diverged {quote(f'{column}={others[0]}')}")
+        why = f", or {plural(len(others) - 1, 'other word')}" if len(others) > 1 else ""
+        _add_word(table, column, words, others[0], problems, why, ways)
     return {row: f"{column} says so" for row, word in enumerate(words) if word.lower() in YES}
 
 
