@@ -11,7 +11,8 @@ import io
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ KINDS: Mapping[str, str] = {
     **dict.fromkeys((".parquet", ".pq"), PARQUET),
 }
 READERS = {CSV: "read_csv", JSON_LINES: "read_ndjson", PARQUET: "read_parquet"}
+PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 ROWS = "rows"
 """The name of a file's table in SQL over it."""
 DELIMITERS = ",;\t|"
@@ -76,8 +78,28 @@ def read_table(path: Path) -> Table:
         counted = f"SELECT sum(num_rows) FROM parquet_file_metadata({_literal(path)})"
         ((rows,),) = _select(path, counted, closed=False).rows
         check_rows(str(path), rows, BY_SQL)
-        return _select(path, f"FROM {_scan(path, kind)}", closed=False)
+        return _with_durations(path, _select(path, f"FROM {_scan(path, kind)}", closed=False))
     return _read_csv(path) if kind == CSV else _read_json_lines(path)
+
+
+def _with_durations(path: Path, table: Table) -> Table:
+    """Return a Parquet file's table with the durations that Arrow or pandas wrote, which DuckDB reads as integers."""
+    from pyarrow import parquet, types
+
+    units = {
+        field.name: PER_SECOND[field.type.unit] for field in parquet.read_schema(path) if types.is_duration(field.type)
+    }
+    if not units:
+        return table
+    per = [units.get(column) for column in table.columns]
+    rows = (
+        tuple(
+            timedelta(seconds=cell / unit) if unit and isinstance(cell, int) else cell
+            for cell, unit in zip(row, per, strict=True)
+        )
+        for row in table.rows
+    )
+    return replace(table, rows=tuple(rows))
 
 
 def select(path: Path, sql: str) -> Table:

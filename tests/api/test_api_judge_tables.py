@@ -289,3 +289,15 @@ def test_a_state_that_is_not_known_beside_others_is_a_mistake():
     assert any(
         "State is TIMEOUT" in note for note in ablate.judge(with_states(r5="TIMEOUT"), metrics="loss").summary.notes
     )
+
+
+def test_durations_are_judged_in_seconds_and_told(tmp_path):
+    import pandas
+
+    frame = pandas.DataFrame(rows()).assign(loss=lambda t: pandas.to_timedelta(t.loss, unit="s"))
+    frame.to_parquet(tmp_path / "runs.parquet")
+    for table in (frame, tmp_path / "runs.parquet"):
+        judged = ablate.judge(table, metrics="loss", space="timed", results=tmp_path / "results")
+        assert numbers(judged)[:2] == (3, pytest.approx(numbers(ablate.judge(rows(), metrics="loss"))[1]))
+        assert "loss has durations, judged in seconds" in judged.summary.notes
+        assert not ablate.verify(tmp_path / "results").wrong

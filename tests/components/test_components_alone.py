@@ -36,6 +36,7 @@ SAID = {
     "report/screens/machine.py": {"attention"},  # a heading
     "store/pending_rows.py": {"attention"},  # a column: which backend computes attention
     "store/plans.py": {"document"},  # a key of a plan's file
+    "store/kept_tables.py": {"document"},
     "store/snapshot.py": {"document"},
     "store/earlier.py": {"document"},
     "store/results.py": {"document"},

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import io
 import json
 import re
 import shlex
 from pathlib import Path
 
+import pandas
 import pytest
 import typer
 import yaml
@@ -39,6 +41,8 @@ def results(tmp_path_factory):
     claim = "judge.expect=[{claim: Fig. 1, of: op, metric: eval_loss, verdict: better}]"
     space = ablate.load_space(write_world(folder), settings=["seeds=1", claim])
     ablate.run(space, results=folder / "results", executor="inline", console=Console(quiet=True), mirror=False)
+    runs = pandas.read_csv(io.StringIO(code("judge", "csv")[0]))
+    ablate.judge(runs, metrics="loss", space="runs", results=folder / "results")
     return folder / "results"
 
 

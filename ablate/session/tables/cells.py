@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
 from numbers import Real
 
@@ -53,13 +54,15 @@ def has_decimal_commas(cells: Sequence[object]) -> bool:
 def number_of(cell: object, *, comma: bool = False) -> float | str | None:
     """Return a cell as a number: None if it is empty, and a text that is not a number unchanged.
 
-    `comma`: numbers have decimal commas.
+    A duration is its seconds. `comma`: numbers have decimal commas.
 
     >>> number_of("2.5e-1"), number_of("inf"), number_of("NA"), number_of("1,5"), number_of("1,5", comma=True)
     (0.25, inf, None, '1,5', 1.5)
     """
     if is_nothing(cell):
         return None
+    if isinstance(cell, timedelta):
+        return cell.total_seconds()
     if isinstance(cell, Real | Decimal) and not isinstance(cell, bool):
         try:
             return float(cell)

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ from ablate.verdict.summary import Summary
 NAME = re.compile(r"[\w+-][\w.+-]*")
 MOST_CELLS = 5_000_000
 """Cells of a table that is kept: one with more is judged, and not kept, which is told."""
+SECONDS = "seconds"
+"""The key of a cell that is a duration."""
 QUESTION = TypeAdapter(TableQuestion)
 METHOD = ("unpaired", "ranks", "floor", "sd", "within", "inference", "at", "step", "pair", "diverged")
 """Fields of a question by which the same runs are judged in another way: that is another judgement of them."""
@@ -175,7 +178,7 @@ def _read(folder: Path, kept: KeptTable) -> tuple[TableExperiment, TableQuestion
     table = Table(
         kept.document["name"],
         tuple(told["columns"]),
-        tuple(map(tuple, told["rows"])),
+        tuple(tuple(_cell(cell) for cell in row) for row in told["rows"]),
         nan_or_empty=told["nan_or_empty"],
         delimiter=told["delimiter"],
     )
@@ -228,7 +231,13 @@ def _cells(table: Table) -> bytes:
     return compact({**told, "rows": table.rows}).encode()
 
 
+def _cell(cell: Any) -> Any:
+    return timedelta(seconds=cell[SECONDS]) if isinstance(cell, dict) else cell
+
+
 def _number(cell: object) -> object:
+    if isinstance(cell, timedelta):
+        return {SECONDS: cell.total_seconds()}
     return cell if isinstance(cell, str | int | float) or cell is None else number_of(cell)
 
 

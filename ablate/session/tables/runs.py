@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from statistics import fmean
 
 from ablate.output.words import listed
@@ -63,7 +64,11 @@ def read_runs(
     steps, runs = read_steps(table, question, metrics, _rows(table, question, strata, problems), problems)
     reading = _Reading(table, question, metrics, states, problems, frozenset(commas), steps is not None)
     ends = {run: reading.end(run) for run in runs}
-    told = [f"{name} has decimal commas: {comma} is {number_of(comma, comma=True):g}" for name, comma in commas.items()]
+    timed = [name for name in metrics if any(isinstance(cell, timedelta) for cell in table.cells(name))]
+    told = [f"{name} has durations, judged in seconds" for name in timed]
+    told += [
+        f"{name} has decimal commas: {comma} is {number_of(comma, comma=True):g}" for name, comma in commas.items()
+    ]
     repeated = _replicates(runs) if steps is None else step_notes(table, steps, runs, question)
     notes = (*told, *repeated, *_lost(ends))
     return TableRuns(ends=ends, notes=notes, strata=strata)
