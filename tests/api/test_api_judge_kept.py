@@ -1,6 +1,7 @@
 """Judged tables that a results folder keeps: their account, rows in SQL and page, and how they are verified."""
 
 import json
+import warnings
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -316,3 +317,12 @@ def test_a_finding_that_stands_is_told_to_be_undecided_now(folder):
     more = kept(rows(seeds=6, gap=0.07, of=("a", "b")), folder, confidence=0.6)
     (effect,) = more.summary.effects
     assert effect.verdict == "worse" and "unadjusted, by itself undecided at its level" in effect.note, effect
+
+
+def test_the_same_runs_under_another_name_are_told(folder):
+    kept(rows(), folder)
+    with pytest.warns(AblateWarning, match="15 of 24 runs are those of the table mine: how often they were judged"):
+        kept([*rows(), *rows(seeds=3, gap=1.5, of=("d", "e", "f"))], folder, space="other")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        kept(rows(gap=3.0), folder, space="third")

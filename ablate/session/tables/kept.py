@@ -97,6 +97,8 @@ def judge_and_keep(
     """Judge a table by the account that a folder has of its comparisons, and keep both; RefusedError as `Results`."""
     made = _named(made, space)
     design = _design(made, question)
+    for line in _shared(made, space, results):
+        say(line)
     with Results(results, say=say) as store:
         account = account_of(design, made.finals, rules=made.rules, folder=results)
         summary = judge(made.experiment, made.rules, made.finals, account)
@@ -106,6 +108,19 @@ def judge_and_keep(
         store.record_table(told, cells, document(summary, design), judged)  # type: ignore[arg-type]
         store.refresh()
     return summary
+
+
+def _shared(made: TableExperiment, space: str, results: Path) -> Iterator[str]:
+    """Yield the tables of other names that have half of these runs or more, whose judgements are not counted here."""
+    runs = {compact(run) for run in _facts(made)["runs"]}
+    tables = Snapshot(results).tables if results.is_dir() else {}
+    for other, of_name in tables.items():
+        same = runs & {compact(run) for run in of_name[-1].document["runs"]}
+        if other != space and 2 * len(same) >= len(runs):
+            yield (
+                f"{len(same)} of {plural(len(runs), 'run')} are those of the table {other}: how often they were judged "
+                f"there is not counted here (--space {other} does)"
+            )
 
 
 def current(folder: Path, space: str) -> KeptTable | None:
