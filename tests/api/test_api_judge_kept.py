@@ -326,3 +326,11 @@ def test_the_same_runs_under_another_name_are_told(folder):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         kept(rows(gap=3.0), folder, space="third")
+
+
+def test_rows_of_a_long_query_are_kept_under_a_name(folder):
+    kept(rows(), folder)
+    sql = f"SELECT variant, run AS seed, value AS loss FROM judged_runs WHERE space = 'mine' -- {'long ' * 100}"
+    judged = ablate.judge(sql, metrics="loss", results=folder, space="again")
+    assert judged.space == "again" and len(judged.summary.effects) == 2
+    assert not ablate.verify(folder).wrong

@@ -30,6 +30,7 @@ from ablate.session.tables.question import TableQuestion
 from ablate.session.tables.states import STATES
 from ablate.session.tables.steps import STEPS
 from ablate.source.problems import quote
+from ablate.source.yaml import is_file
 from ablate.store import files
 from ablate.store.checksummed_lines import compact, number
 from ablate.store.files import digest_of
@@ -80,7 +81,7 @@ def origin_of(table: object, uri: str | None, sql: str | None) -> dict[str, str]
     if not isinstance(table, str | Path):
         return {"name": f"a {type(table).__name__}"}
     told = {"name": str(table), "uri": uri and without_secrets(uri), "sql": sql}
-    if (path := Path(table)).is_file():
+    if is_file(path := Path(table)):  # SQL may be longer than a name of a file can be
         told |= {"file": str(path.absolute()), "digest": digest_of(path.read_bytes())}
     return {key: value for key, value in told.items() if value is not None}
 
