@@ -334,3 +334,10 @@ def test_rows_of_a_long_query_are_kept_under_a_name(folder):
     judged = ablate.judge(sql, metrics="loss", results=folder, space="again")
     assert judged.space == "again" and len(judged.summary.effects) == 2
     assert not ablate.verify(folder).wrong
+
+
+def test_a_folder_that_a_run_writes_is_refused_with_a_way_to_judge_without_it(folder):
+    with Results(folder, say=lambda said: None), pytest.raises(ablate.RefusedError) as error:
+        kept(rows(), folder)
+    assert "= or judge it and keep nothing: --no-keep" in str(error.value)
+    assert kept(rows(), folder).space == "mine"

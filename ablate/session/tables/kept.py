@@ -100,14 +100,17 @@ def judge_and_keep(
     design = _design(made, question)
     for line in _shared(made, space, results):
         say(line)
-    with Results(results, say=say) as store:
-        account = account_of(design, made.finals, rules=made.rules, folder=results)
-        summary = judge(made.experiment, made.rules, made.finals, account)
-        judged = tuple(questions_of(summary, design, made.rules, account, made.finals))
-        told = {"space": space, "name": table.name, "origin": origin, "question": asdict(question), **_facts(made)}
-        cells = _cells(_used(table, question, made))
-        store.record_table(told, cells, document(summary, design), judged)  # type: ignore[arg-type]
-        store.refresh()
+    told = {"space": space, "name": table.name, "origin": origin, "question": asdict(question), **_facts(made)}
+    try:
+        with Results(results, say=say) as store:
+            account = account_of(design, made.finals, rules=made.rules, folder=results)
+            summary = judge(made.experiment, made.rules, made.finals, account)
+            judged = tuple(questions_of(summary, design, made.rules, account, made.finals))
+            cells = _cells(_used(table, question, made))
+            store.record_table(told, cells, document(summary, design), judged)  # type: ignore[arg-type]
+            store.refresh()
+    except RefusedError as error:
+        raise RefusedError(f"{error}\n  = or judge it and keep nothing: --no-keep") from error
     return summary
 
 
