@@ -45,7 +45,6 @@ by its content, or by the trial whose results it is. All else can be deleted and
     summaries.sql   how the table of summaries is filled
     schema.py       the tables as `tables.sql` declares them: DDL, rows to insert, comments of views
     pending_rows.py      what a database lacks of a snapshot
-    claim_rows.py   the claims of a plan as rows
     projection.py   the DuckDB file, and what is loaded into it
     query.py        SQL over it, also while a run is writing
     cookbook.py     the ready-made queries, by name
@@ -62,7 +61,6 @@ by its content, or by the trial whose results it is. All else can be deleted and
     mlflow/         the MLflow mirror
     ui.py           MLflow's own pages over it, on this machine alone
     table_files.py  tables of runs that were trained elsewhere, read and never written
-    foreign_databases.py  SQLite files that others have written, looked at without being changed
     run_logs.py     logs of trainers, and folders of them, as such tables
     run_tables.py   runs of trackers as such tables
 

@@ -6,8 +6,11 @@ They have their own names; where two parts of a run share one, the part stands i
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from ablate.errors import InputError
@@ -28,3 +31,25 @@ def tabulated(name: str, runs: Sequence[Parts]) -> Table:
     times = Counter(key for _, key in keys)
     columns = tuple(key if times[key] == 1 or not part else f"{part}.{key}" for part, key in keys)
     return Table(name, columns, tuple(tuple(run[part].get(key) for part, key in keys) for run in runs))
+
+
+# SQLite files that others have written, looked at without being changed
+
+SQLITE = "sqlite:///"
+
+
+def check_sqlite(uri: str, table: str, whose: str) -> None:
+    """Raise InputError unless the file of a SQLite URI has a table; other URIs are not looked at."""
+    if not uri.startswith(SQLITE):
+        return
+    path = Path(uri.removeprefix(SQLITE).partition("?")[0])
+    way = f"--uri {SQLITE}FILE names one that {whose} has written"
+    if not path.exists():
+        raise InputError(f"there is no database {path}\n  = {way}")
+    try:
+        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+            names = {name for (name,) in database.execute("SELECT name FROM sqlite_master")}
+    except sqlite3.Error as error:
+        raise InputError(f"{path} is not a database: {error}\n  = {way}") from None
+    if table not in names:
+        raise InputError(f"{path} is no database of {whose}\n  = {way}")

@@ -6,6 +6,8 @@ Every mistake in the table is reported at once, each at its line.
 from __future__ import annotations
 
 import json
+import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
@@ -13,15 +15,15 @@ from itertools import combinations, pairwise
 from ablate.output.words import plural
 from ablate.plan.plan import Comparison
 from ablate.report.effect_tables import GROUPS
-from ablate.session.tables.checks import check_partners, check_ranks, check_variants, has_columns, in_order
-from ablate.session.tables.noise import noise_of
-from ablate.session.tables.question import TableQuestion, read_metrics
+from ablate.session.tables.question import TableQuestion, is_once, read_metrics
 from ablate.session.tables.runs import TableRuns, read_runs
 from ablate.session.tables.states import read_states
 from ablate.session.tables.strata import ALIKE, check_strata, in_strata
-from ablate.source.problems import Problems
-from ablate.space.documents import Judge
-from ablate.statistics import KnownNoise
+from ablate.source.problems import Problems, quote
+from ablate.space.documents import Judge, Judged
+from ablate.statistics import KnownNoise, least_p
+from ablate.statistics.alpha_spending import KEPT, spent
+from ablate.store.run_logs import RUN
 from ablate.store.table_files import Table
 from ablate.verdict.experiment import Experiment, Treatment
 from ablate.verdict.finals import Final, Finals
@@ -160,3 +162,137 @@ def _notes(table: Table, question: TableQuestion, runs: TableRuns, first: str) -
     if question.baseline is None:
         yield f"the baseline is {first}, the first in the table; --baseline names another"
     yield from runs.notes
+
+
+# The noise that single runs of a table are judged by: that of a variant with several runs, or a given number
+
+
+def noise_of(
+    table: Table, question: TableQuestion, metrics: Mapping[str, Judged], runs: TableRuns, problems: Problems
+) -> dict[str, KnownNoise]:
+    """Return the noise that runs are judged by, of each metric, where a floor or a number gives it."""
+    group, sd = question.floor, question.sd
+    if group is not None and sd is not None:
+        problems.add("--floor and --sd both say what the noise is", notes=("give one of them",))
+    elif sd is not None:
+        if not (0 < sd < math.inf and len(metrics) == 1):
+            why = "it is of one metric" if len(metrics) > 1 else "a standard deviation is above 0"
+            problems.add(f"--sd {sd:g}: {why}", notes=("--floor names a variant whose runs tell that of each metric",))
+            return {}
+        of = {
+            name: f" of logarithms (×÷ {math.exp(min(sd, 700)):.3g})" for name, j in metrics.items() if j.scale == "log"
+        }
+        return {
+            name: KnownNoise(sd=sd, df=math.inf, whose=f"a given sd of {sd:g}{of.get(name, '')}") for name in metrics
+        }
+    if group is None or sd is not None:
+        return {}
+    ends = [end.final["metrics"] for run, end in runs.ends.items() if run.variant == group]
+    if not ends:
+        known = list(dict.fromkeys(run.variant for run in runs.ends))
+        message = f"no {question.by} {quote(group)} in {table.name}"
+        problems.add_unknown(message, None, group, known, "--floor is one of")
+    noise: dict[str, KnownNoise] = {}
+    for name, judged in metrics.items() if ends else ():
+        values, log = [metric[name] for metric in ends if name in metric], judged.scale == "log"
+        try:
+            told = KnownNoise.of(values, log=log)
+        except ValueError:
+            few = f"{group} has {plural(len(values), 'run')} with a {name}"
+            same = f"the {len(values)} runs of {group} have the same {name}" if len(values) > 1 else few
+            problems.add(f"--floor {group}: {same}, which tells no noise", notes=("--sd gives it as a number",))
+        else:
+            shown = f"×÷ {math.exp(told.sd):.3g}" if log else f"{told.sd:.2g}"
+            noise[name] = replace(told, whose=f"the noise of {plural(len(values), 'run')} of {group}, sd {shown}")
+    return noise
+
+
+# Checks of a table against what is asked of it: columns, variants, partners, and runs enough for ranks
+
+TWO_SAMPLES = "--unpaired judges two variants as two samples, by Welch's t"
+BY_FLOOR = "--floor names a variant of several runs, or --sd a number, by whose noise single runs are judged"
+
+
+def in_order(question: TableQuestion, variants: Sequence[str]) -> tuple[str, ...]:
+    """Return the variants with the baseline first."""
+    baseline = question.baseline or variants[0]
+    return (baseline, *(variant for variant in variants if variant != baseline))
+
+
+def has_columns(table: Table, question: TableQuestion, problems: Problems) -> bool:
+    by, pair = question.by, question.pair
+    named = [cell for cell in table.cells(RUN) if isinstance(cell, str)] if RUN in table.columns else []
+    parts = f"{{{by}}}/{{{pair}}}" if named and "/" in named[0] else f"{{{by}}}-s{{{pair}:d}}"
+    ways = (f'--name takes names of runs apart: "{parts}" one like {quote(named[0])}',) if named else ()
+    there = [is_once(table, by, "--by", problems, *ways)]
+    if question.within is not None:
+        there.append(is_once(table, question.within, "--within", problems))
+    if pair in table.columns or question.in_pairs:
+        there.append(is_once(table, pair, "--pair", problems, TWO_SAMPLES, BY_FLOOR))
+    if by == pair:
+        problems.add(f"--by and --pair are both {quote(by)}", notes=("a variant has several seeds",))
+    return all(there) and by != pair
+
+
+def check_variants(table: Table, question: TableQuestion, variants: Sequence[str], problems: Problems) -> None:
+    by, baseline = question.by, question.baseline
+    if len(variants) == 1:
+        ways = ("a verdict compares two or more", f"--by names another column of {', '.join(table.columns)}")
+        problems.add(f"{table.name} has only one {by}: {quote(variants[0])}", notes=ways)
+    if baseline is not None and variants and baseline not in variants:
+        message = f"no {by} {quote(baseline)} in {table.name}"
+        problems.add_unknown(message, None, baseline, variants, "--baseline is one of")
+
+
+def check_partners(
+    table: Table, question: TableQuestion, variants: Sequence[str], runs: TableRuns, problems: Problems
+) -> None:
+    """Note that no run has a partner: then a column pairs nothing, or runs are two samples."""
+    seeds: dict[str, set[Seed]] = {variant: set() for variant in variants}
+    for run in runs.ends:
+        seeds[run.variant].add(run.seed)
+    order = in_order(question, variants)
+    pairs = [*((order[0], other) for other in order[1:]), *(pairwise(order) if question.path else ())]
+    if any(seeds[before] & seeds[after] for before, after in pairs):
+        return
+    others = [column for column in table.columns if column not in (question.by, question.pair)]
+    message = f"no run has a partner: no {question.pair} of {order[0]} is that of another {question.by}"
+    ways = (TWO_SAMPLES, BY_FLOOR, f"or --pair names the column that pairs runs, of {', '.join(others)}")
+    problems.add(message, table.place(0, question.pair), notes=ways)
+
+
+def check_ranks(
+    question: TableQuestion,
+    metrics: Mapping[str, Judged],
+    variants: Sequence[str],
+    runs: TableRuns,
+    judgement: int,
+    problems: Problems,
+) -> None:
+    """Note what ranks cannot say: that two variants are equivalent, and that so few runs differ."""
+    others = [("--within", question.within), ("--floor", question.floor), ("--sd", question.sd)]
+    for option, value in others:
+        if value is not None:
+            problems.add(f"--ranks and {option} are two ways to judge", notes=("leave out one of them",))
+    for name in (name for name, judged in metrics.items() if judged.margin != "none"):
+        message = f"--ranks says nothing of a margin of {name}: ranks have no size"
+        problems.add(message, notes=("leave out the margin, or judge means: --unpaired",))
+    order = in_order(question, variants)
+    pairs = [(a, b) for a, b in combinations(order, 2) if question.groups or a == order[0]]
+    pairs += [(a, b) for a, b in pairwise(order[1:]) if question.path]
+    level = (1 - question.confidence) * spent(KEPT ** (judgement - 1)) / max(1, len(pairs))
+    for name, judged in metrics.items():
+        sides = Counter(
+            run.variant
+            for run, end in runs.ends.items()
+            if name in end.final["metrics"] or (end.final["status"] == "diverged" and judged.better != "none")
+        )
+        least = {(a, b): least_p(sides[a], sides[b]) for a, b in pairs if sides[a] and sides[b]}
+        if least and min(least.values()) >= level:
+            (a, b), p = min(least.items(), key=lambda entry: entry[1])
+            few = f"{plural(sides[a], 'run')} of {a} and {sides[b]} of {b}"
+            among = f", for one of {len(pairs)} comparisons" if len(pairs) > 1 else ""
+            message = f"--ranks: {few} have no p of {name} below {p:.2g}, where {level:.2g} is needed{among}"
+            enough = next(n for n in range(2, 100) if least_p(n, n) < level)
+            ways = (f"{enough} runs a side can have it", "--unpaired judges their means, by Welch's t")
+            problems.add(message, notes=ways)

@@ -4,29 +4,32 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ablate.errors import InputError, warn
+from ablate.output.numbers import percent
+from ablate.output.words import listed, spoken
 from ablate.report import json_form, table_page
 from ablate.session import dataframes
 from ablate.session.tables import kept
 from ablate.session.tables.experiment import read_experiment
 from ablate.session.tables.question import TableQuestion
 from ablate.session.tables.shapes import reshaped
-from ablate.session.tables.trackers import is_tracked, read_tracked
 from ablate.statistics.alpha_spending import KEPT
 from ablate.store.query import query
 from ablate.store.run_logs import is_log, read_log, read_logs
 from ablate.store.table_files import Table, read_table, select, table_of
 from ablate.verdict.account import NextJudgement
 from ablate.verdict.judge import judge
-from ablate.verdict.summary import Summary, verdicts_of
+from ablate.verdict.summary import Metric, Summary, verdicts_of
 
 if TYPE_CHECKING:
+    import networkx
     import pandas
+
 
 SQL = re.compile(r"\s*(SELECT|WITH|FROM|VALUES|PIVOT)\s", re.IGNORECASE)
 """How SQL begins, unlike the name of any file."""
@@ -127,8 +130,6 @@ def judge_table(
 def presented(summary: Summary, question: TableQuestion) -> Summary:
     """Return verdicts on a table with the largest difference first, steps of a path aside, and notes on its groups."""
     if question.groups:
-        from ablate.session.tables.groups import group_notes  # with networkx
-
         summary = replace(summary, notes=(*group_notes(summary), *summary.notes))
     if question.path:
         return summary
@@ -170,3 +171,81 @@ def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Tab
     if sql is not None:
         return select(path, sql)
     return read_logs(path) if path.is_dir() else read_log(path) if is_log(path) else read_table(path)
+
+
+# Runs of trackers by name: `mlflow:EXPERIMENT` and `optuna:STUDY`, read as a table where they are
+
+MLFLOW, OPTUNA = "mlflow:", "optuna:"
+
+
+def is_tracked(name: str) -> bool:
+    """Return whether a name is that of runs of a tracker."""
+    return name.startswith((MLFLOW, OPTUNA))
+
+
+def read_tracked(name: str, uri: str | None) -> Table:
+    """Read the runs of a tracker; `uri` is its server, database or folder.
+
+    Raises InputError for one that cannot be read, and for an experiment or study that it does not have.
+    """
+    kind, _, what = name.partition(":")
+    if uri is None:
+        way = f"--uri is a server, http://…, or a database, such as sqlite:///{kind}.db"
+        raise InputError(f"{name}: where is it?\n  = {way}")
+    if name.startswith(MLFLOW):
+        from ablate.store.mlflow.experiment_runs import read_experiment
+
+        return read_experiment(name, what, uri)
+    from ablate.execute.search.study_trials import read_study
+
+    return read_study(name, what, uri)
+
+
+# Groups of variants of a table: which are not told apart, and which may be the best
+#
+# All pairs are judged, by Holm's procedure over all of them. Variants are not told apart where no pair of them is found
+# different; that a is not told apart from b nor b from c says nothing of a and c. A variant may be the best as long as
+# no other is found better: the true best is among these unless a difference is found that is none, or the other way.
+
+DIFFERENT = ("better", "worse", "higher", "lower")
+
+
+def group_notes(summary: Summary) -> Iterator[str]:
+    """Tell of each metric which variants are not told apart, and which may be the best."""
+    for metric in summary.metrics:
+        yield from _groups(summary, metric)
+
+
+def _groups(summary: Summary, metric: Metric) -> Iterator[str]:
+    import networkx  # loaded for groups alone
+
+    means = {arm.variant: arm.levels[metric.name].mean for arm in summary.arms if metric.name in arm.levels}
+    names = {arm.variant: arm.name for arm in summary.arms}
+    order = sorted(means, key=lambda variant: -means[variant] if metric.better == "higher" else means[variant])
+    alike: networkx.Graph[str] = networkx.Graph()
+    alike.add_nodes_from(order)
+    beaten: set[str] = set()
+    for effect in summary.effects:
+        if effect.metric != metric.name or effect.before not in means or effect.after not in means:
+            continue
+        if effect.verdict not in DIFFERENT:
+            alike.add_edge(effect.before, effect.after)
+        elif effect.verdict in ("better", "worse"):
+            beaten.add(effect.before if effect.verdict == "better" else effect.after)
+    lost = [arm.name for arm in summary.arms if arm.variant not in means]
+    if lost:
+        yield f"without a {spoken(metric.name)}, and in no group: {listed(lost)}"
+    if not order:
+        return
+    groups = [sorted(group, key=order.index) for group in networkx.find_cliques(alike) if len(group) > 1]
+    groups.sort(key=lambda group: [order.index(variant) for variant in group])
+    joined = [", ".join(names[variant] for variant in group) for group in groups]
+    if joined:
+        transitive = "; two groups that share one are no single group" if len(joined) > 1 else ""
+        yield f"not told apart in {spoken(metric.name)}: {'; '.join(joined)}{transitive}"
+    else:
+        yield f"all{' others' if lost else ''} are told apart in {spoken(metric.name)}"
+    if metric.better != "none":
+        best = listed([names[variant] for variant in order if variant not in beaten])
+        chance = percent(1 - summary.false_at_most)
+        yield f"may be the best in {spoken(metric.name)}: {best} ({chance}: no other is found better)"

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 
 from ablate.errors import InputError
 from ablate.source.problems import quote
-from ablate.store.foreign_databases import check_sqlite
 from ablate.store.mlflow.connection import Destination, connected
-from ablate.store.run_tables import MOST, Parts, tabulated
+from ablate.store.run_tables import MOST, Parts, check_sqlite, tabulated
 from ablate.store.table_files import Table
 
 if TYPE_CHECKING:
