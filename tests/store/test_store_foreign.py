@@ -27,6 +27,8 @@ from ablate.store.snapshot import Snapshot
 from ablate.store.trial_status import standings
 
 SEGMENT = FILES["segment"]
+OF_RUNS = [kind for kind in files.DOCUMENTS if kind != "tables"]
+"""The kinds of documents that a run writes; judged tables have tests of their own (`test_api_judge_kept.py`)."""
 LINES = {
     files.WITNESS: ["written", "replaced"],
     SEGMENT: ["begin", "row", "timing", "checkpoint", "outcome"],
@@ -128,7 +130,7 @@ def told_otherwise(folder: Path, kind: str, content: object) -> Path:
 @pytest.mark.parametrize(
     "other", [{"format": files.FORMAT + 1}, {"format": None}, {"number": "x"}, [], b"{", b"[" * 10**5]
 )
-@pytest.mark.parametrize("kind", files.DOCUMENTS)
+@pytest.mark.parametrize("kind", OF_RUNS)
 def test_a_document_of_another_format_is_refused_in_words(folder, kind, other):
     document = json.loads(file_of(folder, kind).read_bytes())
     path = told_otherwise(folder, kind, document | other if isinstance(other, dict) else other)
@@ -138,7 +140,7 @@ def test_a_document_of_another_format_is_refused_in_words(folder, kind, other):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("kind", files.DOCUMENTS)
+@pytest.mark.parametrize("kind", OF_RUNS)
 def test_what_a_newer_version_says_besides_is_of_no_harm(folder, kind):
     told_otherwise(folder, kind, {**json.loads(file_of(folder, kind).read_bytes()), "mood": "good"})
     assert answers(folder) == []
@@ -232,7 +234,7 @@ def survives(place, kind: str, which: int, where: int, other: object) -> None:
 
 UNSHRUNK = {"phases": (Phase.explicit, Phase.generate), "deadline": None, "suppress_health_check": list(HealthCheck)}
 ANY = {
-    "kind": st.sampled_from(("segment", "witness", *files.DOCUMENTS)),
+    "kind": st.sampled_from(("segment", "witness", *OF_RUNS)),
     "which": st.integers(0, 10**6),
     "where": st.integers(0, 10**6),
     "other": st.sampled_from(OTHERS),
