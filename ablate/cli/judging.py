@@ -170,5 +170,5 @@ def judge(
         from ablate.report.terminal_renderer import Screen
 
         show(Screen(result_screen(judged.summary)))
-        if judged.space:
-            note(f"kept in {results} as {judged.space}: its page is written by `ablate report {judged.space}`")
+    if judged.space:
+        note(f"kept in {results} as {judged.space}: its page is written by `ablate report {judged.space}`")

@@ -81,7 +81,7 @@ def judged_design(design: Plan | JudgedDesign) -> JudgedDesign:
         trained={variant: training_of(trial) for variant, trial in first.items()},
         compared=compared_in(plan, [trial_document(trial, parts) for trial in first.values()]),
         runs=[JudgedRun(variant=trial.variant, seed=trial.seed, id=trial.id) for trial in trials],
-        windows=evaluation and evaluation.windows,
+        evaluation=evaluation and evaluation.windows,
         every=evaluation and evaluation.every,
     )
 

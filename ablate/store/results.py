@@ -178,11 +178,13 @@ class Results:
         with self._guard:
             document = {**document, "rows": files.keep_source(self.folder, cells)}
             id = serialise.plan_id(document["space"], asked=serialise.digest(document))
-            before = [table for of in Snapshot(self.folder).tables.values() for table in of]
-            if not before or before[-1].id != id:
-                first_seen = next((table.first_seen for table in before if table.id == id), time.time())
+            tables = Snapshot(self.folder).tables
+            of_space = tables.get(document["space"], ())
+            if not of_space or of_space[-1].id != id:
+                first_seen = next((table.first_seen for table in of_space if table.id == id), time.time())
+                number = 1 + max((table.number for of in tables.values() for table in of), default=0)
                 content: dict[str, object] = {"table": id, "first_seen": first_seen, "document": document}
-                files.keep(self.folder, "tables", content, 1 + max((t.number for t in before), default=0), stem=id)
+                files.keep(self.folder, "tables", content, number)
             judgements.record(self.folder, document["space"], id, {}, verdicts=verdicts, judged=judged)
 
     def begin(self, trial: Trial) -> TrialStart:

@@ -44,7 +44,7 @@ def read_logs(folder: Path) -> Table:
     within = {path for path in paths if path.name.startswith(EVENTS) and not runs.isdisjoint(path.parent.parents)}
     logs = [path for path in paths if path not in within]
     alike = {path.stem.lower() for path in logs} <= OF_ANY and len({path.parent for path in logs}) == len(logs)
-    tables = [(_run_of(path.parent if alike else path, folder), _read(path)) for path in logs]
+    tables = [(_run_of(path, folder, of_folder=alike), _read(path)) for path in logs]
     if not tables:
         kinds = ", ".join([*KINDS, STATE, f"{EVENTS}*"])
         raise InputError(f"no log is below {folder}\n  = a log is one of {kinds}")
@@ -73,9 +73,8 @@ def _is_log(path: Path) -> bool:
     return path.is_file() and (is_log(path) or path.suffix.lower() in KINDS)
 
 
-def _run_of(path: Path, folder: Path) -> str:
-    """Return the name of a run: that of its folder, where its logs have names of their own, or else of its log."""
-    named = path.parent if is_log(path) else path.with_suffix("") if path.is_file() else path
+def _run_of(path: Path, folder: Path, *, of_folder: bool) -> str:
+    named = path.parent if of_folder or is_log(path) else path.with_suffix("")
     return named.relative_to(folder).as_posix()
 
 

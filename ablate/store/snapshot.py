@@ -199,11 +199,15 @@ class Snapshot:
 
     @cached_property
     def by_space(self) -> Mapping[str, Sequence[Document[Any]]]:
-        """The documents of each space: plans, tables, runs, and what was judged; those of no space under ""."""
+        """The documents of each space: plans, tables, runs, and what was judged; those of no space under "".
+
+        Plans that were replaced are left out: what is read from a folder is the same when they are deleted.
+        """
+        replaced = self.replaced
         of_space: dict[str, list[Document[Any]]] = {}
         for kind in files.DOCUMENTS:
             for document in self._documents(kind)[0]:
-                for space in _spaces_of(document):
+                for space in _spaces_of(document) if document.name not in replaced else ():
                     of_space.setdefault(space, []).append(document)
         return of_space
 

@@ -42,8 +42,8 @@ class JudgedDesign:
     """What identifies the questions of a design: of a plan, or of a table of runs.
 
     `baseline`, `seeds`, `looks` and the comparisons are as in `plan.Plan`. `trained` is the hash of how each variant is
-    trained, by its id, and `compared` has the key of each contrast. `windows` and `every` say how runs are measured:
-    the windows of an evaluation, or the method by which a table is judged, and how often metrics are read.
+    trained, by its id, and `compared` has the key of each contrast. `evaluation` and `every` say how runs are measured:
+    by how many windows, or for a table by which method they are judged, and how often metrics are read.
     """
 
     baseline: str
@@ -55,7 +55,7 @@ class JudgedDesign:
     trained: Mapping[str, str]
     compared: Mapping[Contrast, Compared]
     runs: Sequence[JudgedRun]
-    windows: object = None
+    evaluation: object = None
     every: object = None
 
     def without_result(self, finals: Finals, seeds: Sequence[Seed]) -> tuple[tuple[str, Seed], ...]:

@@ -94,7 +94,7 @@ def measured_alone(design: JudgedDesign, rules: Judge, metric: str) -> str:
 
 def _measured(design: JudgedDesign, metrics: Sequence[str], margins: Sequence[tuple[str, object]]) -> str:
     often = None if AT_THE_END.issuperset(metrics) else design.every
-    return digest({"margins": margins, "windows": design.windows, "every": often}, 16)
+    return digest({"margins": margins, "windows": design.evaluation, "every": often}, 16)
 
 
 def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:

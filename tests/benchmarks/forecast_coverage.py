@@ -15,6 +15,7 @@ import argparse
 import json
 import platform
 import random
+import resource
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -95,6 +96,7 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=4)
     parser.add_argument("--starts", type=int, default=16)
     parser.add_argument("--derived", type=int, default=0)
+    parser.add_argument("--memory", type=int, default=16, help="GiB that a block may need")
     parser.add_argument("--page", action="store_true")
     asked = parser.parse_args()
     rows = [json.loads(line) for line in asked.file.read_text().splitlines()] if asked.file.exists() else []
@@ -109,11 +111,15 @@ def main() -> None:
     }
     done = {row["block"] for row in rows if {**sizes, "theory": THEORY}.items() <= row.items()}
     torch.set_num_threads(1)
+    resource.setrlimit(resource.RLIMIT_AS, (asked.memory << 30, asked.memory << 30))
     for name, block in blocks(asked.derived):
         if name in done:
             continue
         within, began = Within(), time.monotonic()
-        within.add(name, block, asked.width, asked.layers, asked.starts)
+        try:
+            within.add(name, block, asked.width, asked.layers, asked.starts)
+        except MemoryError:  # a block that reads all layers before has their joint kernel, as large as layers times tokens
+            within.refused[name] = f"needs more than {asked.memory} GiB of memory"
         about = {
             "device": platform.machine(),
             "date": datetime.now(UTC).date().isoformat(),

@@ -88,7 +88,7 @@ MISTAKES: dict[str, tuple[str | bytes, tuple[str, ...], str, str, tuple[str, ...
     ),
     "quotes": (at(4, 'a,3,"2.29'), METRIC, "not CSV", "write a quote within quotes twice", WHOLE),
     "no rows": (HEAD, METRIC, "runs.csv has no rows", "a row is a run: its variant, its seed, its metrics", WHOLE),
-    "one variant": (WHOLE.replace("b,", "a,1"), METRIC, "one variant", "", WHOLE),
+    "one variant": (WHOLE.replace("b,", "a,1"), METRIC, "has only one variant", "--by names another column", WHOLE),
     "baseline": (WHOLE, (*METRIC, "--baseline", "A"), "no variant 'A'", "a, b", (*METRIC, "--baseline", "b")),
     "no partners": (WHOLE.replace("b,", "b,9"), METRIC, "partner", "--unpaired", (*METRIC, "--unpaired")),
     "ranks": (

@@ -18,6 +18,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ablate.errors import AblateError, RefusedError
+from ablate.session.reporting import report_run
 from ablate.session.resuming import resumable
 from ablate.store import checksummed_lines, claim, files, step_times
 from ablate.store.checksummed_lines import compact
@@ -27,8 +28,6 @@ from ablate.store.snapshot import Snapshot
 from ablate.store.trial_status import standings
 
 SEGMENT = FILES["segment"]
-OF_RUNS = [kind for kind in files.DOCUMENTS if kind != "tables"]
-"""The kinds of documents that a run writes; judged tables have tests of their own (`test_api_judge_kept.py`)."""
 LINES = {
     files.WITNESS: ["written", "replaced"],
     SEGMENT: ["begin", "row", "timing", "checkpoint", "outcome"],
@@ -57,6 +56,7 @@ def answers(folder: Path) -> list[str]:
         "sql": lambda: query(folder, "SELECT count(*) FROM trials, spaces", say=lambda said: None),
         "resume": lambda: resumable(folder),
         "paces": lambda: step_times.kept(folder),
+        "tables": lambda: report_run("elsewhere", results=folder) if Snapshot(folder).tables else None,
         "look": lambda: repair(folder, dry_run=True),
         "doctor": lambda: repair(folder, dry_run=False, say=lambda said: None),
         "run": lambda: run(folder, lambda said: None),
@@ -130,7 +130,7 @@ def told_otherwise(folder: Path, kind: str, content: object) -> Path:
 @pytest.mark.parametrize(
     "other", [{"format": files.FORMAT + 1}, {"format": None}, {"number": "x"}, [], b"{", b"[" * 10**5]
 )
-@pytest.mark.parametrize("kind", OF_RUNS)
+@pytest.mark.parametrize("kind", files.DOCUMENTS)
 def test_a_document_of_another_format_is_refused_in_words(folder, kind, other):
     document = json.loads(file_of(folder, kind).read_bytes())
     path = told_otherwise(folder, kind, document | other if isinstance(other, dict) else other)
@@ -140,7 +140,7 @@ def test_a_document_of_another_format_is_refused_in_words(folder, kind, other):
 
 
 @pytest.mark.sampled(1)
-@pytest.mark.parametrize("kind", OF_RUNS)
+@pytest.mark.parametrize("kind", files.DOCUMENTS)
 def test_what_a_newer_version_says_besides_is_of_no_harm(folder, kind):
     told_otherwise(folder, kind, {**json.loads(file_of(folder, kind).read_bytes()), "mood": "good"})
     assert answers(folder) == []
@@ -234,7 +234,7 @@ def survives(place, kind: str, which: int, where: int, other: object) -> None:
 
 UNSHRUNK = {"phases": (Phase.explicit, Phase.generate), "deadline": None, "suppress_health_check": list(HealthCheck)}
 ANY = {
-    "kind": st.sampled_from(("segment", "witness", *OF_RUNS)),
+    "kind": st.sampled_from(("segment", "witness", *files.DOCUMENTS)),
     "which": st.integers(0, 10**6),
     "where": st.integers(0, 10**6),
     "other": st.sampled_from(OTHERS),

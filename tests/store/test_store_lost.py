@@ -31,7 +31,8 @@ def test_lost_verdicts_are_found(tmp_path, harm):
     else:
         flip(path, 100)
     (lost,) = (found for found in repair(tmp_path, dry_run=True).findings if found.severity == "lost")
-    assert (lost.kind, lost.where) == ("verdicts", path) and "`ablate run` of its space judges it again" in lost.remedy
+    assert (lost.kind, lost.where) == ("verdicts", path)
+    assert "the next `ablate run` of its space, or `ablate judge` of its table, judges it again" in lost.remedy
     repaired = repair(tmp_path, dry_run=False, say=lambda said: None)
     assert repaired.exit_code == 1
     console = Console(width=200, record=True, file=StringIO())
@@ -39,7 +40,8 @@ def test_lost_verdicts_are_found(tmp_path, harm):
     last = console.export_text().splitlines()[-1]
     assert last.endswith("lost, but no result of a trial: see above for the consequences")
     run(tmp_path, pytest.fail)
-    assert query(tmp_path, "SELECT count(*) FROM judged").rows == ((4,),)
+    judged = query(tmp_path, "SELECT space, count(*) FROM judged GROUP BY ALL ORDER BY ALL").rows
+    assert judged == (("elsewhere", 1), ("small", 4))
     assert repair(tmp_path, dry_run=True).to_repair == ()
 
 

@@ -238,7 +238,7 @@ def test_lost_verdicts_of_an_earlier_plan_are_said_to_be_lost_once(twice, by):
         done = repair(folder, dry_run=False, say=pytest.fail)
         (lost,) = done.lost
         assert (done.exit_code, lost.kind, lost.where) == (1, "verdicts", folder / name)
-        assert "the next `ablate run` of its space judges it again, without training" in lost.remedy
+        assert "the next `ablate run` of its space, or `ablate judge` of its table, judges it again" in lost.remedy
     else:
         with opened(folder, say=said.append) as results:
             results.refresh()

@@ -250,7 +250,7 @@ def test_a_judgement_that_is_lost_for_good_is_missed_and_no_more(folder):
         (folder / name).unlink()
     said = []
     assert judged_at(folder, (0, 1, 2), say=said.append).effects[1].verdict == "better"
-    assert said[0].startswith(f"lost: {first.name} is gone; the next `ablate run` of its space judges it again")
+    assert said[0].startswith(f"lost: {first.name} is gone; the next `ablate run` of its space, or `ablate judge`")
     assert judged_at(folder, (0, 1, 2)).effects[1].verdict == "better", "and it is told once"
 
 

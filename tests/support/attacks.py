@@ -18,6 +18,8 @@ from store_fixtures import DOCUMENTS, RULES, VERSIONS, contents, course, diverge
 
 from ablate.plan.plan import Plan
 from ablate.session.judging import document, judged
+from ablate.session.tables.judging import judge_table
+from ablate.session.tables.question import TableQuestion
 from ablate.store import files, requests, step_times
 from ablate.store.repair import repair
 from ablate.store.repair.report import Finding, Repaired
@@ -41,6 +43,7 @@ FILES = {
     "runs": "runs/*.json",
     "verdicts": "verdicts/*.json",
     "paces": "paces/*.json",
+    "tables": "tables/*.json",
     "sources": "sources/*",
     "witness": "witness.jsonl",
     "database": "ablate.duckdb",
@@ -54,7 +57,7 @@ def file_of(folder: Path, kind: str) -> Path:
 
 
 def half_way(folder: Path) -> None:
-    """Four trials ended and judged, one interrupted behind its checkpoint, one not begun; the database knows them."""
+    """Four trials ended and judged, one interrupted behind its checkpoint, one not begun, and a table judged."""
     with opened(folder) as results:
         asked(results)
         for one in plan().trials:
@@ -68,10 +71,19 @@ def half_way(folder: Path) -> None:
         so_far = judge(plan(), RULES, results.finals([one.id for one in plan().trials]))
         results.record_judgement("small", document(so_far, plan()), [])
         results.refresh()
+    judge_elsewhere(folder)
+
+
+def judge_elsewhere(folder: Path) -> None:
+    """Judge a table of runs that were trained elsewhere, which the folder keeps."""
+    losses = {"a": (2.31, 2.44, 2.52, 2.63), "b": (2.42, 2.51, 2.66, 2.71)}
+    runs = [{"variant": v, "seed": s, "loss": loss} for v, of in losses.items() for s, loss in enumerate(of)]
+    question = TableQuestion(metrics=("loss",))
+    judge_table(runs, question, results=folder, space="elsewhere", say=lambda said: None)
 
 
 def run(folder: Path, say: Callable[[str], None]) -> None:
-    """The whole plan, as far as it is not known: what a person gets by giving the same command again."""
+    """The whole plan and the table, as far as they are not known: what the same commands give again."""
     with opened(folder, say=say) as results:
         asked(results)
         known = results.outcomes()
@@ -82,6 +94,7 @@ def run(folder: Path, say: Callable[[str], None]) -> None:
                 events = diverged(one.id) if one.id == "c30001" else course(one.id, after=after)
                 hear(results, one.id, [Began(after, VERSIONS), *events])
         judged(plan(), RULES, results)
+    judge_elsewhere(folder)
 
 
 def asked(results: Results, of: Plan | None = None) -> None:

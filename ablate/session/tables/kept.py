@@ -224,7 +224,7 @@ def _design(made: TableExperiment, question: TableQuestion) -> JudgedDesign:
             for variant, of in experiment.trials.items()
             for seed, id in of.items()
         ],
-        windows={name: getattr(question, name) for name in METHOD},
+        evaluation={name: getattr(question, name) for name in METHOD},
     )
 
 

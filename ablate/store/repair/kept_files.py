@@ -29,7 +29,7 @@ REMEDIES: Mapping[str, tuple[Kind, str]] = {
     TRIALS: ("sealed", "the next `ablate run` of its space trains it again"),
     "plans": ("specification", "the next `ablate run` of its space brings it back"),
     "runs": ("request", "how that run was requested is no longer known: run it again with `ablate run`"),
-    "verdicts": ("verdicts", "the next `ablate run` of its space judges it again, without training"),
+    "verdicts": ("verdicts", "the next `ablate run` of its space, or `ablate judge` of its table, judges it again"),
     "paces": ("paces", "`ablate run` times it again where it needs it"),
     "tables": ("table", "`ablate judge` of the same table keeps it again"),
     "sources": ("source", "the next `ablate run` of its space with the same files brings it back"),
@@ -63,7 +63,8 @@ def faults(snapshot: Snapshot, stored: Stored, *, thorough: bool) -> Iterator[Fa
             yield _lost(snapshot, name, fault)
     for name in snapshot.replaced:
         path = folder / name
-        finding = Finding("leftover", "repaired", "was replaced by a later one", path, "deleted", changes=(path,))
+        changes = (path, folder / WITNESS)
+        finding = Finding("leftover", "repaired", "was replaced by a later one", path, "deleted", changes=changes)
         # The witness may list it still: its driver was killed between the later file and the line about it.
         yield Fault((finding,), partial(files.withdraw, folder, name))
 
