@@ -21,22 +21,20 @@ from typing import TYPE_CHECKING, Any, Literal, Unpack
 from ablate import session
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
-from ablate.block.read import read_component
+from ablate.block.reader import read_component
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
 from ablate.errors import AblateError, FailedError, InputError, warn
-from ablate.execute.cores import MOST_PACKED
-from ablate.execute.executor_options import ExecutorOptions, GivenOptions
+from ablate.execute.executor import MOST_PACKED, ExecutorOptions, GivenOptions
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.grammar.named_files import find_file
 from ablate.session import RESULTS, PathLike, Planned, Resumable, Retriable, Run, check
 from ablate.source.located import Mapping as Written
 from ablate.source.problems import Problems, quote, shorten, together, unknown
-from ablate.space.load import check_presets
+from ablate.space.load import check_known, check_presets
+from ablate.space.load import load_block as read_block
 from ablate.space.load import load_space as read_space_file
-from ablate.space.load_block import check_known
-from ablate.space.load_block import load_block as read_block
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
@@ -46,7 +44,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from ablate.session.forecasting import Forecasts
-    from ablate.session.tables.judging import JudgedTable
+    from ablate.session.table_judging import JudgedTable
     from ablate.store.query import QueryResult
 
 __all__ = [
@@ -422,8 +420,8 @@ def judge(
     >>> judge(runs, metrics="loss", margin="1%").summary.effects[0].verdict
     'worse'
     """
-    from ablate.session.tables.judging import judge_table  # with DuckDB, SciPy and rich
-    from ablate.session.tables.question import TableQuestion
+    from ablate.session.table_columns import TableQuestion
+    from ablate.session.table_judging import judge_table  # with DuckDB, SciPy and rich
 
     question = TableQuestion(
         metrics=(metrics,) if isinstance(metrics, str) else tuple(metrics),
@@ -475,7 +473,7 @@ def ask(
 
     `writable` lets statements change the database.
     """
-    from ablate.store import cookbook
+    from ablate.store.query import cookbook_query
     from ablate.store.query import query_each as run_sql
 
     values = dict(_value(text) for text in given)
@@ -483,7 +481,7 @@ def ask(
         return run_sql(Path(results), sql, parameters=values, writable=writable, say=say, several=several)
     if writable:
         raise InputError("cookbook queries are read-only\n  = leave out --write")
-    entry = cookbook.find(sql.removeprefix("@"))
+    entry = cookbook_query(sql.removeprefix("@"))
     if "space" in values:
         (spaces,) = run_sql(Path(results), "SELECT space FROM spaces ORDER BY ALL", say=say)
         known = [space for (space,) in spaces.rows]
@@ -496,12 +494,11 @@ def ask(
 
 def list_queries() -> QueryResult:
     """Return the cookbook: the name of each query, the question it answers, and the parameters it takes."""
-    from ablate.store.cookbook import queries
-    from ablate.store.query import QueryResult
+    from ablate.store.query import QueryResult, cookbook_queries
 
     return QueryResult(
         ("query", "answers", "can be given"),
-        tuple((f"@{entry.name}", entry.question, ", ".join(entry.parameters)) for entry in queries()),
+        tuple((f"@{entry.name}", entry.question, ", ".join(entry.parameters)) for entry in cookbook_queries()),
     )
 
 

@@ -21,12 +21,17 @@ A *path* leads to a part through the expression: an index into a sequence, then 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple, TypeGuard
 
+from ablate.block.arithmetic import ArithmeticProblem, number_text
+from ablate.block.arithmetic import parse as parse_arithmetic
 from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.expression import Block, Node, Path, Sequence
+from ablate.block.expression import Block, Gain, Node, Path, Sequence, Series, Value, ValueAddress
 from ablate.block.layers import alternatives, has_patterns, pattern_free
 
 
@@ -163,3 +168,245 @@ def _unused(name: str, taken: Collection[str]) -> str:
     """Return `name`, or, if it is taken, `name` with the first free ordinal: name_2, name_3, …"""
     ordinals = (name if ordinal == 1 else f"{name}_{ordinal}" for ordinal in itertools.count(1))
     return next(candidate for candidate in ordinals if candidate not in taken)
+
+
+# Finding the parts of a block by address: `attention.entropy`, `*_norm.eps`, `layers.*.mlp`.
+#
+# The first word names parts as they are registered in the compiled block (`attention`, `mlp_2`, `attention_norm`; `*`
+# and `?` as in file names); each further word is a field of the component there.
+
+START: Final = "init"
+"""What the number that a trained gain starts at is called in an address: `mlp_residual.gain.init`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """A pattern for parts, and the fields to follow from there."""
+
+    part: str
+    fields: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        """The address as it is written."""
+        return ".".join((self.part, *self.fields))
+
+
+def parse_address(text: str) -> Selector:
+    """Read an address; `layers.*.attention.query` and `attention.query` are the same; ValueError for an empty word."""
+    words = text.removeprefix("layers.*.").split(".")
+    if not all(words):
+        raise ValueError(f"{text!r} is not an address: write words joined by dots, such as attention.entropy")
+    return Selector(words[0], tuple(words[1:]))
+
+
+def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
+    """Return every part of a block with the name that addresses match, in reading order.
+
+    With patterns over layers, these are the parts of each block that it has without them.
+    """
+    plain = [free.block for free in pattern_free(block, catalogue)]
+    named = ((name, node_at(each, path)) for each in plain for path, name in names_of(each, catalogue))
+    return tuple(named if len(plain) == 1 else dict.fromkeys(named))
+
+
+def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
+    """Return the value at the end of these fields of a part, in a tuple; empty if there is no such field.
+
+    A trained gain has one field, `init`: the number that it starts at.
+    """
+    value: Value = node
+    for field in fields:
+        if is_start(value, field):
+            value = value.value
+            continue
+        if not isinstance(value, Node):
+            return ()
+        try:
+            value = value[field]
+        except KeyError:
+            return ()
+    return (value,)
+
+
+def is_start(value: Value, field: str) -> TypeGuard[Gain]:
+    """Return whether a field of a value is the number that a trained gain starts at."""
+    return isinstance(value, Gain) and value.trainable and field == START
+
+
+def is_there(block: Block, address: Selector, catalogue: Catalogue) -> bool:
+    """Return whether any part of a block has the field that an address names; a pattern has its own fields, too."""
+    paths = name_parts(block, catalogue)
+    return any(
+        has_field(node_at(block, path), address.fields, catalogue)
+        for path, name in paths
+        if fnmatchcase(name, address.part)
+    )
+
+
+def has_field(node: Node, fields: Iterable[str], catalogue: Catalogue) -> bool:
+    """Return whether these fields of a part lead to a value, of a pattern over layers or inside its alternatives."""
+    fields = tuple(fields)
+    plain = (free.block for free in pattern_free(Sequence((node,)), catalogue))
+    return any(value_at(each, fields) for each in (node, *(part for block in plain for part in block)))
+
+
+def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalogue: Catalogue) -> tuple[Block, int]:
+    """Apply `change` to every part whose name matches; return the block and how many matched."""
+    paths = list(dict.fromkeys(path for path, name in name_parts(block, catalogue) if fnmatchcase(name, part)))
+    # Innermost first, so that a change to a combinator keeps the changes made inside it.
+    for path in sorted(paths, key=len, reverse=True):
+        block = _replace(block, path, change)
+    return block, len(paths)
+
+
+def node_at(block: Block, path: Path) -> Node:
+    """Return the node at a path from `name_parts`."""
+    value: Value = block
+    for step in path:
+        value = _child(value, step)
+    assert isinstance(value, Node)
+    return value
+
+
+def _child(value: Value, step: int | str) -> Value:
+    if isinstance(step, str):
+        assert isinstance(value, Node)
+        return value[step]
+    match value:
+        case Sequence(parts=items) | Series(values=items):
+            return items[step]
+    return value[step]  # type: ignore[index]
+
+
+def _replace(value: Any, path: Path, change: Callable[[Node], Node]) -> Any:
+    if not path:
+        return change(value)
+    step, rest = path[0], path[1:]
+    changed = _replace(_child(value, step), rest, change)
+    if isinstance(step, str):
+        return value.replace({step: changed})
+    items = [*value]
+    items[step] = changed
+    return type(value)(tuple(items)) if isinstance(value, Sequence | Series) else tuple(items)
+
+
+# Addresses of values that stand earlier in the model: what a field may read besides its input.
+#
+#     layers.first.attention.value      what the values of the first layer's attention are
+#     layers.previous.mlp               what the MLP of the layer before gives
+#     layers.2.out                      the stream behind block 2; `layers.first.in` is that before the first
+#     layers.(depth+1-layer).out        the layer is arithmetic in `layer` and `depth`
+#     layers.*.in                       the streams before all blocks up to this one, where a field takes several
+#     attention.key                     of this layer: what stands before it in the block
+#     tokens                            the numbers of the tokens, [B, T]
+#     embedding, positions, entry_norm  what these parts of the model give
+#     encoder                           in a decoder beside an encoder: what that gives, [B, S, D], behind its norm
+#
+# The names are those of parts and of the weights in their fields, as everywhere. A value is read as it is, with its
+# gradient. What it stands before, and what it is inside of, a field cannot read.
+
+TOKENS: Final = "tokens"
+AROUND: Final = ("embedding", "positions", "entry_norm")
+"""The parts before the blocks whose output can be read."""
+ENCODER: Final = "encoder"
+"""The output of the encoder, which only the `source` of an attention can read: it has another length."""
+IN, OUT = "in", "out"
+EVERY_LAYER: Final = "*"
+WHICH_LAYER: Final = ("first", "previous", EVERY_LAYER)
+VALUE_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+ONE_LAYER: Final = r"first|previous|\*|[0-9]+|\([^()]*(?:\([^()]*\)[^()]*)*\)"
+OF_LAYER = re.compile(rf"layers\.({ONE_LAYER})\.(.+)")
+BEFORE_LAYER: Final = len("layers.")
+
+
+@dataclass(frozen=True, slots=True)
+class ValuePlace:
+    """A value of the model: of block `layer`, or of what stands before the blocks (None), under its name there."""
+
+    layer: int | None
+    name: str
+
+    @property
+    def address(self) -> str:
+        """The address in the model."""
+        return self.name if self.layer is None else address(self.layer, self.name)
+
+
+def address_fault(text: str, *, several: bool) -> ArithmeticProblem | None:
+    """Return what is wrong with an address as it is written, and with which of its characters; None if nothing is."""
+    if text in (TOKENS, ENCODER, *AROUND):
+        return None
+    if not text.startswith("layers."):
+        return _fault_of_name(text, 0, f"{text!r} is not the address of a value")
+    match = OF_LAYER.fullmatch(text)
+    message = f"{text!r} is not the address of a value in a layer"
+    if match is None:
+        which = text.split(".")[1]
+        if re.fullmatch(ONE_LAYER, which):
+            return ArithmeticProblem(f"{message}: say which value, as in layers.{which}.out")
+        return ArithmeticProblem(f"{message}: {which!r} is no layer", BEFORE_LAYER, BEFORE_LAYER + len(which))
+    if match[1] == EVERY_LAYER and not several:
+        return ArithmeticProblem(f"{text!r} is many values, but one is read here", *match.span(1))
+    if match[1].startswith("("):
+        try:
+            parse_arithmetic(match[1][1:-1])
+        except ArithmeticProblem as problem:
+            start, end = (offset + 1 for offset in match.span(1))
+            end = end - 2 if problem.end is None else start + problem.end
+            return ArithmeticProblem(f"{text!r}: {problem}", start + problem.start, end)
+    return _fault_of_name(match[2], match.start(2), message)
+
+
+def _fault_of_name(name: str, start: int, message: str) -> ArithmeticProblem | None:
+    """Return the fault that `name` is none, from where it stops to be one; `start` is its place in the address."""
+    if VALUE_NAME.fullmatch(name):
+        return None
+    begun = VALUE_NAME.match(name)
+    return ArithmeticProblem(message, start + (begun.end() if begun else 0), start + len(name))
+
+
+def values_named(read: ValueAddress, scope: Mapping[str, float]) -> tuple[ValuePlace, ...]:
+    """Return the values that an address names as the layer of `scope` sees it; several for `layers.*`.
+
+    `layers.*.in` are those up to and with this layer, `layers.*` of anything else those of the layers before.
+
+    Raises ArithmeticProblem for a layer that has no number.
+    """
+    match = OF_LAYER.fullmatch(read.text)
+    here = int(scope["layer"])
+    if match is None:
+        around = read.text in (TOKENS, ENCODER, *AROUND)
+        return (ValuePlace(None if around else here, read.text),)
+    which, name = match[1], match[2]
+    if which == EVERY_LAYER:
+        return tuple(ValuePlace(layer, name) for layer in range(1, here + (name == IN)))
+    return (ValuePlace(_layer_number(which, scope), name),)
+
+
+def is_several(read: ValueAddress) -> bool:
+    """Return whether an address names as many values as there are layers: `layers.*.in`."""
+    return read.text.startswith(f"layers.{EVERY_LAYER}.")
+
+
+def resolved_address(read: ValueAddress, scope: Mapping[str, float]) -> ValueAddress:
+    """Return the address with the layer as a number, of this layer without one; `layers.*` as it is."""
+    match = OF_LAYER.fullmatch(read.text)
+    if match is None or match[1] == EVERY_LAYER:
+        return read
+    layer = _layer_number(match[1], scope)
+    own = layer == scope["layer"] and match[2] not in (IN, OUT)
+    return ValueAddress(match[2] if own else address(layer, match[2]))
+
+
+def _layer_number(which: str, scope: Mapping[str, float]) -> int:
+    if which == "first":
+        return 1
+    if which == "previous":
+        return int(scope["layer"]) - 1
+    if which.isdigit():
+        return int(which)
+    number = parse_arithmetic(which[1:-1]).at(scope)
+    if not number.is_integer():
+        raise ArithmeticProblem(f"layer {which} is {number_text(number)} in layer {int(scope['layer'])}, not whole")
+    return int(number)

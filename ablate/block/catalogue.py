@@ -5,15 +5,19 @@ A catalogue also holds the declarations of every other kind of thing, for the ro
 
 from __future__ import annotations
 
+import dataclasses
 import operator
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar, cast
+from pathlib import Path
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
-from ablate.block.arithmetic import number_text
-from ablate.block.expression import Node
-from ablate.extension.declaration import Declaration
-from ablate.extension.kinds import COMPONENT, Kind
+from ablate.block.arithmetic import Expression, number_text
+from ablate.block.expression import Gain, Node, Sequence, Series, Value
+from ablate.errors import AblateError, InputError
+from ablate.extension.declaration import ADDED, COMPONENT, Declaration, Kind, is_added
 
 D = TypeVar("D", bound=Declaration)
 
@@ -58,12 +62,18 @@ class Flag:
     """true or false."""
 
 
+BLOCK: Final = "block"
+"""The word for the network of a model's own blocks."""
+STACK: Final = "stack"
+"""The word for a network of equal residuals whose number and skips are written beside it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Word:
     """One of a few words.
 
     Where it says whose network an activation is solved for, `stack` are the fields that describe the network unless the
-    word is `block`, which stands for that of the model's own blocks, and the arithmetic that they hold beside it.
+    word is `BLOCK`, which stands for that of the model's own blocks, and the arithmetic that they hold beside it.
     """
 
     choices: tuple[str, ...]
@@ -216,8 +226,8 @@ class ComponentSpec(Declaration):
     `role`      its word in addresses; a `modifier` (norm, combinator) is named after the part it serves.
     `shorthand` the field that a bare value sets: `softcap: 30` is `softcap: {cap: 30}`.
     `stage`     the order of components that share a list but act at different places.
-    `sums`      of a combinator skip x + gain Σ branch(x): the fields of both gains (`own_network.py`).
-    `added`     the fields that came after its first version, with the values at which they have no effect (`added.py`).
+    `sums`      of a combinator skip x + gain Σ branch(x): the fields of both gains (`network.py`).
+    `added`     the fields that came after its first version, with the values at which they have no effect.
     `chooses`   makes it a pattern over layers, which fits every slot (`layers.py`): from its node and the scope of a
                 layer to the way to the alternative that stands there in that layer: `("items", 1)`, `("use",)`.
     """
@@ -314,3 +324,101 @@ class Catalogue:
             if first is not other:
                 raise ValueError(f"{other.kind.noun} {other.name!r} is declared twice: {first.path} and {other.path}")
         return Catalogue(dict(sorted(components.items())), kinds)
+
+
+# Fields that a component got after it was published, and the values at which it is what it was before.
+#
+# A declaration lists them: `@component("attention", …, added={"gate": None})`. A grammar written before such a field
+# need not name it: where a grammar gives no default, the field has that value. An identity leaves it out at that
+# value, so a block means the same, and trains as the same trial, whether it was read before or after the field came.
+
+
+def added(default: Any) -> Any:
+    """Declare a field of a dataclass that came later: `share: str | None = added(None)`."""
+    return dataclasses.field(default=default, metadata={ADDED: True})
+
+
+def identity_fields(value: Any) -> tuple[str, ...]:
+    """Return the names of the fields of a dataclass that its identity has: all but added ones at their default."""
+    fields = dataclasses.fields(value)
+    return tuple(f.name for f in fields if ADDED not in f.metadata or getattr(value, f.name) != f.default)
+
+
+def additions_at_default(document: Any) -> set[str]:
+    """Return the added fields of a pydantic model at their default."""
+    added = (name for name, info in type(document).model_fields.items() if is_added(info))
+    return {name for name in added if getattr(document, name) == type(document).model_fields[name].get_default()}
+
+
+def value_before(spec: ComponentSpec, field: str) -> Value:
+    """Return the value of an added field at which the component is what it was before; KeyError for another field."""
+    plain = spec.added[field]
+    match spec.fields[field]:
+        case Parts():
+            return ()
+        case GainField():
+            return Gain(Expression(number_text(plain)))
+        case Arithmetic() if plain is not None:
+            return Expression(number_text(plain))
+        case Number():
+            return float(plain)
+    return plain  # type: ignore[no-any-return]
+
+
+def without_added(block: Sequence, catalogue: Catalogue) -> Sequence:
+    """Return a block in normal form without the added fields that have no effect: for identities, not for building."""
+    stripped = _without(block, catalogue)
+    assert isinstance(stripped, Sequence)
+    return stripped
+
+
+def _without(value: Value, catalogue: Catalogue) -> Value:
+    match value:
+        case Node(name=name, fields=fields):
+            spec = catalogue[name]
+            there = ((field, child) for field, child in fields if not _has_no_effect(spec, field, child))
+            return Node(name, tuple((field, _without(child, catalogue)) for field, child in there))
+        case Sequence():
+            return Sequence(tuple(_without(child, catalogue) for child in value))  # type: ignore[misc]
+        case Series():
+            return Series(tuple(_without(child, catalogue) for child in value))
+        case tuple():
+            return tuple(_without(child, catalogue) for child in value)  # type: ignore[return-value]
+    return value
+
+
+def _has_no_effect(spec: ComponentSpec, field: str, value: Value) -> bool:
+    return field in spec.added and value == value_before(spec, field)
+
+
+# Errors in a user's own component are the user's to fix: they are reported with its file, never as a traceback.
+
+SHIPPED = Path(__file__).parent.parent
+
+
+@contextmanager
+def reporting_errors(spec: ComponentSpec, method: str) -> Iterator[None]:
+    """Turn exceptions from a user's component into InputError, while a `method` of its Config is called.
+
+    An AblateError is a message of the component itself, and is kept. So are exceptions of shipped components, which are
+    bugs in this package.
+    """
+    try:
+        yield
+    except AblateError:
+        raise
+    except Exception as error:
+        if spec.path.is_relative_to(SHIPPED):
+            raise
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        raise InputError(
+            f"component {spec.name}, from {_line_of(spec.path, error)}, fails in {method}: {message}\n"
+            "  = fix it there; to refuse sizes or values, raise ablate's InputError with the reason and a way out"
+        ) from error
+
+
+def _line_of(path: Path, error: Exception) -> str:
+    """Return the file, with its line that ran last, if any did."""
+    frames = traceback.walk_tb(error.__traceback__)
+    lines = [line for frame, line in frames if Path(frame.f_code.co_filename) == path]
+    return f"{path}:{lines[-1]}" if lines else str(path)

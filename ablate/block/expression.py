@@ -1,4 +1,4 @@
-"""The block expression: small immutable data that everything else interprets.
+"""The block expression: small immutable data that everything else interprets, and its text.
 
 A block is a sequence of parts; a part is a `Node`: the name of a component and a value for each of its fields.
 Blocks are compared by value. Nothing here knows which components exist.
@@ -6,13 +6,13 @@ Blocks are compared by value. Nothing here knows which components exist.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
-from ablate.block.arithmetic import Expression
-from ablate.block.which_layers import WhichLayers
+from ablate.block.arithmetic import EVERY, Expression, WhichLayers, number_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class ValueAddress:
-    """The address of a value that stands earlier in the model: `layers.first.attention.value` (see `sources.py`)."""
+    """The address of a value that stands earlier in the model: `layers.first.attention.value` (see `address.py`)."""
 
     text: str
 
@@ -86,12 +86,10 @@ class Node:
 
     def __str__(self) -> str:
         """Return the node as YAML in flow style, with all fields."""
-        from ablate.block.printer import print_value
 
         return print_value(self)
 
     def __repr__(self) -> str:
-        from ablate.block.printer import outline
 
         return f"<Node {outline(self)}>"
 
@@ -110,12 +108,10 @@ class Sequence:
 
     def __str__(self) -> str:
         """Return the block as YAML, one line per part, with all fields: `load_block` reads back the same block."""
-        from ablate.block.printer import print_parts
 
         return print_parts(self)
 
     def __repr__(self) -> str:
-        from ablate.block.printer import outline
 
         return f"<Block {outline(self)}>"
 
@@ -152,3 +148,145 @@ def walk(value: Value) -> Iterator[Node]:
     elif isinstance(value, Sequence | Series | tuple):
         for child in value:
             yield from walk(child)
+
+
+# A block as YAML: reading it back gives the same block.
+#
+# Without defaults every field is written. With the catalogue and the defaults of a grammar, fields at their defaults
+# are left out and the shorthand of a component is used: `residual: [layer_norm, attention]`.
+
+
+class HasShorthand(Protocol):
+    """A component, as far as its text depends on it."""
+
+    @property
+    def shorthand(self) -> str | None:
+        """The field that a bare value sets; None if there is none."""
+
+
+class Shorthands(Protocol):
+    """The components by name, as far as texts depend on them: a `Catalogue`, which is made of what stands here."""
+
+    def __getitem__(self, name: str, /) -> HasShorthand:
+        """Return a component."""
+
+
+Defaults = Mapping[str, Mapping[str, Value]]
+"""For each component, the default values of fields that may be left out."""
+
+PLAIN = re.compile(r"[A-Za-z0-9_.+*/()^-]+(?:%|x)?")
+RESERVED = {"none", "null", "true", "false", "~"}
+
+
+def print_block(block: Block, catalogue: Shorthands | None = None, defaults: Defaults | None = None) -> str:
+    """Print a block as one line of YAML in flow style."""
+    return "[" + ", ".join(_entry(part, catalogue, defaults or {}) for part in block) + "]"
+
+
+def print_parts(block: Block) -> str:
+    """Print one line of YAML per part, with all fields, so that it reads back the same under any grammar."""
+    return "\n".join(f"- {_entry(part, None, {})}" for part in block) or "[]"
+
+
+def outline(value: Value) -> str:
+    """Print the names of the parts as they are nested, without their fields.
+
+    >>> outline(Sequence((Node("residual", (("gain", Gain(Expression("1"))), ("branch", Sequence((Node("mlp"),))))),)))
+    '[residual: [mlp]]'
+    """
+    match value:
+        case Node(name=name, fields=fields):
+            inside = [text for _, field in fields if not isinstance(field, Node) and (text := outline(field))]
+            return f"{name}: {', '.join(inside)}" if inside else name
+        case Sequence(parts=parts):
+            return f"[{', '.join(map(outline, parts))}]"
+        case Series() | tuple() if any(isinstance(child, Sequence) for child in value):
+            return f"[{', '.join(map(outline, value))}]"
+    return ""
+
+
+def print_value(value: Value, catalogue: Shorthands | None = None, defaults: Defaults | None = None) -> str:
+    """Print any value of a field as YAML in flow style."""
+    defaults = defaults or {}
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "true" if value else "false"
+        case int() | float():
+            return _number(value)
+        case str():
+            return _scalar(value)
+        case Expression(text=text):
+            return _scalar(text)
+        case Gain():
+            return _gain(value)
+        case Size(units=int() as count):
+            return str(count)
+        case Size(multiple=Fraction() as fraction):
+            return f"{fraction}x"
+        case Size(multiple=float() | int() as multiple):
+            return f"{number_text(multiple)}x"
+        case ValueAddress(text=text):
+            return _scalar(text)
+        case Node():
+            text = _entry(value, catalogue, defaults)
+            return text if _is_word(text) else "{" + text + "}"
+        case WhichLayers(every=int() as number):
+            return f"{{{EVERY}: {number}}}"
+        case WhichLayers(text=text):
+            return _scalar(text)
+        case Sequence():
+            return print_block(value, catalogue, defaults)
+        case Series():
+            return "[" + ", ".join(print_value(child, catalogue, defaults) for child in value) + "]"
+        case tuple() if all(isinstance(child, Node) for child in value):
+            if not value:
+                return "none"
+            texts = [print_value(child, catalogue, defaults) for child in value]
+            return texts[0] if len(texts) == 1 else "[" + ", ".join(texts) + "]"
+        case tuple():
+            return "[" + ", ".join(print_value(child, catalogue, defaults) for child in value) + "]"
+    raise TypeError(f"{type(value).__name__} is not a value of a block")
+
+
+def _entry(node: Node, catalogue: Shorthands | None, defaults: Defaults) -> str:
+    known = defaults.get(node.name, {})
+    absent = object()
+    shown = [(name, value) for name, value in node.fields if known.get(name, absent) != value]
+    if not shown:
+        return node.name
+    shorthand = catalogue[node.name].shorthand if catalogue is not None else None
+    if [name for name, _ in shown] == [shorthand]:
+        text = print_value(shown[0][1], catalogue, defaults)
+        if not text.startswith("{") or not _looks_like_fields(shown[0][1], node, catalogue):
+            return f"{node.name}: {text}"
+    fields = ", ".join(f"{name}: {print_value(value, catalogue, defaults)}" for name, value in shown)
+    return f"{node.name}: {{{fields}}}"
+
+
+def _looks_like_fields(value: Value, node: Node, catalogue: Shorthands | None) -> bool:
+    """Return whether a mapping as a shorthand's value could be mistaken for the fields of the component."""
+    names = {name for name, _ in node.fields}
+    return isinstance(value, Gain) or (isinstance(value, Node) and value.name in names)
+
+
+def _gain(gain: Gain) -> str:
+    if not gain.trainable and gain.per == "scalar":
+        return _scalar(gain.value.text)
+    extra = f", per: {gain.per}" if gain.per != "scalar" else ""
+    return f"{{init: {_scalar(gain.value.text)}, trainable: {'true' if gain.trainable else 'false'}{extra}}}"
+
+
+def _number(value: int | float) -> str:
+    return number_text(value)
+
+
+def _scalar(text: str) -> str:
+    safe = PLAIN.fullmatch(text) and text.lower() not in RESERVED and not text.startswith(("*", "-", "+", "."))
+    negative = re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?", text)
+    return text if safe or negative else f'"{text}"'
+
+
+def _is_word(text: str) -> bool:
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) is not None

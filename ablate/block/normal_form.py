@@ -15,15 +15,28 @@ their epsilons differ.
 
 from __future__ import annotations
 
+import dataclasses
+import hashlib
+import json
 from collections.abc import Mapping
+from fractions import Fraction
+from typing import Any
 
+from ablate.block.address import resolved_address
 from ablate.block.arithmetic import Expression, number_text
-from ablate.block.catalogue import Arithmetic, Catalogue, Transparent
-from ablate.block.config_values import Surroundings, inside
+from ablate.block.catalogue import (
+    Arithmetic,
+    Catalogue,
+    FieldType,
+    Part,
+    Transparent,
+    additions_at_default,
+    identity_fields,
+    without_added,
+)
 from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Value, ValueAddress
 from ablate.block.layers import at_layer
-from ablate.block.sizes import Sizes
-from ablate.block.value_addresses import resolved
+from ablate.block.sizes import Sizes, Surroundings, inside
 
 
 def normalise(block: Block, catalogue: Catalogue) -> Block:
@@ -47,7 +60,7 @@ def resolve(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
             case Size(units=None):
                 return Size(units=units(value, here.sizes.d_model))
             case ValueAddress():
-                return resolved(value, scope)
+                return resolved_address(value, scope)
             case Node():
                 return node_at(value, here, scope)
             case Sequence():
@@ -154,3 +167,114 @@ def _value(value: Value, catalogue: Catalogue) -> Value:
                 return tuple(children)  # type: ignore[return-value]  # their order depends on what stands there
             return tuple(sorted(children, key=lambda c: catalogue[c.name].stage if isinstance(c, Node) else 0))  # type: ignore[return-value]
     return value
+
+
+# The effective form of a block, without what has no effect at the sizes of a model, so that equal models are equal.
+#
+# `kv_heads` that are as many as the heads, a window as long as the context, parts of the first layer in the second:
+# each component says in its own file what it comes to (`effective` of its Config). A normal form holds at all sizes
+# and is part of every identity. An effective form holds in one layer of one model, and only says that two variants of
+# a plan are the same: each is built as it is written.
+
+
+def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | None = None) -> Block:
+    """Return the effective form of a block that is resolved at the layer of `sizes` (`normal_form.resolve`).
+
+    `init` is the model's own, in its effective form: a weight with the same init has none of its own, if that fills a
+    weight by its shape alone, so that the sizes around it have no part in its numbers.
+    """
+    own = init if init is not None and getattr(catalogue[init.name].config, "by_shape", False) else None
+
+    def of(value: Value, here: Surroundings) -> Value:
+        match value:
+            case Node():
+                return of_node(value, here)
+            case Sequence():
+                return Sequence(tuple(node for part in value for node in components_of(of(part, here))))
+            case tuple():
+                return tuple(each for part in value if (each := of(part, here)) is not None)  # type: ignore[return-value]
+        return value
+
+    def of_node(node: Node, here: Surroundings) -> Value:
+        spec = catalogue[node.name]
+        within = inside(node, spec, here)
+        fields = {name: as_field(spec.fields[name], of(value, within)) for name, value in node.fields}
+        fields |= {name: None for name in spec.own_inits if own is not None and fields[name] == own}
+        reduced, comes_to = Node(node.name, tuple(fields.items())), getattr(spec.config, "effective", None)
+        return reduced if comes_to is None else comes_to(reduced, here.sizes)
+
+    def as_field(kind: FieldType, value: Value) -> Value:
+        return one_or_more(components_of(value)) if isinstance(kind, Part) else value
+
+    form = of(block, Surroundings(sizes))
+    assert isinstance(form, Sequence)
+    form = normalise(form, catalogue)
+    return form if form == block else effective(form, sizes, catalogue, init)
+
+
+def effective_component(node: Node, sizes: Sizes, catalogue: Catalogue) -> Node | None:
+    """Return the effective form of a component that stands alone, such as the model's own init."""
+    parts = effective(Sequence((node,)), sizes, catalogue).parts
+    return parts[0] if parts else None
+
+
+def components_of(value: Value) -> tuple[Node, ...]:
+    """Return the components of a value: one, several, or none."""
+    match value:
+        case Sequence():
+            return value.parts
+        case tuple():
+            return tuple(node for part in value for node in components_of(part))
+        case Node():
+            return (value,)
+    return ()
+
+
+def one_or_more(nodes: tuple[Node, ...]) -> Value:
+    """Return components as a slot for several holds them: none, one, or a list."""
+    return nodes if len(nodes) > 1 else nodes[0] if nodes else None
+
+
+# The canonical text of a value, which is equal exactly for equal values, and its hash.
+
+DIGITS = 12
+
+
+def fingerprint(block: Block, catalogue: Catalogue) -> str:
+    """Return the first 12 hex digits of the SHA-256 of the block's normal form."""
+    return digest(without_added(normalise(block, catalogue), catalogue))
+
+
+def digest(value: Any, digits: int = DIGITS) -> str:
+    """Return the first hex digits of the SHA-256 of `canonical(value)`, keys sorted."""
+    text = json.dumps(canonical(value), sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:digits]
+
+
+def canonical(value: Any) -> Any:
+    """Return plain JSON data for an expression, frozen dataclass or document; equal numbers give equal text."""
+    match value:
+        case None | bool() | str():
+            return value
+        case int() | float():
+            return int(value) if float(value).is_integer() and abs(value) < 2**53 else float(value)
+        case Expression(text=text):
+            return {"arithmetic": text}
+        case Gain():
+            return {"gain": value.value.text, "trainable": value.trainable, "per": value.per}
+        case Size():
+            written = str(value.multiple) if isinstance(value.multiple, Fraction) else canonical(value.multiple)
+            return {"multiple": written, "units": value.units}
+        case ValueAddress(text=text):
+            return {"source": text}
+        case Node():
+            return {"component": value.name, **{name: canonical(child) for name, child in value.fields}}
+        case Sequence() | tuple() | list():
+            return [canonical(child) for child in value]
+        case dict():
+            return {str(key): canonical(child) for key, child in value.items()}
+    if dataclasses.is_dataclass(value):
+        return {name: canonical(getattr(value, name)) for name in identity_fields(value)}
+    if hasattr(value, "model_dump"):
+        return canonical(value.model_dump(mode="python", exclude=additions_at_default(value)))
+    raise TypeError(f"{type(value).__name__} has no canonical form")

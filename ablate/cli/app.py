@@ -1,25 +1,185 @@
-"""The verbs, and how errors are handled."""
+"""App: the verbs in the order of `--help`, and how errors are handled.
+
+The verbs that need neither a space nor results are here: `init`, a space to start from, and `docs`, the manual.
+"""
 
 from __future__ import annotations
 
 import gc
 import io
+import json as json_format
+import os
 import sys
 import traceback
 import warnings
-from typing import Annotated, Literal, TextIO
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal, TextIO
 
 import typer
 
-from ablate.cli import evidence, forecasting, judging, maintenance, manual, queries, reporting, starting, training
-from ablate.cli.completion import VARIABLE, answer_shell, show_script
-from ablate.cli.console import as_json, note, tell
-from ablate.cli.verb import Verb, Verbs
+from ablate.cli import judging, queries, reporting, results, training
+from ablate.cli.console import as_json, console, note, tell, typed
+from ablate.cli.options import Json, Verb, Verbs, complete_example
 from ablate.errors import AblateError, AblateWarning, Mistake
-from ablate.output.streams import prepare_streams, write_text
+from ablate.output.escape import prepare_streams, write_data, write_text
+
+# Completion by Typer's scripts. The user names the shell, since detecting it fails in containers.
+
+COMPLETION_VARIABLE: Final = "_ABLATE_COMPLETE"
+"""The environment variable by which a shell requests completions."""
+
+
+def answer_shell() -> None:
+    """Set up completion if a shell requests it; Typer then answers in place of a verb."""
+    if COMPLETION_VARIABLE in os.environ:
+        from typer._completion_classes import completion_init
+
+        os.environ["COLUMNS"] = "1000"  # else Typer would wrap the help of a verb, and zsh take each line for a word
+        completion_init()
+
+
+def show_script(shell: Literal["bash", "zsh", "fish"] | None) -> None:
+    """Print the completion script for a shell; for `--show-completion`."""
+    if shell is not None:
+        from typer._completion_shared import get_completion_script
+
+        write_text(get_completion_script(prog_name="ablate", complete_var=COMPLETION_VARIABLE, shell=shell))
+        raise typer.Exit
+
+
+# The verb that writes a space to start from.
+
+NewName = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[NAME]", help="The name of the new space (default: mine, or the example's name).", show_default=False
+    ),
+]
+Example = Annotated[
+    str | None,
+    typer.Option(
+        "--example",
+        metavar="NAME",
+        help="Copy a space that ships: `ablate list spaces` names them.",
+        autocompletion=complete_example,
+    ),
+]
+
+
+def init(name: NewName = None, example: Example = None) -> None:
+    """Write a commented space to start from, or a copy of an included one."""
+    from ablate.space.load import write_space
+
+    path = write_space(name, example=example)
+    write_text(f"wrote {path}: change it, or try it as it is")
+    for verb in ("check", "plan", "run"):
+        write_text(f"  {typed(verb, path.stem)}")
+
+
+# The verb that prints the manual: the pages in `ablate/docs/`, a Markdown file for each topic.
+
+MANUAL = Path(__file__).resolve().parents[1] / "docs"
+WIDEST_PROSE = 100
+"""The widest line of prose in columns; longer ones are hard to read."""
+
+
+@dataclass(frozen=True, slots=True)
+class ManualPage:
+    """A page of the manual. `title` is the question that it answers, `about` the sentence below the title."""
+
+    topic: str
+    title: str
+    about: str
+    file: str
+    text: str
+
+
+def manual_pages() -> dict[str, ManualPage]:
+    """Return every page by its topic, which is the name of its file."""
+    return {path.stem: _read_page(path) for path in sorted(MANUAL.glob("*.md"))}
+
+
+def _read_page(path: Path) -> ManualPage:
+    text = path.read_text(encoding="utf-8")
+    title, about, *_ = text.split("\n\n", 2)
+    return ManualPage(path.stem, title.removeprefix("# "), " ".join(about.split()), str(path), text)
+
+
+def complete_topic(incomplete: str) -> list[str]:
+    """Return the topics that begin with what was typed."""
+    return sorted(path.stem for path in MANUAL.glob(f"{incomplete}*.md"))
+
+
+def docs(
+    topic: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[TOPIC]",
+            help="A page (default: list all).",
+            show_default=False,
+            autocompletion=complete_topic,
+        ),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Print a page of the manual, or list its topics."""
+    from ablate.source.problems import nearest, quote, unknown
+
+    manual = manual_pages()
+    if topic is None:
+        _list_topics(manual, as_json=json)
+        return
+    if topic not in manual:
+        raise unknown(
+            f"there is no page {quote(topic)} in the manual",
+            topic,
+            manual,
+            "the topics are",
+            command="ablate docs",
+            notes=() if nearest(topic, manual) else _mentions(topic, manual),
+        )
+    page = manual[topic]
+    if json:
+        write_text(json_format.dumps(asdict(page), indent=2, ensure_ascii=False))
+        return
+    screen = console()
+    if not screen.is_terminal:
+        write_data(page.text)
+        return
+    from rich.markdown import Markdown
+
+    screen.print(Markdown(page.text, code_theme="ansi_dark", hyperlinks=False), width=min(screen.width, WIDEST_PROSE))
+
+
+def _list_topics(manual: dict[str, ManualPage], *, as_json: bool) -> None:
+    if as_json:
+        listed = [{key: value for key, value in asdict(page).items() if key != "text"} for page in manual.values()]
+        write_text(json_format.dumps(listed, indent=2, ensure_ascii=False))
+        return
+    from rich.table import Table
+
+    from ablate.output.terminal import Text
+
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for page in manual.values():
+        table.add_row(Text(page.topic, style="bold"), Text(page.title))
+    console().print(table)
+    write_text("\n`ablate docs TOPIC` prints a page.")
+
+
+def _mentions(word: str, manual: dict[str, ManualPage]) -> tuple[str, ...]:
+    """Return a note on the pages that mention a word that is not a topic."""
+    among = [page.topic for page in manual.values() if word.strip() and word.lower() in page.text.lower()]
+    return (f"pages that mention it: {', '.join(among)}",) if among else ()
+
+
+# All verbs, and how errors are handled.
 
 VERBS = (
-    starting.init,
+    init,
     queries.check,
     queries.plan,
     training.run,
@@ -27,19 +187,19 @@ VERBS = (
     training.retry,
     reporting.report,
     judging.judge,
-    maintenance.status,
+    results.status,
     queries.sql,
-    maintenance.mlflow,
-    maintenance.ui,
+    results.mlflow,
+    results.ui,
     queries.show,
     queries.diff,
-    forecasting.forecast,
-    evidence.bundle,
-    evidence.load,
-    evidence.verify,
-    maintenance.doctor,
+    reporting.forecast,
+    results.bundle,
+    results.load,
+    results.verify,
+    results.doctor,
     queries.machine,
-    manual.docs,
+    docs,
 )
 
 app = typer.Typer(
@@ -88,7 +248,7 @@ def main() -> None:
     warnings.showwarning = _show_warning
     try:
         answer_shell()
-        code = app(complete_var=VARIABLE, standalone_mode=False)
+        code = app(complete_var=COMPLETION_VARIABLE, standalone_mode=False)
     except AblateError as error:
         if _asks_for_json():
             write_text(as_json(error.mistakes))

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ablate.output.streams import write_text
+from ablate.output.escape import write_text
 
 if TYPE_CHECKING:
     from ablate.errors import AblateError, Mistake

@@ -10,7 +10,7 @@ import typer
 from ablate.cli.console import note, show
 from ablate.cli.options import RESULTS, Json, ResultsFolder
 from ablate.errors import InputError
-from ablate.output.streams import write_text
+from ablate.output.escape import write_text
 
 Metrics = Annotated[
     list[str] | None,
@@ -123,8 +123,7 @@ def judge(
         ablate judge runs.csv --metric loss:margin=1% --metric kurtosis:log --metric accuracy:higher
     """
     from ablate import api
-    from ablate.session.tables.judging import SQL, check_page
-    from ablate.session.tables.kept import space_name
+    from ablate.session.table_judging import SQL, check_page, space_name
 
     if space is None and not no_keep and not SQL.match(table):
         space = space_name(table)

@@ -11,11 +11,24 @@ import typer
 
 from ablate.cli.console import console, note
 from ablate.cli.console import show as shown
-from ablate.cli.naming import complete_space, run_by_name, space_file
-from ablate.cli.options import GRAMMAR, RESULTS, GrammarFile, Json, Plugin, Profile, ResultsFolder, Set, SpaceFile
-from ablate.cli.verb import Verb, Verbs
+from ablate.cli.options import (
+    GRAMMAR,
+    RESULTS,
+    GrammarFile,
+    Json,
+    Plugin,
+    Profile,
+    ResultsFolder,
+    Set,
+    SpaceFile,
+    Verb,
+    Verbs,
+    complete_space,
+    run_by_name,
+    space_file,
+)
 from ablate.errors import InputError
-from ablate.output.streams import write_data, write_text
+from ablate.output.escape import write_data, write_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -88,9 +101,9 @@ def plan(
     planned = plan_space(loaded, results=results, texts=None if kept is None else kept.texts)
     kernels, alike = None, None
     if full:  # only this needs torch
-        from ablate.execute.equal_start import starting_alike
-        from ablate.execute.kernel_orders import described, kernel_orders
-        from ablate.execute.task import cache_of
+        from ablate.execute.executor import cache_of
+        from ablate.execute.machine import described_orders, kernel_orders
+        from ablate.execute.start import starting_alike
 
         alike = starting_alike(planned.plan, loaded.grammar.catalogue, cache_of(results))
         kernels = kernel_orders(planned.plan, loaded.grammar.catalogue)
@@ -113,7 +126,7 @@ def plan(
     screen = console()
     show_plan(screen, planned, None, results=results)
     if kernels is not None and alike is not None:
-        for line in (described(planned.plan, kernels), *alike):
+        for line in (described_orders(planned.plan, kernels), *alike):
             screen.print(line, markup=False, highlight=False, soft_wrap=True)
         screen.print(check.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
 
@@ -243,7 +256,7 @@ def diff(
 def list_spaces(json: Json = False) -> None:
     """List the spaces that can be given by name, your own here and those that ship: question and profiles of each."""
     from ablate.report.screens import catalogue
-    from ablate.space.known import known_spaces
+    from ablate.space.load import known_spaces
 
     answer(catalogue.spaces(known_spaces(), as_json=json))
 

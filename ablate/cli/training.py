@@ -10,13 +10,24 @@ from typing import TYPE_CHECKING, Annotated, NoReturn, TypeAlias, TypeVar
 import typer
 
 from ablate.cli.console import INTERRUPTED, again, as_json, console, from_here, note, page_of, tell
-from ablate.cli.executor_flags import NO_OPTIONS, with_executor_flags
-from ablate.cli.naming import space_file
-from ablate.cli.options import RESULTS, Json, Mlflow, NoMlflow, Plugin, Profile, ResultsFolder, Set, SpaceFile
+from ablate.cli.options import (
+    NO_OPTIONS,
+    RESULTS,
+    Json,
+    Mlflow,
+    NoMlflow,
+    Plugin,
+    Profile,
+    ResultsFolder,
+    Set,
+    SpaceFile,
+    space_file,
+    with_executor_flags,
+)
 from ablate.cli.queries import show_plan
 from ablate.errors import AblateError, InputError, Mistake
-from ablate.execute.executor_options import GivenOptions
-from ablate.output.streams import write_text
+from ablate.execute.executor import GivenOptions
+from ablate.output.escape import write_text
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -70,8 +81,7 @@ def resume(
     runs, refused = api.resumable(results, space)
     if not runs and not refused:
         from ablate.report.screens import status
-        from ablate.store.snapshot import Snapshot
-        from ablate.store.trial_status import standings
+        from ablate.store.snapshot import Snapshot, standings
 
         write_text(f"nothing to resume in {results}: every requested trial has ended", stderr=json)
         for line in status.failures(standings(Snapshot(results)), results):

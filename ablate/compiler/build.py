@@ -1,4 +1,4 @@
-"""From nodes to modules: the makers that fill the fields of components with their inner modules."""
+"""Building: from the nodes of an expression to the modules of a block, each registered under its address."""
 
 from __future__ import annotations
 
@@ -8,34 +8,128 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from torch import nn
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
 
-from ablate.block.address import name_parts, sublayers
-from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.config_values import (
+from ablate.block.address import is_several, name_parts, sublayers, values_named
+from ablate.block.catalogue import Catalogue, ComponentSpec, reporting_errors
+from ablate.block.expression import Block as Expression
+from ablate.block.expression import Node, Path, Sequence, ValueAddress
+from ablate.block.layers import at_layer
+from ablate.block.network import own_network
+from ablate.block.sizes import (
     GainMaker,
     Maker,
     PartMaker,
+    Sizes,
     Surroundings,
     ValueMaker,
     field_values,
     inside,
     refuse_pattern,
 )
-from ablate.block.expression import Block as Expression
-from ablate.block.expression import Node, Path, Sequence, ValueAddress
-from ablate.block.layers import at_layer
-from ablate.block.own_network import own_network
-from ablate.block.sizes import Sizes
-from ablate.block.user_code import reporting_errors
-from ablate.block.value_addresses import is_several, values_named
-from ablate.compiler.block import Block, Chain
-from ablate.compiler.initialise import in_its_place
-from ablate.compiler.random_streams import seeded, stream_seed
-from ablate.compiler.scale import ScaleMaker
+from ablate.compiler.initialise import in_its_place, seeded, stream_seed
 from ablate.compiler.values import KeptValues, ValuesRead
 from ablate.components.registry import implementation
 from ablate.extension.loader import is_complete
+
+# Block: its parts as modules, registered once, flat, under their addresses.
+
+
+@dataclass(eq=False)
+class Chain:
+    """Modules applied one after another; without any it is the identity.
+
+    Not an `nn.Module`, so that its holder registers nothing: the parts belong to the block. A class rather than a
+    closure, so that the chains of a copied block call the copied parts.
+    """
+
+    parts: tuple[nn.Module, ...]
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Apply every part in turn."""
+        for part in self.parts:
+            x = part(x)
+        return x
+
+
+class Block(nn.Module):
+    """One block of a model.
+
+    `parts` are registered under their names, so that `block.get_submodule("attention_norm")`, the keys of the state and
+    the addresses in result rows agree; `chain` applies them in their order, and `sublayers` gives, for each mixer, the
+    part at which its sub-layer begins (`block.address.sublayers`).
+    """
+
+    def __init__(self, parts: Mapping[str, nn.Module], chain: Chain, sublayers: Mapping[str, str]):
+        super().__init__()
+        self.sublayers = sublayers
+        for name, part in parts.items():
+            self.add_module(name, part)
+        self.chain = chain
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        return self.chain(x)
+
+
+# Scale: a gain as a module, recognised by probes and by the optimiser's groups through its class.
+
+
+class Scale(nn.Module):
+    """y = g * x, where g is fixed or trained: one number, one per channel (LayerScale, arXiv:2103.17239) or per head.
+
+    A trained gain is the parameter `factor`, which starts at `start`: of shape [], [channels], or [heads, 1, 1] on a
+    signal [..., heads, T, K]. A fixed one is a plain number, exact in every dtype; a fixed gain of 1 returns its input.
+    """
+
+    factor: nn.Parameter | None
+
+    def __init__(self, start: float, *, shape: tuple[int, ...] = (), trainable: bool = False):
+        super().__init__()
+        self.start = float(start)
+        self.factor = nn.Parameter(torch.full(shape, self.start)) if trainable else None
+
+    @property
+    def value(self) -> float | Tensor:
+        """The current g: a number if fixed, else the parameter."""
+        return self.start if self.factor is None else self.factor
+
+    def initialise(self, draw: object) -> None:
+        """Reset a trained gain to its start, at its current precision."""
+        if self.factor is not None:
+            nn.init.constant_(self.factor, self.start)
+
+    def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
+        """Multiply each entry by its gain; the shape is kept."""
+        return x if self.factor is None and self.start == 1 else self.value * x
+
+    def extra_repr(self) -> str:
+        """Return what is printed of it: its start, and whether it is trained."""
+        return f"{self.start:g}, trainable={self.factor is not None}"
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleMaker:
+    """Maker of the Scale of one field; `value` is its fixed number, None if it is trained."""
+
+    start: float
+    trainable: bool
+    per: str
+
+    @property
+    def value(self) -> float | None:
+        """The fixed number, or None."""
+        return None if self.trainable else self.start
+
+    def __call__(self, width: int) -> Scale:
+        """Make the Scale for a signal of `width` channels, or heads."""
+        shapes = {"scalar": (), "channel": (width,), "head": (width, 1, 1)}
+        return Scale(self.start, shape=shapes[self.per], trainable=self.trainable)
+
+
+# Builder: the makers that fill the fields of components with their inner modules.
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,31 +1,25 @@
-"""From expressions to models: `compile_block` and `compile_model`."""
+"""Compilation: from expressions to models, by `compile_block` and `compile_model`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import torch
 from torch import nn
 
 from ablate.block.address import address
-from ablate.block.architecture import Architecture
+from ablate.block.architecture import Architecture, check_kind, check_patterns, check_sharing
 from ablate.block.catalogue import Catalogue
-from ablate.block.classifier import check_kind
-from ablate.block.config_values import Surroundings
 from ablate.block.expression import Block, Node
-from ablate.block.pattern_check import check_patterns
-from ablate.block.sharing import check_sharing
-from ablate.block.sizes import Sizes
+from ablate.block.sizes import Sizes, Surroundings
 from ablate.compiler.build import Builder, SlotAddress, build_block
+from ablate.compiler.classifier import ResidualMLP, VisionTransformer
 from ablate.compiler.decoder import Decoder
-from ablate.compiler.encoder import Encoder
-from ablate.compiler.encoder_decoder import EncoderDecoder
+from ablate.compiler.encoder import Encoder, EncoderDecoder
 from ablate.compiler.initialise import Draw, Init, initialise
-from ablate.compiler.mlp import ResidualMLP
-from ablate.compiler.sharing import tie_layers
 from ablate.compiler.values import ValuesRead
-from ablate.compiler.vit import VisionTransformer
+from ablate.components.protocols import Profiled
 from ablate.errors import InputError
 
 VERSION: Final = 1
@@ -38,7 +32,7 @@ KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]]
     "vit": VisionTransformer,
     "mlp": ResidualMLP,
 }
-"""What can surround the blocks, one file for each kind."""
+"""What can surround the blocks."""
 
 
 def compile_block(
@@ -133,3 +127,35 @@ def _filled(module: nn.Module, draw: Draw, sources: Mapping[str, str] | None = N
     if not any(parameter.is_meta for parameter in module.parameters()):
         initialise(module, draw, sources)
     return module
+
+
+# Shared parameters: each module of a layer keeps its place, and its parameters become those of another layer's
+# module.
+#
+# A layer that shares is constructed and initialised at the address of its source, so that what a module computes from
+# its weights (singular vectors, a copy of the start) fits them.
+
+
+def tie_layers(layers: Any, sources: Sequence[int]) -> None:
+    """Replace the parameters of each layer by those of the layer that it shares with; InputError if they do not fit."""
+    for layer, source in enumerate(sources, start=1):
+        if layer != source:
+            _tie_layer(layers[str(layer)], layers[str(source)], layer, source)
+
+
+def _tie_layer(module: nn.Module, source: nn.Module, layer: int, of: int) -> None:
+    for name, inner in module.named_modules():
+        there = source.get_submodule(name)
+        here, other = (dict(each.named_parameters(recurse=False)) for each in (inner, there))
+        shapes = [{key: tensor.shape for key, tensor in each.items()} for each in (here, other)]
+        if shapes[0] != shapes[1]:
+            raise InputError(
+                f"layer {layer} cannot use the parameters of layer {of}: those of {name} have other shapes\n"
+                "  = let the layers that share be the same block"
+            )
+        if here and isinstance(inner, Profiled):
+            raise InputError(
+                f"layer {layer} cannot use the parameters of layer {of}: those of {name} start from data, which is "
+                "different in each layer\n  = choose another part, or share no layers"
+            )
+        inner._parameters.update(other)

@@ -2,7 +2,7 @@
 
     x_0 = entry_norm(dropout(positions(embedding(tokens))))        x_l = layers.l(x_{l-1})
     logits = head(logit_scale * final_norm(x_L))                   with a softcap c, c tanh(logits / c)
-    logits_k = head(logit_scale * final_norm(ahead.k(x_L)))        in training, for the k-th token ahead (`ahead.py`)
+    logits_k = head(logit_scale * final_norm(ahead.k(x_L)))        in training, for the k-th token ahead (`values.py`)
 
 `logit_scale` is 1/width in µP (Yang et al. 2022, arXiv:2203.03466) and 1/sqrt(0.3 width) in the released code of
 DeepScaleLM (Kedia et al. 2024, arXiv:2403.09635). The softcap, 30 in Gemma 2 (Gemma Team 2024, arXiv:2408.00118,
@@ -23,16 +23,122 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from ablate.block.address import ValuePlace
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
-from ablate.block.config_values import Surroundings
-from ablate.block.sizes import Sizes
-from ablate.block.value_addresses import ValuePlace
-from ablate.compiler.ahead import Ahead
+from ablate.block.sizes import Sizes, Surroundings
 from ablate.compiler.build import Builder, SlotAddress, build_block
-from ablate.compiler.embedding import Head, LearnedPositions, SinusoidalPositions, TiedHead, TokenEmbedding
-from ablate.compiler.values import KeptValue, ValuesRead
+from ablate.compiler.initialise import Draw, Init
+from ablate.compiler.values import Ahead, KeptValue, ValuesRead
 from ablate.errors import InputError
+
+# Embedding, positions and head, which surround the blocks of a model of tokens.
+
+
+class TokenEmbedding(nn.Module):
+    """x_t = scale * E[token_t],  E ~ N(0, std²).
+
+    `scale` acts on the output alone (the factor 50 of arXiv:2405.19279, App. G); a head tied to E uses it unscaled.
+    """
+
+    def __init__(self, vocab_size: int, width: int, *, std: float, scale: float):
+        super().__init__()
+        self.std, self.scale = std, scale
+        self.weight = nn.Parameter(torch.empty(vocab_size, width))
+
+    def initialise(self, draw: Draw) -> None:
+        """Draw the table."""
+        draw.normal("weight", self.weight, self.std)
+
+    def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
+        """[B, T] -> [B, T, D]."""
+        return self.scale * nn.functional.embedding(tokens, self.weight)
+
+
+class LearnedPositions(nn.Module):
+    """y_t = x_t + P[t],  P ~ N(0, std²); one of `rows` rows for each position."""
+
+    def __init__(self, rows: int, width: int, *, std: float):
+        super().__init__()
+        self.std = std
+        self.weight = nn.Parameter(torch.empty(rows, width))
+
+    def initialise(self, draw: Draw) -> None:
+        """Draw the table."""
+        draw.normal("weight", self.weight, self.std)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]; ValueError for more tokens than there are learned positions."""
+        if x.shape[1] > self.weight.shape[0]:
+            raise ValueError(f"{x.shape[1]} tokens, but learned positions for {self.weight.shape[0]} only")
+        return x + self.weight[: x.shape[1]]
+
+
+class SinusoidalPositions(nn.Module):
+    """y_t = x_t + P_t,  P_{t,2i} = sin(t / 10000^(2i/D)),  P_{t,2i+1} = cos(t / 10000^(2i/D)),  t = 0, 1, …
+
+    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.5. No parameters; any number of positions.
+    """
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
+        """[B, T, D] -> [B, T, D]."""
+        n_times, width = x.shape[1:]
+        pairs = torch.arange(0, width, 2, device=x.device, dtype=torch.float64)
+        times = torch.arange(n_times, device=x.device, dtype=torch.float64)
+        angles = times[:, None] * 10000 ** (-pairs / width)
+        table = torch.stack((angles.sin(), angles.cos()), dim=-1).flatten(1)[:, :width]
+        return x + table.to(x.dtype)
+
+
+class Head(nn.Module):
+    """logits = x Uᵀ, with a matrix U of its own, filled by `init`, or by the model's if that is None."""
+
+    def __init__(self, width: int, vocab_size: int, init: Init | None = None):
+        super().__init__()
+        self.init = init
+        self.weight = nn.Parameter(torch.empty(vocab_size, width))
+
+    def initialise(self, draw: Draw) -> None:
+        """Draw the matrix."""
+        vocab_size, width = self.weight.shape
+        draw.weight("weight", self.weight, self.init, d_in=width, d_out=vocab_size)
+
+    def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
+        """[B, T, D] -> [B, T, V]."""
+        return nn.functional.linear(x, self.weight)
+
+
+class TiedHead(nn.Module):
+    """logits = x Eᵀ, with the embedding's table, unscaled. No parameters of its own."""
+
+    def forward(self, x: Float[Tensor, "B T D"], table: Float[Tensor, "V D"]) -> Float[Tensor, "B T V"]:
+        """[B, T, D] -> [B, T, V]."""
+        return nn.functional.linear(x, table)
+
+
+# A linear map with a bias, for what surrounds the blocks of other kinds of model.
+
+
+class Affine(nn.Module):
+    """y = x Wᵀ + b, from `features` to `width`; W is filled by `init`, or the model's if it is None; b starts at 0."""
+
+    def __init__(self, features: int, width: int, init: Init | None = None):
+        super().__init__()
+        self.init = init
+        self.weight = nn.Parameter(torch.empty(width, features))
+        self.bias = nn.Parameter(torch.zeros(width))
+
+    def initialise(self, draw: Draw) -> None:
+        """Draw the matrix."""
+        width, features = self.weight.shape
+        draw.weight("weight", self.weight, self.init, d_in=features, d_out=width)
+
+    def forward(self, x: Float[Tensor, "... F"]) -> Float[Tensor, "... D"]:
+        """[…, F] -> […, D]."""
+        return nn.functional.linear(x.to(self.weight.dtype), self.weight, self.bias)
+
+
+# The decoder.
 
 NONE_GIVEN: Final[Mapping[ValuePlace, KeptValue]] = MappingProxyType({})
 

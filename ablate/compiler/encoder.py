@@ -1,4 +1,6 @@
-"""Encoder: blocks that see a whole sequence, and a head that predicts its tokens; with classes, of the sequence too.
+"""Encoder: blocks that see a whole sequence, alone under a head for its tokens, or before a decoder that reads them.
+
+Alone (`Encoder`), it predicts the tokens of the sequence; with classes, of the sequence too:
 
     x_0 = entry_norm(dropout(positions(embedding(tokens) + S[segments])))     x_l = layers.l(x_{l-1})
     h = final_norm(x_L)
@@ -6,14 +8,36 @@
     logits = head(logit_scale * norm(φ(h W_tᵀ + b_t))) + b                    φ: gelu, relu or tanh
     classes = tanh(h_0 W_pᵀ + b_p) W_cᵀ + b_c                                 of the first token, where there are any
 
-S are as many rows as there are `segments`, from N(0, std²) as the embedding; without a table the model is not told the
-segments. The transform's norm is a component as the entry norm, or the final norm where there is none. Tokens that are
-`padding` of the sizes fill up: no query sees them.
+S are as many rows as there are `segments`, from N(0, std²) as the embedding; without a table the model is not told
+the segments. The transform's norm is a component as the entry norm, or the final norm where there is none. Tokens
+that are `padding` of the sizes fill up: no query sees them.
 
     Devlin et al. 2018, arXiv:1810.04805 (Post-LN, an entry norm, a transform by GELU); Geiping & Goldstein 2022,
     arXiv:2212.14034 (Pre-LN, without a transform)
 
-Dimension key: B batch, T time, D width, V size of the vocabulary, C classes.
+Before a decoder (`EncoderDecoder`), it reads a whole source, and the decoder predicts the next token of a target:
+
+    e_0 = encoder_entry_norm(dropout(positions(embedding(source))))    e_l = encoder.l(e_{l-1})
+    encoder = encoder_norm(e_M)                                        what cross-attention reads, [B, S, D]
+    x_0 = entry_norm(dropout(positions(embedding(tokens))))            x_l = layers.l(x_{l-1}; encoder)
+    logits = head(logit_scale * final_norm(x_L))                       as in a decoder (`decoder.py`)
+
+Both stacks repeat one block: the decoder's layers are the block, causal in its own attention, and the encoder's are
+the block without the sub-layers that read `encoder` (`block/architecture.py`), bidirectional. `depth` and `layer` in
+arithmetic are those of the stack. Embedding and positions are shared, entry and final norms are each stack's own.
+Where the model reads frames [B, S, F] rather than tokens, a linear map with a bias, `frames`, stands in the
+embedding's place:
+
+    embedding(source) = frames(source) = source Wᵀ + b        b starts at 0
+
+Source tokens that are `padding` of the sizes fill up: no query of either stack sees them. What fills up a target,
+behind its end, is seen by no token of it, so that attention need not know it: only probes leave it out.
+
+    Vaswani et al. 2017, arXiv:1706.03762 (Post-LN, without final norms); Raffel et al. 2020, arXiv:1910.10683
+    (Pre-LN, a final norm of each stack, as many layers in both)
+
+Dimension key: B batch, S length of the source, T time or length of the target, F features, D width, V size of the
+vocabulary, C classes.
 """
 
 from __future__ import annotations
@@ -25,14 +49,61 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from ablate.block.architecture import Architecture
+from ablate.block.address import ENCODER, ValuePlace
+from ablate.block.architecture import Architecture, check_reads_encoder, encoder_block
 from ablate.block.catalogue import Catalogue
-from ablate.block.config_values import Surroundings
-from ablate.compiler.affine import Affine
-from ablate.compiler.build import Builder, SlotAddress
-from ablate.compiler.decoder import Decoder
-from ablate.compiler.embedding import TokenEmbedding
-from ablate.compiler.padding import Padding
+from ablate.block.sizes import Surroundings
+from ablate.compiler.build import Builder, SlotAddress, build_block
+from ablate.compiler.decoder import Affine, Decoder, TokenEmbedding
+from ablate.compiler.values import KeptValue, ValuesRead
+from ablate.kernels.attend import Attend
+
+# Padding: what fills up sequences, known to attention while a model passes over them.
+
+
+class Padding:
+    """Which places of sequences are tokens, while a forward pass runs: `real` is [B, S], True for tokens.
+
+    `tell` makes the attention of a model that `sees` it leave out the other places as keys.
+    """
+
+    def __init__(self) -> None:
+        self.real: Tensor | None = None
+
+    def __call__(self) -> Bool[Tensor, "B S"]:
+        """Return it; RuntimeError outside of a pass."""
+        if self.real is None:
+            raise RuntimeError("what fills up sequences is known in a forward pass only")
+        return self.real
+
+    def tell(self, model: nn.Module, *, stack: str) -> None:
+        """Tell the attention in a stack of a model, and what reads from elsewhere; forget it behind each pass."""
+        for name, module in model.named_modules():
+            if isinstance(module, Attend) and (module.elsewhere or name.startswith(f"{stack}.")):
+                module.padding = self
+        model.register_forward_hook(self.forget, always_call=True)
+
+    def tell_probes(self, model: nn.Module, *, stacks: tuple[str, ...]) -> None:
+        """Tell stacks whose attention computes without it which queries are tokens; forget it behind each pass."""
+        for name, module in model.named_modules():
+            if isinstance(module, Attend) and name.partition(".")[0] in stacks:
+                module.queries = self.known
+        model.register_forward_hook(self.forget, always_call=True)
+
+    def known(self) -> Bool[Tensor, "B S"] | None:
+        """Return it; None outside of a pass, and where nothing fills sequences up."""
+        return self.real
+
+    def forget(self, *_: object) -> None:
+        """Let it go, when the pass has ended."""
+        self.real = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave it out of copies and pickles."""
+        return {"real": None}
+
+
+# Encoders alone.
 
 ACTIVATIONS: Final[Mapping[str, Callable[[Tensor], Tensor]]] = {
     "gelu": nn.functional.gelu,
@@ -109,3 +180,64 @@ class Classifier(nn.Module):
         """[B, D] -> [B, C]."""
         y: Tensor = self.classes(torch.tanh(self.pooler(x)))
         return y
+
+
+# Encoder-decoders.
+
+ENCODER_NAMES = {"entry_norm": "encoder_entry_norm"}
+"""What stands before the encoder's layers under another name than before the decoder's."""
+
+
+class EncoderDecoder(Decoder):
+    """[B, S] tokens or [B, S, F] frames, and [B, T] tokens -> [B, T, V] logits."""
+
+    def __init__(self, architecture: Architecture, catalogue: Catalogue, address: SlotAddress):
+        check_reads_encoder(architecture)
+        encoded = KeptValue(ENCODER)
+        super().__init__(architecture, catalogue, address, {ValuePlace(None, ENCODER): encoded})
+        of_encoder = architecture.of_encoder()
+        sizes, entry, final = of_encoder.sizes, architecture.entry_norm, architecture.final_norm
+        around = Builder(catalogue, Surroundings(sizes), address)
+        self.encoded = encoded
+        self.frames = Affine(architecture.input_shape[-1], sizes.d_model) if architecture.input_shape else None
+        self.encoder_entry_norm = around.part(entry, ("encoder_entry_norm",))(sizes.d_model) if entry else None
+        self.encoder_norm = around.part(final, ("encoder_norm",))(sizes.d_model) if final else None
+        read = ValuesRead()
+        blocks = {}
+        for n, source in enumerate(of_encoder.sources(), start=1):
+            block = encoder_block(architecture.block, sizes.at(n), catalogue)
+            blocks[n] = build_block(block, sizes, catalogue, n, address.at("encoder", source), read)
+        self.encoder = nn.ModuleDict({str(n): block for n, block in blocks.items()})
+        read.attach(self, blocks, ENCODER_NAMES)
+        self.padding = None if self.frames is not None else sizes.padding
+        self.source_padding = Padding()
+        if self.padding is not None:
+            self.source_padding.tell(self, stack="encoder")
+        self.target_filler, self.target_padding = sizes.padding, Padding()
+        self.target_padding.tell_probes(self, stacks=("layers", "ahead"))
+
+    def forward(  # type: ignore[override]  # a decoder reads no source
+        self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"], tokens: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B T V"]:
+        """[B, S] or [B, S, F], and [B, T] -> [B, T, V]."""
+        if self.target_filler is not None:
+            self.target_padding.real = tokens != self.target_filler
+        self.encoded.value = self.encode(source)
+        logits: Tensor = super().forward(tokens)
+        return logits
+
+    def real_source(self) -> Bool[Tensor, "B S"] | None:
+        """Return, in a forward pass, which places of the source are tokens; None where nothing fills it up."""
+        return self.source_padding.real
+
+    def real_tokens(self) -> Bool[Tensor, "B T"] | None:
+        """Return, in a forward pass, which places of the target are tokens; None where nothing fills it up."""
+        return self.target_padding.real
+
+    def encode(self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"]) -> Float[Tensor, "B S D"]:
+        """[B, S] or [B, S, F] -> [B, S, D]: the encoder's output, behind its norm."""
+        if self.padding is not None:
+            self.source_padding.real = source != self.padding
+        embedded = self.embedding(source) if self.frames is None else self.frames(source)
+        x = self.applied(embedded, self.encoder_entry_norm, self.encoder)
+        return x if self.encoder_norm is None else self.encoder_norm(x)

@@ -5,24 +5,124 @@ edit affects nothing else: variants are paired. Numbers are drawn in float64 on 
 moved to the device of the model: on every device, a float32 model is the float64 one, rounded.
 
 Code that names no generator (`nn.Linear` in a constructor, `nn.init.normal_` in `initialise`) draws from one that is
-seeded by its part's address (`random_streams.py`): the same pairing, for the part as a whole.
+seeded by its part's address: the same pairing, for the part as a whole.
 
-A weight may start from the numbers of others (as the inverse of the one beside it). Since those follow from seed, salt
-and address, they are drawn again in float64; once the model is filled, it is checked that the other weights were indeed
-filled by the same scheme.
+A weight may start from the numbers of others (as the inverse of the one beside it). Since those follow from seed,
+salt and address, they are drawn again in float64; once the model is filled, it is checked that the other weights were
+indeed filled by the same scheme.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import random
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Protocol, TypeAlias, runtime_checkable
 
 import torch
+from numpy import random as numpy_random
 from torch import Tensor, nn
 
-from ablate.compiler.random_streams import seeded, stream_seed
+from ablate.compiler.values import running_ahead
+from ablate.components.declare import Profiled
 from ablate.errors import InputError
+
+# Random streams: code that names no generator draws from one with a seed of its own.
+#
+# `nn.Linear` draws its initial weights, `nn.Dropout` its masks, from the generator of the process, as `torch.rand`,
+# `random.random()` and `np.random` do. Their numbers would depend on whatever ran before. So each piece of code whose
+# numbers matter runs on streams of its own, and the process then continues as if nothing had been drawn, as in `with
+# seeded(stream_seed(seed, salt, "layers.1.attention.query")): nn.Linear(16, 16)`.
+#
+# This covers PyTorch's generators (of the CPU, and of the current GPU once CUDA is in use), Python's and NumPy's. A
+# generator that code creates itself without a seed, as by `np.random.default_rng()`, is out of reach.
+
+
+def stream_seed(seed: int, salt: int, address: str) -> int:
+    """Return the seed of the random numbers of an address; PyTorch's CPU generator keeps 32 bits of a seed."""
+    return int.from_bytes(hashlib.sha256(f"{seed}/{salt}/{address}".encode()).digest()[:4], "big")
+
+
+_spare_generators: list[numpy_random.MT19937] = []
+"""NumPy generators not in use: creating one takes a hundred times as long as seeding it."""
+
+
+@contextmanager
+def seeded(seed: int) -> Iterator[None]:
+    """Run with the generators of the process at `seed`; afterwards they continue from their previous state.
+
+    NumPy's keeps its state, except for the second of a pair of normal numbers that it had drawn in advance.
+    """
+    before, python = TorchStreams.here(), random.getstate()
+    numpy = numpy_random.get_bit_generator()  # type: ignore[attr-defined]
+    ours = _spare_generators.pop() if _spare_generators else numpy_random.MT19937()
+    torch.default_generator.manual_seed(seed)
+    if before.cuda is not None:
+        torch.cuda.manual_seed(seed)
+    random.seed(seed)
+    numpy_random.set_bit_generator(ours)  # type: ignore[attr-defined]
+    numpy_random.seed(seed % 2**32)
+    try:
+        yield
+    finally:
+        before.go_on()
+        random.setstate(python)
+        numpy_random.set_bit_generator(numpy)  # type: ignore[attr-defined]
+        _spare_generators.append(ours)
+
+
+@dataclass(frozen=True, slots=True)
+class TorchStreams:
+    """The states of PyTorch's generators, including that of the current GPU; None if CUDA is not in use."""
+
+    cpu: Tensor
+    cuda: Tensor | None
+
+    @staticmethod
+    def here() -> TorchStreams:
+        """Return the current states."""
+        cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
+        return TorchStreams(torch.get_rng_state(), cuda)
+
+    def go_on(self) -> None:
+        """Set the generators to these states."""
+        torch.set_rng_state(self.cpu)
+        if self.cuda is not None:
+            torch.cuda.set_rng_state(self.cuda)
+
+
+class TrainingStreams:
+    """The random streams of one trial's training, used by nothing else: masks of dropout, and what its components draw.
+
+    PyTorch's generators continue from step to step, and `torch` holds their states in between. Python's and NumPy's are
+    reseeded at each step, from the seed and the name of the step, so no checkpoint needs to hold them.
+    """
+
+    def __init__(self, seed: int):
+        self.seed = seed
+        with seeded(seed):
+            self.torch = TorchStreams.here()
+
+    def resume(self, cpu: Tensor, cuda: Tensor | None) -> None:
+        """Continue from states of PyTorch's generators; RuntimeError or TypeError for anything else."""
+        with seeded(self.seed):
+            TorchStreams(cpu, cuda).go_on()
+            self.torch = TorchStreams.here()
+
+    @contextmanager
+    def during(self, step: str) -> Iterator[None]:
+        """Draw from the trial's streams within the context."""
+        with seeded(stream_seed(self.seed, 0, step)):
+            self.torch.go_on()
+            try:
+                yield
+            finally:
+                self.torch = TorchStreams.here()
+
+
+# Parameters: each filled by its scheme, or by that of the model.
 
 VERSION: Final = 1
 """The version of the numbers that parameters start from: see `plan/versions.py`."""
@@ -175,3 +275,42 @@ def _source(address: str, sources: Mapping[str, str]) -> str:
     """Return the address whose numbers a module starts from: its own, unless it is inside one with a source."""
     inside = (module for module in sources if address.startswith(f"{module}."))
     return next((f"{sources[module]}{address.removeprefix(module)}" for module in inside), address)
+
+
+# Profile: initialisation from data, for the few components that declare it.
+#
+# A model without such components is left alone: no pass, no cost. Otherwise its initial values depend on a declared
+# batch, which is part of the trial: the first batch of its seed, on which the model then trains.
+
+
+@torch.no_grad()
+def profile(model: nn.Module, inputs: Tensor | tuple[Tensor, ...]) -> None:
+    """Calibrate, in place, the modules of `model` that are `Profiled`, by one forward pass over a batch's `inputs`.
+
+    The pass is in evaluation mode, so no running state changes; if a component draws random numbers nevertheless, they
+    come from a stream that is the same for every model. Each module is then calibrated from the measurements of the
+    earlier modules of its class. Nothing else changes. A second profile of the same model would give another result,
+    since it starts from calibrated modules: a resumed trial takes them from its checkpoint.
+    """
+    if not any(isinstance(module, Profiled) for module in model.modules()):
+        return
+    shown: list[tuple[Profiled, Any]] = []
+    training = {module: module.training for module in model.modules()}
+
+    def look(module: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
+        shown.append((module, module.measure(inputs[0], output)))
+
+    with seeded(stream_seed(0, 0, "profile")):
+        with ExitStack() as attached:
+            for module in model.modules():
+                if isinstance(module, Profiled):
+                    attached.callback(module.register_forward_hook(look).remove)
+            model.eval()
+            try:
+                with running_ahead(model):
+                    model(*((inputs,) if isinstance(inputs, Tensor) else inputs))
+            finally:
+                for module, was_training in training.items():
+                    module.training = was_training
+        for place, (asking, _) in enumerate(shown):
+            asking.calibrate([measured for other, measured in shown[:place] if type(other) is type(asking)])

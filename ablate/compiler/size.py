@@ -5,12 +5,11 @@ from __future__ import annotations
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
-from ablate.block.architecture import Architecture
+from ablate.block.architecture import CLASSIFIERS, Architecture
 from ablate.block.catalogue import Catalogue
-from ablate.block.classifier import CLASSIFIERS
-from ablate.block.cost import PASSES, Cost
-from ablate.compiler.ahead import logits_ahead
+from ablate.block.sizes import PASSES, Cost
 from ablate.compiler.compile import compile_model
+from ablate.compiler.values import logits_ahead
 
 
 def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:

@@ -115,7 +115,7 @@ A model that holds a component without it cannot be forecast, and says which. `C
 compares what a component says with initialisations that are measured.
 
 **Equal models.** A Config whose values may have no effect at the sizes of a model says what the component comes to
-there, so that two variants which are the same model are trained once (`block/effective.py`): a static method
+there, so that two variants which are the same model are trained once (`block/normal_form.py`): a static method
 `effective(node, sizes)` returns the `Node` itself, another one, a sequence of it, or None for an empty slot. Arithmetic
 is numbers there (`fixed(node["size"])`), and `sizes` are those of its layer.
 
@@ -132,7 +132,7 @@ is numbers there (`fixed(node["size"])`), and `sizes` are those of its layer.
 
 `details()` gives the lines that define what the equation names, the function itself first: "RMSNorm(x) = x / √(…)". A
 gain called with a width gives its number or its letter, which is then defined below: `weighted(config.gain, term)` of
-`block/notation.py` leaves out a factor of 1 and a term of 0. A component without `equation` is shown as name(x).
+`block/equation.py` leaves out a factor of 1 and a term of 0. A component without `equation` is shown as name(x).
 """
 
 from __future__ import annotations
@@ -145,7 +145,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ablate.block.catalogue import (
+    BLOCK,
     EVERY_SLOT,
+    STACK,
     Arithmetic,
     Branches,
     Chooses,
@@ -165,12 +167,9 @@ from ablate.block.catalogue import (
     Width,
     Word,
 )
-from ablate.block.config_values import GainMaker, Maker
-from ablate.block.cost import Cost
 from ablate.block.expression import Node, Value
-from ablate.block.network import BLOCK, STACK
 from ablate.block.normal_form import fixed
-from ablate.block.sizes import Sizes
+from ablate.block.sizes import Cost, GainMaker, Maker, Sizes
 from ablate.components.kept import Kept
 from ablate.components.protocols import (
     AcrossRanks,
@@ -184,9 +183,16 @@ from ablate.components.protocols import (
     RegulatesWeights,
     WatchesLogits,
 )
-from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
-from ablate.extension.kinds import COMPONENT
-from ablate.signal.mixing import Mixing
+from ablate.extension.declaration import (
+    COMPONENT,
+    WORD,
+    DeclarationError,
+    DeclarationFault,
+    common_faults,
+    implements,
+    place_of,
+)
+from ablate.signal.network_shaping import Mixing
 from ablate.source.problems import suggest
 
 if TYPE_CHECKING:
@@ -267,7 +273,7 @@ def word(*choices: str) -> Any:
 def network(**stack: str) -> Any:
     """Whose network an activation is solved for: a `stack`, which these fields describe, or the model's own `block`.
 
-    The config holds None for a stack, and for a block its `OwnNetwork` (`block/own_network.py`). Beside `block` those
+    The config holds None for a stack, and for a block its `OwnNetwork` (`block/network.py`). Beside `block` those
     fields have the values that are given here: whoever writes another one is told that it has no effect.
     """
     return _declared(Word((STACK, BLOCK), tuple(stack.items())))
@@ -351,7 +357,7 @@ def alternatives() -> Any:
 
 
 def layers() -> Any:
-    """Of a pattern over layers: which layers (`block/which_layers.py`)."""
+    """Of a pattern over layers: which layers (`block/arithmetic.py`)."""
     return _declared(Layers())
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ablate.block.cost import Cost
-from ablate.block.sizes import Sizes
+from ablate.block.sizes import Cost, Sizes
 
 if TYPE_CHECKING:
     from ablate.signal.propagation import Signal

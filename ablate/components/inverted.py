@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
-from ablate.block.config_values import PartMaker
+from ablate.block.sizes import PartMaker
 from ablate.errors import InputError
 
 if TYPE_CHECKING:

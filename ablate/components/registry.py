@@ -11,8 +11,8 @@ from typing import Any
 
 from ablate.block.catalogue import Catalogue, ComponentSpec, Part, Parts
 from ablate.extension import loader
+from ablate.extension.declaration import COMPONENT, KINDS
 from ablate.extension.head import Declared
-from ablate.extension.kinds import COMPONENT, KINDS
 from ablate.source.problems import Problems
 from ablate.space.metrics import TRAINING, ProbeSpec, names_of
 

@@ -1,10 +1,10 @@
 """What DKS, TAT and their leaky ReLUs share: the cost, equation and derivatives of an activation solved from a network.
 
 Their numbers follow from the layer's maps q -> Q(q) and c -> C(c) of the mean square and the correlation of its inputs
-(`signal/kernel_maps.py`, `signal/leaky_relu_shaping.py`). The network is treated as an MLP; attention is left out:
+(`signal/kernel_maps.py`, `signal/network_shaping.py`). The network is treated as an MLP; attention is left out:
 
     network: stack    `layers` L such activations, each in a residual α x + √(1 - α²) f(x) where `skip` α is not 0
-    network: block    the model's own blocks, with all their residuals in all layers: see `block/own_network.py`
+    network: block    the model's own blocks, with all their residuals in all layers: see `block/network.py`
 
 Each component declares its own fields, and how it is solved.
 """
@@ -14,14 +14,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ablate.block.config_values import PartMaker
-from ablate.block.cost import Cost
 from ablate.block.network import OwnNetwork, layers_in
-from ablate.block.sizes import Sizes
+from ablate.block.sizes import Cost, PartMaker, Sizes
 from ablate.errors import InputError
-from ablate.signal.affine import Affine
-from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU
-from ablate.signal.subnetworks import Network, residual_stack
+from ablate.signal.network_shaping import Affine, Network, ShapedLeakyReLU, residual_stack
 
 if TYPE_CHECKING:
     from ablate.signal.propagation import Signal

@@ -27,8 +27,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.report import CorpusReport
-from ablate.data.text import SPLITS, Split
+from ablate.data.corpus import CorpusReport
+from ablate.data.sources import SPLITS, Split
 from ablate.data.tokenizer import Tokens
 from ablate.errors import RefusedError
 from ablate.space.documents import Document

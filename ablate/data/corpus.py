@@ -1,26 +1,35 @@
-"""A source, read and divided into splits."""
+"""Corpus: the texts that a space names, read and divided into splits, and the report on whether they are enough."""
 
 from __future__ import annotations
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablate.block.catalogue import Catalogue
 from ablate.components.registry import declarations
-from ablate.data.local_files import NamedFiles
-from ablate.data.local_rows import NamedRows
-from ablate.data.refusal import CORPUS, CorpusError, CorpusFault
-from ablate.data.splits import assign_splits
-from ablate.data.text import SPLITS, Skipped, Split, Text, TextSource, folder_of
+from ablate.data.record_stream import RecordsReport
+from ablate.data.sources import (
+    CORPUS,
+    SPLITS,
+    CorpusError,
+    CorpusFault,
+    NamedFiles,
+    NamedRows,
+    Skipped,
+    Split,
+    Text,
+    TextSource,
+    folder_of,
+)
 from ablate.data.tokenizer import vocab_size_of
 from ablate.errors import InputError
 from ablate.extension.loader import implementation
-from ablate.source.problems import quote, unknown
-from ablate.space.corpora import CorpusSpec, Layout
-from ablate.space.documents import Data
+from ablate.source.problems import drawn, quote, unknown
+from ablate.space.data import CorpusSpec, Data, Layout
+from ablate.space.documents import Document
 
 FIELDS = ("field", "image", "source")
 """The settings that name the field of a row which holds an example, or the first half of one."""
@@ -173,3 +182,206 @@ def _require_every_split(source: TextSource, data: Data, layout: Layout | None, 
     elif not by_folder:
         notes = ("a row goes to one split as a whole", "name more rows, or raise at_most if it is set")
     raise CorpusError([CorpusFault(message, notes=notes)])
+
+
+# The division of folders into train, tuning and verdict.
+#
+# A folder goes to one split as a whole: its files quote, import and test each other, so if its neighbours were
+# trained on, a held-out file would be partly known. The rule needs no random number and is the same on every machine:
+#
+#   1. Folders are ordered by a hash of their names, so that neither the alphabet nor sizes choose.
+#   2. The verdict split takes folders in that order while they fit into its share of the bytes: first those of at most
+#      a quarter of the share, so that no single folder decides the verdict, then any that still fits.
+#   3. The tuning split does the same with what is left, so that its share does not change the verdict split.
+#   4. A split into which nothing fits takes the smallest folder left. The rest is trained on, including empty folders.
+#   5. A split leaves one folder for each later split, so that as many folders as splits are enough.
+
+LARGEST_PART = 0.25
+"""The share of a held-out split that one folder may fill at first."""
+
+
+def assign_splits(sizes: Mapping[str, int], *, tuning: float, verdict: float) -> dict[str, Split]:
+    """Return the split of each folder, from the bytes of each folder and the shares of bytes to hold out.
+
+    >>> assign_splits({"a": 90, "b": 5, "c": 5}, tuning=0.05, verdict=0.05)
+    {'a': 'train', 'b': 'tuning', 'c': 'verdict'}
+    """
+    splits: dict[str, Split] = dict.fromkeys(sizes, "train")
+    left = {name: sizes[name] for name in sorted(sizes, key=_hash_of_name) if sizes[name] > 0}
+    total = sum(left.values())
+    held_out: tuple[tuple[Split, float], ...] = (("verdict", verdict), ("tuning", tuning))
+    for n, (split, share) in enumerate(held_out, 1):
+        later = 1 + sum(share > 0 for _, share in held_out[n:])
+        for name in _held_out(left, share * total, len(left) - later):
+            splits[name] = split
+            del left[name]
+    return splits
+
+
+def _hash_of_name(name: str) -> bytes:
+    return hashlib.sha256(name.encode("utf-8")).digest()
+
+
+def _held_out(left: Mapping[str, int], target: float, most: int) -> tuple[str, ...]:
+    """Return at most `most` folders that together come close to `target` bytes, from below if anything fits."""
+    if target <= 0:
+        return ()
+    chosen = tuple(_fitting(left, target))[: max(1, most)]
+    return chosen or tuple(sorted(left, key=lambda name: left[name])[:1])
+
+
+def _fitting(left: Mapping[str, int], room: float) -> Iterator[str]:
+    quarter = LARGEST_PART * room
+    small = {name: size for name, size in left.items() if size <= quarter}
+    large = {name: size for name, size in left.items() if size > quarter}
+    for name, size in [*small.items(), *large.items()]:
+        if size <= room:
+            room -= size
+            yield name
+
+
+# The report: the contents of a corpus, and whether they are enough to train and judge on.
+
+DECIDE = (
+    ("model", "context"),
+    ("recipe", "batch"),
+    ("measure", "evaluation", "windows"),
+    ("data", "tuning"),
+    ("data", "verdict"),
+)
+"""The values that decide, besides the corpus, whether it is large enough."""
+SKIPPED_SHOWN = 10
+FAR_FROM_ASKED = 0.25
+"""A split whose share differs from the requested one by more than this part of it gets a note."""
+
+
+class SplitReport(Document):
+    """One split: the requested share of bytes (`asked`), and what it holds. Tokens include the separators."""
+
+    asked: float
+    files: int
+    bytes: int
+    tokens: int
+
+
+class CorpusReport(Document):
+    """The state of a corpus: the same on every machine that holds the same texts (except for the title).
+
+    `pairs`: each two of its texts are a source and its target. `records` tells of examples that are no text: the
+    vocabulary is then the classes, and tokens are the 16-bit numbers of the records.
+    """
+
+    title: str
+    tokenizer: str
+    fingerprint: str
+    vocab_size: int
+    train: SplitReport
+    tuning: SplitReport
+    verdict: SplitReport
+    skipped: tuple[Skipped, ...]
+    notes: tuple[str, ...]
+    pairs: bool = False
+    records: RecordsReport | None = None
+
+    def split(self, name: Split) -> SplitReport:
+        """Return the report on one split."""
+        return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
+
+    @property
+    def noun(self) -> str:
+        """What its examples are called."""
+        return "pairs" if self.pairs else "texts" if self.records is None else "examples"
+
+    def examples(self, name: Split) -> int:
+        """Return the number of examples in a split, where they are pairs or no text."""
+        return self.split(name).files // (2 if self.pairs else 1)
+
+    def share(self, name: Split) -> float:
+        """Return the share of all bytes that a split holds."""
+        total = sum(self.split(each).bytes for each in SPLITS)
+        return self.split(name).bytes / total if total else 0.0
+
+    def describe(self) -> str:
+        """Describe the corpus in some lines for the screen."""
+        outputs = f"vocabulary {self.vocab_size:,}" if self.records is None else f"{self.vocab_size:,} classes"
+        lines = [f"{self.title}; {self.tokenizer}, {outputs}; fingerprint {self.fingerprint[:16]}"]
+        for name in SPLITS:
+            split = self.split(name)
+            tokens = f" {split.tokens:>14,} tokens" if self.records is None else ""
+            counted = f"{self.examples(name):>8,} {self.noun}"
+            lines.append(
+                f"  {name:<8}{counted} {split.bytes:>14,} bytes{tokens} "
+                f"{self.share(name):>7.2%} (requested {split.asked:.2%})"
+            )
+        lines += [f"  note: {note}" for note in self.notes]
+        if self.skipped:
+            noun = "text" if self.records is None else "example"
+            texts = f"{noun} is" if len(self.skipped) == 1 else f"{noun}s are"
+            lines.append(f"  {len(self.skipped):,} {texts} left out, as not readable; all others are used:")
+            lines += [f"    {each.name} ({each.reason})" for each in self.skipped[:SKIPPED_SHOWN]]
+        if len(self.skipped) > SKIPPED_SHOWN:
+            lines.append(f"    … and {len(self.skipped) - SKIPPED_SHOWN:,} more")
+        return "\n".join(drawn(line) for line in lines)  # a file name may contain control characters
+
+
+def require_enough(
+    report: CorpusReport,
+    seq_len: int,
+    batch: int,
+    windows: int,
+    held_out: Iterable[Split] = ("verdict",),
+    *,
+    of_pairs: bool = False,
+) -> None:
+    """Raise CorpusError unless train holds one batch without repetition and `held_out` splits hold their windows.
+
+    A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor. Where examples are pairs,
+    or no text, a window is one of them.
+    """
+    if of_pairs or report.records is not None:
+        _require_examples(report, batch, windows, held_out)
+        return
+    needs: list[tuple[Split, int, str]] = [("train", batch * (seq_len + 1), f"a batch of {batch} x ({seq_len} + 1)")]
+    needs += [(split, windows * (seq_len + 1), f"{windows} windows of {seq_len} + 1") for split in held_out]
+    short = [
+        f"{split} has {_tokens_in_words(report.split(split))}, but {why} needs {need:,}"
+        for split, need, why in needs
+        if report.split(split).tokens < need
+    ]
+    if short:
+        ways = (
+            "add more text, or hold out a larger share of it (data.tuning, data.verdict)",
+            "or lower model.context, recipe.batch or measure.evaluation.windows",
+        )
+        raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
+
+
+def _require_examples(report: CorpusReport, batch: int, windows: int, held_out: Iterable[Split]) -> None:
+    needs: list[tuple[Split, int, str]] = [("train", batch, "a batch")]
+    needs += [(split, windows, "an evaluation") for split in held_out]
+    short = [
+        f"{split} has {report.examples(split):,} {report.noun}, but {why} needs {need:,}"
+        for split, need, why in needs
+        if report.examples(split) < need
+    ]
+    if short:
+        ways = (
+            f"add {report.noun}, or hold out a larger share of them (data.tuning, data.verdict)",
+            "or lower recipe.batch or measure.evaluation.windows",
+        )
+        raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
+
+
+def _tokens_in_words(split: SplitReport) -> str:
+    return f"{split.tokens:,} tokens in {split.files:,} {'text' if split.files == 1 else 'texts'}"
+
+
+def share_notes(report: CorpusReport) -> tuple[str, ...]:
+    """Return a note for each held-out split whose share is far from the requested one."""
+    held_out: tuple[Split, ...] = ("tuning", "verdict")
+    return tuple(
+        f"{name} has {report.share(name):.1%} of the bytes where {report.split(name).asked:.1%} was requested: "
+        "folders are held out as a whole"
+        for name in held_out
+        if abs(report.share(name) - report.split(name).asked) > FAR_FROM_ASKED * report.split(name).asked
+    )

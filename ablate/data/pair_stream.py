@@ -15,8 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ablate.data.corpus import Corpus
-from ablate.data.refusal import CorpusError, CorpusFault
-from ablate.data.text import Split
+from ablate.data.sources import CorpusError, CorpusFault, Split
 from ablate.data.tokenizer import Tokens
 from ablate.errors import RefusedError
 

@@ -1,6 +1,6 @@
-"""Batches of pairs as a function of (seed, step), and the pairs of an evaluation as one of (seed, split).
+"""Batches of pairs: drawn by (seed, step), those of an evaluation by (seed, split), and what a decoder reads of them.
 
-They are drawn as windows are (`batches.py`), from pairs in the place of positions: the place in the data is the step,
+They are drawn as windows are (`batch.py`), from pairs in the place of positions: the place in the data is the step,
 and runs that share a seed see the same pairs in the same order, whatever their model is.
 """
 
@@ -12,12 +12,13 @@ from typing import Final
 
 import numpy as np
 import torch
+from jaxtyping import Int64
 from torch import Tensor
 
-from ablate.data.batch import Batch
-from ablate.data.batches import Examples, window_starts
+from ablate.block.sizes import Sizes
+from ablate.data.batch import NO_TARGET, Batch, Examples, window_starts
 from ablate.data.pair_stream import Pairs
-from ablate.data.text import Split
+from ablate.data.sources import Split
 from ablate.data.tokenizer import TokenBytes, Tokens
 from ablate.data.uniform import drawn_places
 from ablate.errors import RefusedError
@@ -92,3 +93,31 @@ def _filled(texts: Sequence[Tokens], length: int, padding: int) -> tuple[Tensor,
     for row, text, kept in zip(filled, texts, lengths, strict=True):
         row[:kept] = text[:kept]
     return torch.from_numpy(filled), torch.from_numpy(lengths)
+
+
+# Teacher forcing: a decoder predicts a target token by token, given a source.
+#
+# The decoder is given the target one token earlier, `start` before its first token, and what is behind the end of a
+# target is `padding` among its inputs, and no target. The source is filled up with `padding` behind its end.
+
+Lengths = Int64[Tensor, " B"]
+
+
+def teacher_forced(
+    source: Tensor,
+    target: Int64[Tensor, "B T"],
+    target_lengths: Lengths,
+    sizes: Sizes,
+) -> Batch:
+    """Return a batch of a source, and of a target with what the decoder is given of it."""
+    assert sizes.start is not None and sizes.padding is not None
+    real = real_places(target, target_lengths)
+    given = torch.full_like(target, sizes.start)
+    given[:, 1:] = target[:, :-1]
+    given = torch.where(real, given, sizes.padding)
+    return Batch((source, given), torch.where(real, target, NO_TARGET))
+
+
+def real_places(tokens: Int64[Tensor, "B T"], lengths: Lengths) -> Tensor:
+    """Return which places of sequences are before their end, [B, T]."""
+    return torch.arange(tokens.shape[1]) < lengths[:, None]

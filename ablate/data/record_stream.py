@@ -12,19 +12,18 @@ six digits, so that the order in which a machine adds does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.refusal import CorpusError, CorpusFault
-from ablate.data.special import SpecialTokens
-from ablate.data.text import SPLITS, Split, Text
+from ablate.data.sources import SPLITS, CorpusError, CorpusFault, Split, Text
+from ablate.data.subwords import SpecialTokens
 from ablate.errors import InputError
-from ablate.space.corpora import Layout
+from ablate.space.data import Layout
 from ablate.space.documents import Document
 
 VERSION: Final = 1
@@ -222,3 +221,35 @@ def require_records(layout: Layout, texts: Mapping[Split, tuple[Text, ...]]) -> 
             if len(text.content) != needed:
                 message = f"{text.name} has {len(text.content):,} bytes, but a record of {layout} has {needed:,}"
                 raise CorpusError([CorpusFault(message, notes=("make records by record_of of this layout",))])
+
+
+# Examples that are drawn by their numbers and not read: the same on every machine, and as many as are asked for.
+
+
+@dataclass(frozen=True)
+class DrawnExamples:
+    """The examples of numbers below `examples`, each drawn by `draw`: its values, and its class or its tokens.
+
+    `place` is the name of the corpus, and `noun` what its examples are called.
+    """
+
+    place: str
+    noun: str
+    examples: int
+    layout: Layout
+    draw: Callable[[int], tuple[npt.NDArray[Any], Sequence[int] | int]]
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def title(self) -> str:
+        """How many there are."""
+        return f"{self.examples:,} drawn {self.noun}"
+
+    def stamp(self) -> str | None:
+        """Return a stamp that never changes for that many."""
+        return f"{self.examples}"
+
+    def texts(self) -> Iterator[Text]:
+        """Yield the record of each, named by its number."""
+        for number in range(self.examples):
+            yield Text(f"{number:09d}", record_of(self.layout, *self.draw(number)))

@@ -1,6 +1,6 @@
-"""Batches of records as a function of (seed, step), and the records of an evaluation as one of (seed, split).
+"""Batches of records: drawn by (seed, step), those of an evaluation by (seed, split); images may be augmented.
 
-They are drawn as windows of text are (`batches.py`), from examples in the place of positions: the place in the data is
+They are drawn as windows of text are (`batch.py`), from examples in the place of positions: the place in the data is
 the step, and runs that share a seed see the same examples in the same order, whatever their model is.
 
 A model is given values standardised by the training split, (x - mean)/std of each channel or feature, in float32;
@@ -10,19 +10,20 @@ frames that are not there are 0, the mean.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 import torch
+from scipy.special import betaincinv
 
-from ablate.data.augmentation import Augmentation
-from ablate.data.batch import NO_TARGET, Batch, Tensors
-from ablate.data.batches import Examples, window_starts
+from ablate.data.batch import NO_TARGET, Batch, Examples, Tensors, first, window_starts
 from ablate.data.record_stream import Records
-from ablate.data.standard import Standard
-from ablate.data.text import Split
-from ablate.data.uniform import drawn_places
+from ablate.data.sources import Split
+from ablate.data.standardisation import Standard
+from ablate.data.uniform import Uniform, drawn_places
 from ablate.errors import RefusedError
+from ablate.space.recipe import Augment, RandAugment
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,3 +81,63 @@ def _batch(records: Records, standard: Standard, chosen: npt.NDArray[np.int64]) 
     if records.layout.kind == "frames":
         inputs = (values, torch.from_numpy(records.lengths(chosen)))
     return Batch(inputs, torch.from_numpy(records.targets(chosen, NO_TARGET)))
+
+
+# Augmentation: images of training batches are changed at random, those of evaluations never.
+#
+#     RandAugment     x <- T_n(… T_1(x))                   each T one of torchvision's 14 transformations, all as likely
+#     MixUp           x_b <- λ x_b + (1 - λ) x_{b-1}       λ ~ Beta(α, α), one for the batch
+#                     loss_b = λ loss(class_b) + (1 - λ) loss(class_{b-1})
+#
+# RandAugment is of pixels, before they are standardised; all of its transformations have one magnitude, of 0 to 30.
+# MixUp is of what a model is given; behind x_0 stands the last example of the batch. As examples are drawn at random,
+# the one before is any other.
+#
+# What is drawn is a function of (seed, step). λ is the quantile of a number drawn by a key. torchvision draws from
+# PyTorch's generator, which for the time is set to a number drawn by a key, and afterwards is as it was before.
+#
+#     Cubuk et al. 2020, arXiv:1909.13719; Zhang et al. 2018, arXiv:1710.09412, Sec. 2
+
+SEEDS: Final = 2**53
+"""How many numbers a generator may be set to: the draws that are uniform are multiples of one over it."""
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """What a recipe changes in the images of a training batch, for one seed."""
+
+    settings: Augment
+    seed: int
+
+    def pixels(self, images: npt.NDArray[np.uint8], step: int) -> npt.NDArray[np.uint8]:
+        """Return images [B, C, H, W] after RandAugment, if the recipe has it."""
+        if self.settings.randaugment is None:
+            return images
+        drawn = Uniform(f"randaugment/{self.seed}/{step}")
+        return transformed(images, self.settings.randaugment, int(drawn(1)[0] * SEEDS))
+
+    def mixed(self, batch: Batch, step: int) -> Batch:
+        """Return a batch after MixUp, if the recipe has it: the targets are then two classes [B] each, and λ [B]."""
+        if not self.settings.mixup:
+            return batch
+        share = self.share(step)
+        images, classes = first(batch.inputs), first(batch.targets)
+        mixture = images * share + images.roll(1, 0) * (1 - share)
+        weight = torch.full(classes.shape, share, dtype=torch.float64)
+        return Batch(mixture, (classes, classes.roll(1, 0), weight))
+
+    def share(self, step: int) -> float:
+        """Return λ of a step."""
+        drawn = Uniform(f"mixup/{self.seed}/{step}")
+        return float(betaincinv(self.settings.mixup, self.settings.mixup, drawn(1)[0]))
+
+
+def transformed(images: npt.NDArray[np.uint8], settings: RandAugment, seed: int) -> npt.NDArray[np.uint8]:
+    """Return images [B, C, H, W], each transformed by itself, by torchvision."""
+    from torchvision.transforms import RandAugment as Transform
+
+    transform = Transform(num_ops=settings.operations, magnitude=settings.magnitude)
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        changed = [transform(torch.from_numpy(np.array(image))) for image in images]
+    return np.asarray(torch.stack(changed).numpy(), dtype=np.uint8)

@@ -15,17 +15,23 @@ from pathlib import Path
 
 import numpy.typing as npt
 
-from ablate.block.added import untold
-from ablate.block.catalogue import Catalogue
+from ablate.block.catalogue import Catalogue, additions_at_default
 from ablate.data.cache import Found, HeldTokens, load_tokens, recall, remember, store_tokens
-from ablate.data.corpus import Corpus, corpus_of, divide, source_of
+from ablate.data.corpus import (
+    Corpus,
+    CorpusReport,
+    SplitReport,
+    corpus_of,
+    divide,
+    require_enough,
+    share_notes,
+    source_of,
+)
 from ablate.data.pair_stream import Pairs, length_note, require_pairs, require_separators
 from ablate.data.record_stream import VERSION as OF_RECORDS
 from ablate.data.record_stream import RecordCodec, Records, report_on, require_records
-from ablate.data.refusal import CorpusError
-from ablate.data.report import CorpusReport, SplitReport, require_enough, share_notes
-from ablate.data.standard import Standard, standard_of
-from ablate.data.text import SPLITS, Split, TextSource
+from ablate.data.sources import SPLITS, CorpusError, Split, TextSource
+from ablate.data.standardisation import Standard, standard_of, whitening_notes
 from ablate.data.tokenizer import (
     Tokenizer,
     Tokens,
@@ -34,10 +40,8 @@ from ablate.data.tokenizer import (
     train_tokenizer,
     vocab_size_of,
 )
-from ablate.data.whitening import whitening_notes
 from ablate.errors import RefusedError
-from ablate.space.corpora import CorpusSpec, Layout, Settings
-from ablate.space.documents import Data
+from ablate.space.data import CorpusSpec, Data, Layout, Settings
 
 FORMAT = 1
 """To be raised when the same texts give other tokens or other splits than before: it enters every fingerprint."""
@@ -287,6 +291,6 @@ def _identity(corpus: Corpus, data: Data, layout: Layout | None) -> str:
 
 def _key(source: TextSource, data: Data) -> str:
     """Return the name of a source in the cache: a hash of where it is on this machine and of all that `data` says."""
-    told = data.model_dump(mode="json", exclude=untold(data))
+    told = data.model_dump(mode="json", exclude=additions_at_default(data))
     described = json.dumps([FORMAT, source.title, source.place, told, describe_tokenizer(data.tokenizer)])
     return hashlib.sha256(described.encode()).hexdigest()[:32]

@@ -1,10 +1,11 @@
-"""What a tokenizer is, bytes as tokens, and the tokenizer that a space names.
+"""Tokenizer: what it is, bytes as tokens, the one that a space names, and one in a file, trained elsewhere.
 
 Every document is followed by one separator token, so that a model can tell where it ends.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -14,14 +15,10 @@ from typing import Protocol, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.bpe import BpeTokenizer
-from ablate.data.saved import TokenizerOfFile
-from ablate.data.special import SpecialTokens
-from ablate.data.text import Text
-from ablate.data.unigram import UnigramTokenizer
-from ablate.data.wordpiece import WordPieceTokenizer
-from ablate.space.documents import Bpe, TokenizerChoice, Unigram, WordPiece
-from ablate.space.saved_tokenizer import SavedTokenizer
+from ablate.data.sources import CorpusError, CorpusFault, Text
+from ablate.data.subwords import BpeTokenizer, LibraryTokenizer, SpecialTokens, UnigramTokenizer, WordPieceTokenizer
+from ablate.source.problems import quote
+from ablate.space.data import Bpe, SavedTokenizer, TokenizerChoice, Unigram, UnusableFileError, WordPiece, text_of
 
 Tokens: TypeAlias = npt.NDArray[np.uint16]
 TokenBytes: TypeAlias = npt.NDArray[np.int64]
@@ -161,3 +158,69 @@ def tokenizer_from(tokenizer: TokenizerChoice, trained: str | None) -> Tokenizer
 
 def _library() -> str:
     return f"tokenizers {version('tokenizers')}"
+
+
+# A tokenizer that was trained elsewhere, read from the file that a space names.
+
+FILE_KEYS = ("data", "tokenizer", "file")
+
+
+@dataclass(frozen=True)
+class TokenizerOfFile(LibraryTokenizer):
+    """The tokenizer of a file, with what was found out about it when the space was read.
+
+    It cuts texts as it was saved, except that it adds no tokens of its own, neither before nor after a text, neither
+    cuts a text off nor fills it up, and reads the names of special tokens inside a text as characters.
+    """
+
+    known: SavedTokenizer
+
+    @staticmethod
+    def read(known: SavedTokenizer, folder: Path) -> TokenizerOfFile:
+        """Read the file. Raises CorpusError if it is no longer what it was when the space was read."""
+        try:
+            text = text_of(known, folder)
+        except UnusableFileError as error:
+            raise CorpusError([CorpusFault(error.message, FILE_KEYS, notes=error.notes)]) from error
+        if hashlib.sha256(text.encode()).hexdigest() != known.content:
+            message = f"the tokenizer {quote(known.file)} has changed since this was planned"
+            raise CorpusError([CorpusFault(message, FILE_KEYS, notes=("plan again, or restore the file",))])
+        return TokenizerOfFile.built(text, known)
+
+    @staticmethod
+    def built(text: str, known: SavedTokenizer) -> TokenizerOfFile:
+        """Build the tokenizer from the content of its file, or from the result of `to_json`."""
+        from tokenizers import Tokenizer as Trained
+
+        trained = Trained.from_str(text)
+        trained.encode_special_tokens = True  # characters inside a text never become a special token
+        trained.no_truncation()
+        trained.no_padding()
+        return TokenizerOfFile(trained, known.size, known)
+
+    @property
+    def special(self) -> SpecialTokens:
+        """The special tokens that were found by their names."""
+        known = self.known
+        return SpecialTokens(known.separator_id, padding=known.padding, mask=known.mask, start=known.start)
+
+    @property
+    def used(self) -> int:
+        """All ids: none was asked for."""
+        return self.vocab_size
+
+    def token_bytes(self) -> npt.NDArray[np.int64] | None:
+        """Return the bytes of each token of byte-level BPE; None for a tokenizer that loses some of the text.
+
+        A byte is a character of a merged token; an added token is the text that it stands for. The separator counts as
+        one, and other special tokens, which stand for no text, as none.
+        """
+        if self.known.lossy:
+            return None
+        sizes = np.zeros(self.vocab_size, dtype=np.int64)
+        for token, id in self.trained.get_vocab(with_added_tokens=False).items():
+            sizes[id] = len(token)
+        for id, added in self.trained.get_added_tokens_decoder().items():
+            sizes[id] = 0 if added.special else len(added.content.encode())
+        sizes[self.separator] = 1
+        return sizes

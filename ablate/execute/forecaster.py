@@ -1,4 +1,4 @@
-"""Forecasts of the variants of a plan: each model once, over as many tokens of a sequence as there is time for."""
+"""Forecaster: the variants of a plan before a single step: each model once, over as many tokens as time allows."""
 
 from __future__ import annotations
 
@@ -8,22 +8,25 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
 
 from ablate.block.architecture import Architecture
+from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block
+from ablate.data.corpus import corpus_of
+from ablate.data.corpus_statistics import Windows, measure_inputs, measure_repetition, measure_targets, typical_windows
 from ablate.errors import AblateError, InputError
-from ablate.execute.model_inputs import SEQUENCES, ModelInputs, forecast_on, measure_model_inputs
 from ablate.output.escape import visible
 from ablate.output.words import listed, plural
-from ablate.plan.forecast import KINDS, Forecast, ForecastStream
 from ablate.plan.models import Models
-from ablate.plan.plan import Plan, Variant
-from ablate.plan.setting import Setting
+from ablate.plan.plan import FORECAST_KINDS, Forecast, ForecastStream, Plan, Setting, Variant
+from ablate.space.data import Data
 from ablate.space.space import Space
 
 if TYPE_CHECKING:
-    from ablate.theory.initial_state import InitialStream
+    from ablate.theory.initial_state import InitialModel, InitialStream
 
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
 """The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
@@ -114,7 +117,7 @@ class Forecaster:
         return self._asked[block, setting]
 
     def _forecast(self, architecture: Architecture, setting: Setting) -> Forecast:
-        if architecture.kind not in KINDS:  # known without loading the theory, and without reading the text
+        if architecture.kind not in FORECAST_KINDS:  # known without loading the theory, and without reading the text
             return Forecast(refused=not_forecast(architecture.kind))
         read, inputs = self._inputs_of(architecture, setting)
         if (architecture, read) not in self._known:
@@ -150,7 +153,7 @@ class Forecaster:
             model = self.models.architecture(block, setting)
         except Exception:  # noqa: BLE001  it is refused with its reason where it is forecast
             return None
-        return model if model.kind in KINDS else None
+        return model if model.kind in FORECAST_KINDS else None
 
     def _work(self, model: Architecture) -> float:
         """Return the work of a forecast in layers over `KEPT` tokens."""
@@ -181,7 +184,7 @@ class Forecaster:
 
 def not_forecast(kind: str) -> str:
     """Return why a model of a kind that has no forecast has none, and the way out."""
-    return f"a model of kind {kind} is not forecast; choose one of kind {' or '.join(KINDS)}"
+    return f"a model of kind {kind} is not forecast; choose one of kind {' or '.join(FORECAST_KINDS)}"
 
 
 def reason(error: AblateError) -> str:
@@ -204,7 +207,7 @@ def _shortened(architecture: Architecture, most: int) -> Architecture:
 
 
 def _forecast(architecture: Architecture, space: Space, inputs: ModelInputs, most: int) -> Forecast:
-    from ablate.theory.dangers import danger_of_refusal, dangers, silence
+    from ablate.theory.diagnostics import danger_of_refusal, dangers, silence
 
     sizes, shorter = architecture.sizes, _shortened(architecture, most)
     context, source = shorter.sizes.seq_len, shorter.sizes.source_len
@@ -241,3 +244,77 @@ def _stream(stream: InitialStream) -> ForecastStream:
 
 def _rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
+
+
+# What a model reads of its data, as a forecast begins with it: how often tokens are the same, kernels of the rest.
+
+SEQUENCES = 4
+"""Of how many typical windows of a text a forecast is the mean; a quick one is of one window."""
+
+
+@dataclass(frozen=True, eq=False)
+class ModelInputs:
+    """How likely two tokens are the same, one number or [T, T], and the `kernel` of what is read besides, [P, P].
+
+    A model of one stack that reads text has `windows` of it instead, [N, T]. Each is None where it is not measured:
+    nothing is read so.
+    """
+
+    repetition: float | Any | None
+    kernel: Any | None
+    windows: Windows | None = None
+
+    def of_first(self, tokens: int, places: int | None) -> ModelInputs:
+        """Return that of the first tokens of a sequence, and the first places of a source, if it has more."""
+        repetition, kernel = self.repetition, self.kernel
+        if isinstance(repetition, np.ndarray):
+            repetition = repetition[:tokens, :tokens]
+        if kernel is not None and places is not None:
+            kernel = kernel[:places, :places]
+        return ModelInputs(repetition, kernel, self.windows)
+
+
+def measure_model_inputs(
+    architecture: Architecture,
+    data: Data,
+    folder: Path,
+    cache: Path,
+    catalogue: Catalogue,
+    *,
+    sequences: int = SEQUENCES,
+    most: int | None = None,
+    known: str | None = None,
+) -> ModelInputs:
+    """Measure what a model reads of its training split; RefusedError where the data are missing or too small.
+
+    The files of the data are not looked at where their fingerprint is `known` and the same was measured before. Of a
+    text these are `sequences` windows, of `most` tokens if the model reads more. Texts of models of two stacks are
+    counted in windows as long as what the model reads: sources and targets are taken to fill up all places.
+    """
+    length = architecture.sizes.seq_len
+    if corpus_of(data, catalogue).layout(data.corpus.settings) is None:
+        if architecture.kind != "encoder_decoder":
+            tokens = length if most is None else min(length, most)
+            return ModelInputs(None, None, typical_windows(data, folder, cache, tokens, sequences, catalogue, known))
+        repetition = measure_repetition(data, folder, cache, length, catalogue, known).value
+        source = architecture.sizes.source_len
+        if source is None:
+            return ModelInputs(repetition, None)
+        of_source = measure_repetition(data, folder, cache, source, catalogue, known).value
+        return ModelInputs(repetition, np.where(np.eye(source, dtype=bool), 1.0, of_source))
+    if not architecture.input_shape:
+        return ModelInputs(None, None)
+    kernel = measure_inputs(data, folder, cache, architecture.patch, catalogue, known)
+    if architecture.kind != "encoder_decoder":
+        return ModelInputs(None, kernel)
+    return ModelInputs(measure_targets(data, folder, cache, length, catalogue, known), kernel)
+
+
+def forecast_on(architecture: Architecture, catalogue: Catalogue, inputs: ModelInputs) -> InitialModel:
+    """Forecast a model that reads these inputs; raises InputError as `ablate.theory.models.forecast` does."""
+    from ablate.theory.models import forecast
+    from ablate.theory.sequences import forecast_sequences
+
+    if inputs.windows is None:
+        return forecast(architecture, catalogue, inputs.repetition, inputs.kernel)
+    return forecast_sequences(architecture, catalogue, inputs.windows)

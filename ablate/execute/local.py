@@ -1,24 +1,46 @@
-"""The local executor: worker processes on this machine (see `supervisor`), started once and reused.
+"""Local: the executors of this machine, in worker processes or in this process, and the choice of a run's executor.
 
-A task is handed out only when a worker is free. A worker that dies ends its trial as interrupted, and is replaced; one
-that gets SIGTERM (its machine is being reclaimed) saves the state of its trial. When the run is asked to stop, trials
-save their state; those that have no step to save, and those that do not answer in time, lose their workers.
-
-With GPUs, a task also waits until there is room on one of them (see `packing`).
+`Local` starts its worker processes once and reuses them (see `supervisor`). A task is handed out only when a worker
+is free. A worker that dies ends its trial as interrupted, and is replaced; one that gets SIGTERM (its machine is
+being reclaimed) saves the state of its trial. When the run is asked to stop, trials save their state; those that
+have no step to save, and those that do not answer in time, lose their workers. With GPUs, a task also waits until
+there is room on one of them (see `gpu`).
 """
 
 from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
-from ablate.execute.packer import Packer, with_share
-from ablate.execute.policy import GRACE, NO_STEP, STOP_WITHIN, UNTOUCHED, did_not_stop
+from ablate.block.catalogue import Catalogue
+from ablate.components.registry import declarations
+from ablate.errors import InputError
+from ablate.execute import gpu
+from ablate.execute.executor import (
+    GRACE,
+    NO_STEP,
+    STOP_WITHIN,
+    UNTOUCHED,
+    Emit,
+    Executor,
+    ExecutorOptions,
+    Message,
+    NextTask,
+    ShouldStop,
+    Task,
+    began_at,
+    default_workers,
+    did_not_stop,
+    outcome_of,
+)
+from ablate.execute.gpu import MemoryForecast, Packer, with_share
+from ablate.execute.ray import RayTune
 from ablate.execute.supervisor import Supervisor, WorkerProcess
-from ablate.execute.task import Emit, Message, NextTask, ShouldStop, Task, began_at, outcome_of
-from ablate.execute.watchdog import timed_out
+from ablate.execute.worker import messages, timed_out
+from ablate.plan.plan import Trial
 from ablate.train.events import Outcome
 
 LISTEN_FOR = 0.1
@@ -188,3 +210,79 @@ def _outcome(state: _LocalTrial, worker: WorkerProcess) -> Outcome:
         return Outcome("interrupted", state.step, {"error": state.dropped})
     printed = {"stderr": worker.printed} if worker.printed else {}
     return Outcome("interrupted", state.step, {"error": f"its worker was lost ({worker.how})"} | printed)
+
+
+# Trials in this process, one after another, for debugging and for tests without workers.
+
+
+class Inline:
+    """One worker: this process. A trial that hangs in a kernel cannot be stopped here, unlike in other executors."""
+
+    workers = 1
+
+    def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
+        """Carry out each task in turn; see `Executor.run`."""
+        while not should_stop() and (task := next_task()) is not None:
+            for message in messages(task, should_stop):
+                handle(message)
+
+
+# The executor that the options of a run name: in this process, in workers on this machine, or on Ray.
+
+
+def build_executor(
+    options: ExecutorOptions,
+    threads: int,
+    say: Callable[[str], None],
+    *,
+    plugins: tuple[Path, ...] = (),
+    known: Iterable[tuple[Trial, Outcome]] = (),
+) -> Executor:
+    """Build the executor for trials of `threads` threads, with the components that trials are planned with.
+
+    `say` receives notices for the user; `known` are trials of earlier runs, whose measured memory is used for similar
+    ones. InputError if this machine has fewer GPUs than a trial has processes.
+    """
+    if options.executor == "inline":
+        return Inline()
+    if options.executor == "local":
+        return _build_local(options, threads, say, declarations(plugins), known)
+    return RayTune(
+        options.workers,
+        address=options.address,
+        cpus=float(threads) * options.processes if options.cpus is None else options.cpus,
+        gpus=options.gpus,
+        ranks=options.processes,
+        pack=options.pack,
+        forecast=None if options.pack is None else MemoryForecast(declarations(plugins), known),
+        stop_within=options.patience,
+        say=say,
+    )
+
+
+def _build_local(
+    options: ExecutorOptions,
+    threads: int,
+    say: Callable[[str], None],
+    catalogue: Catalogue,
+    known: Iterable[tuple[Trial, Outcome]],
+) -> Executor:
+    """Build the local executor: worker processes and, with GPUs, their placement on them."""
+    there, ranks, pack = gpu.gpus(), options.processes, options.pack
+    workers = options.workers or default_workers(threads, [gpu.memory for gpu in there], ranks, pack)
+    stop_within = options.patience
+    if not there:
+        if pack is not None:
+            say(f"--pack {pack} has no effect: this machine has no GPU")
+        return Local(workers, stop_within=stop_within, say=say)
+    if ranks > 1 and len(there) < ranks:
+        raise InputError(
+            f"--ranks {ranks}: each process needs a GPU of its own, and this machine has {len(there)}\n"
+            f"  = use --ranks {len(there)}, or Ray with a machine that has more"
+        )
+    if pack is None and options.workers:
+        pack = -(-workers // len(there))
+    packer = Packer(there, catalogue, workers=workers, pack=pack, ranks=ranks, known=known)
+    if options.workers and packer.slots < options.workers:
+        say(f"the GPUs can run {packer.slots} trials at a time, of the {options.workers} requested")
+    return Local(min(workers, packer.slots), packer, stop_within=stop_within, say=say)

@@ -7,25 +7,25 @@ so one that dies or hangs while it starts affects no trial.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
+from enum import Enum
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
 from types import TracebackType
 from typing import Any
 
 from ablate.errors import RefusedError
-from ablate.execute.launch import launch
-from ablate.execute.local_worker import ControlWord
-from ablate.execute.policy import STARTS_ALLOWED
-from ablate.execute.task import Message, Task
+from ablate.execute.executor import STARTS_ALLOWED, Message, Task
 
 READY_WITHIN = 180.0
 """Seconds that a worker may take to start: a busy machine, or a network file system, imports PyTorch slowly."""
@@ -46,6 +46,14 @@ LAST_LINES = 20
 """The number of last lines on standard error that are reported when a worker is lost."""
 
 
+class ControlWord(Enum):
+    """Control signals between driver and worker, besides tasks and messages."""
+
+    READY = "everything is imported: ready for tasks"
+    LEAVING = "the worker exits after this trial, whose outcome follows"
+    STOP = "end the trial as interrupted at its next step"
+
+
 class WorkerProcess:
     """A worker process, and the driver's end of its connection."""
 
@@ -54,7 +62,7 @@ class WorkerProcess:
         self.connection: Connection[Any, Any] = ours
         try:
             self.process = launch(
-                "ablate.execute.local_worker",
+                "ablate.execute.worker_process",
                 theirs.fileno(),
                 os.getpid(),
                 pass_fds=(theirs.fileno(),),
@@ -254,3 +262,70 @@ def _print(line: bytes) -> None:
     """Print on this process's standard error, where a worker's own would have gone."""
     with suppress(OSError):
         os.write(2, line)
+
+
+# A Python process on this machine that runs a module of ablate, and never the user's own `__main__`.
+#
+# `multiprocessing` would run the user's file again in each process (with whatever it trains), and does not work for a
+# script from standard input. This runs `python -c` with a fixed text: the module is imported with this process's
+# `sys.path`, so what can be imported here can be imported there.
+
+BEGIN = (
+    "import pickle, signal, sys; "
+    "signal.signal(signal.SIGINT, signal.SIG_IGN); "  # Ctrl-C is the driver's
+    "sys.path[:] = pickle.load(sys.stdin.buffer); "
+    "from {module} import {main}; {main}(); "
+    "import gc; gc.freeze()"  # else Python collects all of torch before it exits, which takes a second or two
+)
+
+
+def launch(
+    module: str, *arguments: object, main: str = "main", told: Sequence[object] = (), **options: Any
+) -> subprocess.Popen[bytes]:
+    """Start the function `main` of a module, with these `sys.argv[1:]`; the objects `told` are sent, pickled, to its
+    standard input.
+
+    `options` are those of `subprocess.Popen`. OSError if no process can be started.
+    """
+    # -P: no folder is searched besides our own `sys.path`, which the process only learns after it has started.
+    begin = BEGIN.format(module=module, main=main)
+    command = [sys.executable, *_interpreter_flags(), "-P", "-c", begin, *map(str, arguments)]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, **options)
+    assert process.stdin is not None
+    with suppress(BrokenPipeError), process.stdin as stdin:  # a process that died already is noticed by its exit
+        stdin.write(b"".join(pickle.dumps(each) for each in (_search_path(), *told)))
+    return process
+
+
+def _search_path() -> list[str]:
+    """Return this process's `sys.path`, with the working folder (the empty string) by its name."""
+    return [entry or str(os.path.realpath(os.curdir)) for entry in sys.path]
+
+
+def _interpreter_flags() -> list[str]:
+    """Return the options of this interpreter (-O, -W, -X, -E, …), as `multiprocessing` passes them on."""
+    flags: list[str] = subprocess._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    return flags
+
+
+# Worker processes die with their driver, however it dies, and leave Ctrl-C to the driver.
+
+PR_SET_PDEATHSIG = 1
+LOOK_FOR_PARENT_EVERY = 0.5
+
+
+def follow_parent(parent: int) -> None:
+    """Make this process end when process `parent` does: by the kernel on Linux, elsewhere by polling twice a second."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL) != 0:
+            error = ctypes.get_errno()
+            raise OSError(error, f"prctl(PR_SET_PDEATHSIG): {os.strerror(error)}")
+    # The kernel watches only the thread that forked us, and not at all if the parent has already died: so poll as well.
+    threading.Thread(target=_watch_parent, args=(parent,), name="lifeline", daemon=True).start()
+
+
+def _watch_parent(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(LOOK_FOR_PARENT_EVERY)
+    os._exit(1)

@@ -1,32 +1,48 @@
-"""The computation of one trial, from its specification to the events of training: the same for every executor."""
+"""Work: the computation of one trial, from its specification to the events of training: the same for every executor.
+
+Its model is compiled, what its objective reads is drawn from the data, the backend of each attention is chosen on
+the device that trains it, and the loop runs.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from torch import nn
 
 from ablate.block.catalogue import Catalogue
+from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
-from ablate.compiler.data_dependent_init import profile
+from ablate.compiler.initialise import profile
+from ablate.compiler.values import running_ahead
 from ablate.components.registry import declarations
-from ablate.data.batch import changed
+from ablate.data.batch import Batches as Windows
+from ablate.data.batch import Examples, Tensors, changed, evaluation_windows
+from ablate.data.pair_stream import Pairs
+from ablate.data.pairs import PairBatches, evaluation_pairs
+from ablate.data.records import Augmentation, RecordBatches, evaluation_records
+from ablate.data.standardisation import Standard
 from ablate.data.streams import TokenStreams, prepare
+from ablate.data.tokenizer import Tokens
 from ablate.errors import RefusedError
-from ablate.execute.attention import choose_kernels
-from ablate.execute.device import device
-from ablate.execute.drawing import drawing_of, drawn_examples
-from ablate.execute.policy import UNCUT
-from ablate.plan.trial import Trial
-from ablate.space.batch_ramp import batch_at
-from ablate.train.events import Outcome, Training
+from ablate.execute.executor import UNCUT
+from ablate.execute.gpu import device
+from ablate.kernels import BackendChoice, choose, order
+from ablate.kernels.gate import THIS_PROCESS, AttentionSite, sites
+from ablate.plan.plan import Trial
+from ablate.space.recipe import Augment, ObjectiveSpec, Recipe
+from ablate.space.schedule import batch_at
+from ablate.train.data_parallel import Ranks, pin_threads
+from ablate.train.events import Attending, KernelUse, Outcome, Training
 from ablate.train.loop import WHOLE, lacks_memory, train
-from ablate.train.loss import parameter_type
+from ablate.train.loss import device_of, forward, parameter_type
 from ablate.train.microbatches import BatchShares
-from ablate.train.objective import Batches, chosen_objective, examples_of, first_batch, objective_of
-from ablate.train.threads import pin_threads
+from ablate.train.objective import Batches, Drawing, chosen_objective, examples_of, first_batch, objective_of
+from ablate.train.objectives.declare import Settings
 
 IN_PROFILE = "in the pass of its initialisation over the whole first batch: splitting the batch does not help"
 
@@ -44,7 +60,7 @@ def compute(
 ) -> Iterator[Training]:
     """Build the model and train it, from the state `resume` if there is one; see `train.loop.train`.
 
-    Its attention backends are chosen first (see `execute.attention`). If they are not those that the state was
+    Its attention backends are chosen first (see `choose_kernels`). If they are not those that the state was
     `made_with` (None: any), the bits would differ, and the trial is trained from its beginning. `cache` holds the token
     streams. RefusedError if the corpus is not the one that was planned.
     """
@@ -118,3 +134,110 @@ def _streams(trial: Trial, cache: Path, catalogue: Catalogue) -> TokenStreams:
         _prepared[streams.fingerprint] = streams
         return streams
     return _prepared[trial.corpus]
+
+
+# What is drawn from the data of a trial, as its objective reads it: windows of a text, pairs, or records.
+
+
+def drawing_of(
+    streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, recipe: Recipe, seed: int
+) -> Drawing:
+    """Return what draws batches from the training split; RefusedError if it is too short, or not made of pairs."""
+    if streams.layout is not None:
+        augmentation = None if recipe.augment == Augment() else Augmentation(recipe.augment, seed)
+        return RecordBatches(streams.records("train"), _standard(streams), recipe.batch, seed, augmentation)
+    if spec.reads == "pairs":
+        return PairBatches(_pairs_of(streams.train, sizes), *_pair_lengths(sizes), recipe.batch, seed)
+    return Windows(streams.train, settings.window(sizes), recipe.batch, seed)
+
+
+def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:
+    """Return what is drawn for the evaluations of a trial; RefusedError as above."""
+    sizes, number = trial.architecture.sizes, trial.measure.evaluation.windows
+    if streams.layout is not None:
+        records = streams.records(trial.split)
+        return evaluation_records(records, _standard(streams), number, seed=trial.seed, split=trial.split)
+    stream, token_bytes = streams.split(trial.split), streams.tokenizer.token_bytes()
+    if spec.reads == "pairs":
+        pairs, (source, target) = _pairs_of(stream, sizes), _pair_lengths(sizes)
+        return evaluation_pairs(
+            pairs, source, target, number, seed=trial.seed, split=trial.split, token_bytes=token_bytes
+        )
+    length = settings.window(sizes)
+    return evaluation_windows(stream, length, number, seed=trial.seed, split=trial.split, token_bytes=token_bytes)
+
+
+def _standard(streams: TokenStreams) -> Standard:
+    assert streams.standard is not None, "a corpus of text has no records"
+    return streams.standard
+
+
+def _pairs_of(stream: Tokens, sizes: Sizes) -> Pairs:
+    return Pairs(stream, sizes.separator)
+
+
+def _pair_lengths(sizes: Sizes) -> tuple[int, int]:
+    """Return the lengths of the source and of the target."""
+    assert sizes.source_len is not None
+    return sizes.source_len, sizes.seq_len
+
+
+# The attention backends of a trial, chosen on the device that trains it, before its first step.
+#
+# The attentions are collected from the model itself, by one pass over two sequences of its first batch in which no
+# attention is computed; each candidate backend is then tested by the gate (`kernels.gate`) and used, or rejected with
+# a reason. A worker does this once per shape, so a second trial of the same shape costs only that pass. The ranks of
+# one trial agree on a backend that works on all of them.
+
+FEW_SEQUENCES = 2
+"""Sequences of the first batch: two, to tell a bias that varies along the batch from one that does not."""
+
+SCORE_COPIES = 3
+"""Copies of the scores in a backend that keeps them: the scores, what is computed from them, and its gradient."""
+
+
+def choose_kernels(model: nn.Module, trial: Trial, inputs: Tensors, cut: BatchShares) -> Attending:
+    """Set the backend of each attention of `model`; return which, and why. RefusedError if that crashes the device.
+
+    `inputs` are those of the first batch, the same on all ranks.
+    """
+    device = device_of(model)
+    few = changed(inputs, lambda tensor: tensor[:FEW_SEQUENCES].to(device))
+    with running_ahead(model):
+        by_address = sites(model, lambda: forward(model, few, trial.recipe.dtype))
+    mine = {address: THIS_PROCESS.choose(site) for address, site in by_address.items()}
+    chosen = agreed_backends(mine, by_address, cut.ranks)
+    uses: dict[KernelUse, int] = {}
+    rows = -(-trial.recipe.batch // cut.ranks.size // cut.parts)
+    for address, choice in chosen.items():
+        site = by_address[address]
+        site.core.kernel = choice.name
+        use = KernelUse(
+            address=re.sub(r"^(layers|encoder|ahead)\.\d+\.", r"\1.*.", address),
+            kernel=choice.name,
+            reason=choice.reason,
+            operator=choice.operator,
+            refused=choice.name != choose(site.needs, device.type).name,
+            memory=rows * scores_of(site) if choice.name == "eager" else 0,
+        )
+        uses[use] = uses.get(use, 0) + 1
+    return Attending(tuple(replace(use, memory=count * use.memory) for use, count in uses.items()))
+
+
+def agreed_backends(
+    mine: Mapping[str, BackendChoice], by_address: Mapping[str, AttentionSite], ranks: Ranks
+) -> dict[str, BackendChoice]:
+    """Return for each address the backend that all ranks can use: of those chosen, the last in order of preference."""
+    if ranks.size == 1:
+        return dict(mine)
+    all_ranks: list[dict[str, BackendChoice]] = ranks.gathered(dict(mine))
+    result = {}
+    for address, site in by_address.items():
+        names = order(site.needs, site.device.type)
+        result[address] = max((theirs[address] for theirs in all_ranks), key=lambda choice: names.index(choice.name))
+    return result
+
+
+def scores_of(site: AttentionSite) -> int:
+    """Return the bytes of all copies of one sequence's scores held during a step: in float32 at least."""
+    return SCORE_COPIES * site.heads * site.queries * site.keys * (8 if site.needs.dtype == "float64" else 4)

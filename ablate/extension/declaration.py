@@ -1,17 +1,75 @@
-"""What a file declares, and what can be wrong with a declaration."""
+"""Declaration: what a file adds, of one of seven kinds, and what can be wrong with it.
+
+Each kind has a folder whose files are the list of what ships. A declaration is what planning sees of a thing, without
+torch; many have settings, which are a document of their own.
+"""
 
 from __future__ import annotations
 
 import inspect
 import re
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
+
+from pydantic import BaseModel
 
 from ablate.errors import InputError
-from ablate.extension.kinds import Kind
+
+PACKAGE = Path(__file__).parent.parent
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind. `name` is that of the decorator or function that declares it, `noun` its word in sentences.
+
+    `plural` names the kind in `defaults:` of a grammar, its list (`ablate list probes`) and its entry points
+    (`ablate.probes`). `folder` is below the package. `below` says what implements a declaration, below the import of
+    torch, and `way` how to mark it as such; both are empty for a kind that needs no implementation.
+    """
+
+    name: str
+    noun: str
+    plural: str
+    folder: str
+    below: str
+    way: str
+
+    @property
+    def group(self) -> str:
+        """The entry point group of this kind."""
+        return f"ablate.{self.plural}"
+
+    @property
+    def a_noun(self) -> str:
+        """The noun with its indefinite article."""
+        return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
+
+    def files(self) -> tuple[Path, ...]:
+        """Return every Python file of its folder, sorted by path; not all of them contain declarations."""
+        return tuple(sorted((PACKAGE / self.folder).rglob("*.py")))
+
+
+COMPONENT = Kind("component", "component", "components", "components", "module", "decorate its nn.Module with")
+PROBE = Kind("probe", "probe", "probes", "probes", "measurement", "decorate the function that measures with")
+OPTIMIZER = Kind(
+    "optimizer", "optimiser", "optimizers", "train/optimizers", "update", "decorate the function that builds it with"
+)
+SCHEDULE = Kind("schedule", "schedule", "schedules", "train/schedules", "", "")
+OBJECTIVE = Kind(
+    "objective", "objective", "objectives", "train/objectives", "loss", "decorate the class that computes it with"
+)
+SAMPLER = Kind(
+    "sampler", "sampler", "samplers", "execute/search/samplers", "proposer", "decorate the function that makes it with"
+)
+CORPUS = Kind("corpus", "corpus", "corpora", "data/corpora", "reader", "decorate the function that reads it with")
+
+KINDS = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, OBJECTIVE, SAMPLER, CORPUS)
+
+
+# What a file declares, and what can be wrong with it
 
 T = TypeVar("T")
 WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -105,3 +163,74 @@ def declaration_in(value: object) -> Declaration | None:
     """Return the declaration that a value of a module is or carries; None for any other value."""
     carried = value if isinstance(value, Declaration) else vars(value).get("spec") if isinstance(value, type) else None
     return carried if isinstance(carried, Declaration) else None
+
+
+# Declarations whose settings are a document: optimisers, schedules, objectives, samplers, corpora
+
+S = TypeVar("S", bound=BaseModel)
+
+ADDED: Final = "added"
+"""Marks the fields of a dataclass or a pydantic model that its identity leaves out at their default."""
+
+
+def is_added(info: Any) -> bool:
+    """Return whether a field of a pydantic model came later: `Field(json_schema_extra={"added": …})`."""
+    return ADDED in (info.json_schema_extra or {})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Configured(Declaration):
+    """A declaration with `settings`: the class in its file by which its settings in a space are read."""
+
+    settings: type[BaseModel]
+
+    def read(self, values: Any) -> Any:
+        """Read the settings from plain `values`, as a Choice keeps them."""
+        return self.settings.model_validate(values)
+
+
+def declare_settings(
+    spec: type[Configured],
+    name: str,
+    *,
+    source: str,
+    version: int,
+    needs: tuple[str, ...] = (),
+    defaults: bool = False,
+    faults: Callable[[type[BaseModel]], Iterable[DeclarationFault]] = lambda settings: (),
+    **more: Any,
+) -> Callable[[type[S]], type[S]]:
+    """Return the decorator of a settings class, which declares it as a `spec`; `more` are the other fields of `spec`.
+
+    The class must have the fields in `needs`, and none with a default unless `defaults` are allowed; `faults` yields
+    what else is wrong with it. Raises DeclarationError with all faults.
+    """
+
+    def declare(cls: type[S]) -> type[S]:
+        kind = spec.kind
+        wrong = [*common_faults(kind, name, source, version), *_settings_faults(kind, cls, needs, defaults)]
+        wrong += faults(cls) if not wrong else ()
+        if wrong:
+            raise DeclarationError(cls.__qualname__, tuple(wrong))
+        declared = spec(name=name, source=source, version=version, settings=cls, **place_of(cls), **more)
+        cls.spec = declared  # type: ignore[attr-defined]
+        return cls
+
+    return declare
+
+
+def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bool) -> Iterator[DeclarationFault]:
+    """Yield what is wrong with a settings class: its fields must be exactly what YAML can set, but for added ones."""
+    way = "derive the class from the Settings of its declare.py, which is frozen, strict and forbids other keys"
+    if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
+        yield DeclarationFault(f"{kind.a_noun} must be declared on the class of its settings", "class", (way,))
+        return
+    if cls.model_config.get("extra") != "forbid" or not cls.model_config.get("frozen"):
+        yield DeclarationFault(f"the settings of {kind.a_noun} must be frozen and forbid other keys", "class", (way,))
+    for name, field in cls.model_fields.items():
+        if not field.is_required() and not defaults and not is_added(field):
+            way = "leave it out: what a space omits comes from `space:` of its grammar, where it can be read"
+            yield DeclarationFault(f"field {name!r} has a default", name, (way,))
+    for name in needs:
+        if name not in cls.model_fields:
+            yield DeclarationFault(f"{kind.a_noun} must have a field {name!r}", "class", (f"declare {name} in it",))

@@ -1,4 +1,4 @@
-"""All extensions of every kind: those that ship, those of other distributions, and a user's own files.
+"""Loader: all extensions of every kind, those that ship, those of other distributions, and a user's own files.
 
 The folder of a kind is the list of what ships. A file may have several declarations; a user's own file, of several
 kinds. Only heads are run here (`head.py`); `implementation` runs the rest of a file.
@@ -8,18 +8,84 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import importlib.util
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from typing import Any
 
-from ablate.errors import InputError
-from ablate.extension.declaration import Declaration, declaration_in
-from ablate.extension.head import Declared, declares, read_head
-from ablate.extension.installed import installed, tell
-from ablate.extension.kinds import KINDS, PACKAGE, Kind
-from ablate.extension.put_off import complete, put_off
+from ablate.errors import AblateWarning, InputError
+from ablate.extension.declaration import KINDS, PACKAGE, Declaration, Kind, declaration_in
+from ablate.extension.head import Declared, complete, declares, put_off, read_head
 from ablate.source.problems import Problems
+
+# Extensions of other distributions: their entry points, in a group for each kind.
+#
+#     [project.entry-points."ablate.components"]          likewise ablate.probes, ablate.optimizers, …
+#     my_norm = "my_package.my_norm"                      the module that declares it, in a file like those that ship
+#
+# Each file is found without importing anything, and its head is read like a plugin's. What cannot be read is reported
+# in a warning and left out: a broken distribution must not keep anyone from working with the others.
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """A module of another distribution with declarations, and its file."""
+
+    module: str
+    path: Path
+    entry: str
+
+
+@functools.cache
+def installed(group: str) -> tuple[Installed, ...]:
+    """Return every entry point of a group whose file is there, by name; warn about the others."""
+    modules = []
+    for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
+        module = entry.value.partition(":")[0].strip()
+        path = _file_of_module(module)
+        if path is None:
+            warn_of(_described(entry), f"there is no module {module}")
+        else:
+            modules.append(Installed(module, path, _described(entry)))
+    return tuple(modules)
+
+
+def warn_of(entry: str, why: str) -> None:
+    """Warn that an entry point is left out, and say what to do about it."""
+    way_out = "reinstall that distribution, or uninstall it"
+    warnings.warn(f"{entry} is left out: {why}\n  = {way_out}", AblateWarning, stacklevel=2)
+
+
+def _described(entry: EntryPoint) -> str:
+    distribution = entry.dist
+    from_where = f" of {distribution.name} {distribution.version}" if distribution is not None else ""
+    return f"the entry point {entry.name!r}{from_where} in the group {entry.group}"
+
+
+def _file_of_module(module: str) -> Path | None:
+    """Return the file of a module; only its top level is looked up, since more would import the package."""
+    first, *rest = module.split(".")
+    try:
+        spec = importlib.util.find_spec(first)
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    if not rest:
+        return Path(spec.origin) if spec.origin is not None and spec.has_location else None
+    for folder in spec.submodule_search_locations or ():
+        stem = Path(folder).joinpath(*rest)
+        for path in (stem.with_name(f"{stem.name}.py"), stem / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
+
+
+# All of them together
 
 OWN = "ablate_plugin_"
 """How the modules of a user's own files begin."""
@@ -49,13 +115,13 @@ def of_distributions(kind: Kind, taken: Iterable[str]) -> list[Declaration]:
         if len(problems):
             problem = next(iter(problems))
             line = "" if problem.span is None else f", in line {problem.span.line} of {entry.path}"
-            tell(entry.entry, f"{problem.message}{line}")
+            warn_of(entry.entry, f"{problem.message}{line}")
             continue
         for spec in specs:
             if spec.kind != kind:
                 continue
             if spec.name in taken or spec.name in by_name:
-                tell(entry.entry, f"there is {kind.a_noun} {spec.name!r} already")
+                warn_of(entry.entry, f"there is {kind.a_noun} {spec.name!r} already")
             by_name.setdefault(spec.name, spec)
     return [spec for name, spec in by_name.items() if name not in taken]
 

@@ -1,19 +1,14 @@
 """Grammar: which blocks may be built, and which have names.
 
-    rules.py       the rules as written: name, parameters, bound on recursion, alternatives
-    expand.py      from rules to templates: `$rule`, `$rule(argument)`, `let`, `one_of`
-    between.py     numbers in order: `{between: [0.1, 1], points: 10, scale: log}`
-    derivation.py  templates: the numbered list of everything a rule can derive
-    value_range.py    the sizes that any derivation may name
-    choices.py      a derivation as a sequence of named choices, made one by one or recovered from its number
+    grammar.py       load_grammar, Grammar: count, derive, enumerate, sample, refusals, named blocks, defaults
+    rules.py         the rules: as written; `$rule`, `let`, `one_of`, `{between: [0.1, 1], …}`; expanded to templates
+    derivation.py    templates: the numbered list of everything a rule can derive; the sizes that any of it may name
+    choices.py       a derivation as a sequence of named choices, made one by one or recovered from its number
     mutate.py        mutation, crossover of like rules, and draws that satisfy the constraints and count refusals
-    condition.py   conditions on the value at an address
-    constraint.py  which blocks are refused, and why
-    include.py     included files, each with the blocks of one paper
-    named_blocks.py       named blocks with their descriptions; presets of a space
-    named_files.py finds a grammar or space by name: the user's own, else a shipped one
-    grammar.py     load_grammar, Grammar: count, derive, enumerate, sample, refusals, named blocks, defaults
-    census.py      how many blocks the constraints admit: exact, or estimated with an interval
+    constraint.py    which blocks are refused, and why: conditions on the value at an address
+    named_blocks.py  named blocks with their descriptions, and presets of a space; included files, each of one paper
+    named_files.py   finds a grammar or space by name: the user's own, else a shipped one
+    census.py        how many blocks the constraints admit: exact, or estimated with an interval
 
 This room sets no implicit defaults: what YAML may leave out stands in the grammar's own `defaults:`.
 

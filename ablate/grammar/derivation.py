@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Literal, TypeAlias
 
-from ablate.block.expression import Gain, Node, Sequence, Series, Value
+from ablate.block.arithmetic import Expression
+from ablate.block.expression import Gain, Node, Sequence, Series, Value, walk
 
 Bound: TypeAlias = Mapping[str, int]
 """For each name of an enclosing `let`, the number of the derivation drawn for it."""
@@ -290,3 +291,36 @@ def _top(value: Value) -> set[str]:
 
 def _any(name: str, sets: list[set[str]]) -> bool:
     return any(name in names for names in sets)
+
+
+# The values that occur in any derivation, and the sizes that they name.
+
+
+def sizes_derived(template: Template) -> frozenset[str]:
+    """Return the sizes, such as `width` and `repetition`, that the arithmetic of any derivation names."""
+    whole = list(_values(template, set()))
+    values = [*whole, *(child for value in whole for node in walk(value) for _, child in node.fields)]
+    written = [value.value if isinstance(value, Gain) else value for value in values]
+    return frozenset().union(*(value.names() for value in written if isinstance(value, Expression)))
+
+
+def _values(template: Template, seen: set[int]) -> Iterator[Value]:
+    """Yield every constant, and every shape with its holes; templates that are shared are visited once."""
+    if id(template) in seen:
+        return
+    seen.add(id(template))
+    match template:
+        case FixedValue(value=value):
+            yield value
+        case Product(shape=shape, holes=holes):
+            yield shape
+            for hole in holes:
+                yield from _values(hole, seen)
+        case Alternatives(alternatives=alternatives):
+            for option in alternatives:
+                yield from _values(option, seen)
+        case Named(body=inner) | SharedDraw(reading=inner):
+            yield from _values(inner, seen)
+        case Let(drawn=drawn, body=body):
+            yield from _values(drawn, seen)
+            yield from _values(body, seen)

@@ -12,22 +12,25 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from ablate.block.added import value_before
-from ablate.block.catalogue import Catalogue, Sequenced
-from ablate.block.expression import Block, Sequence, Value
-from ablate.block.printer import Defaults
-from ablate.block.read import LISTING, OF_YOUR_OWN, Invalid, Reader
-from ablate.block.select import parts_by_name
+from ablate.block.address import parts_by_name
+from ablate.block.catalogue import Catalogue, Sequenced, value_before
+from ablate.block.expression import Block, Defaults, Sequence, Value
+from ablate.block.reader import LISTING, OF_YOUR_OWN, Invalid, Reader
 from ablate.errors import InputError
 from ablate.grammar.constraint import Constraint, Refusals, read_constraints
 from ablate.grammar.derivation import Template
-from ablate.grammar.expand import Expander, Scope
-from ablate.grammar.include import GrammarText, looks_included, read_included
-from ablate.grammar.named_blocks import NamedBlock, Preset, read_blocks, read_presets
-from ablate.grammar.rules import read_rules
-from ablate.source.excerpt import shown_name
+from ablate.grammar.named_blocks import (
+    GrammarText,
+    NamedBlock,
+    Preset,
+    looks_included,
+    read_blocks,
+    read_included,
+    read_presets,
+)
+from ablate.grammar.rules import Expander, Scope, read_rules
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problem, Problems, nearest, quote, shorten, suggest, together
+from ablate.source.problems import Problem, Problems, nearest, quote, shorten, shown_name, suggest, together
 from ablate.source.yaml import read_yaml
 
 KEYS = (

@@ -5,6 +5,7 @@ Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Final
@@ -12,19 +13,105 @@ from typing import Any, Final
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
+from torch.nn.attention.flex_attention import AuxRequest, BlockMask, create_block_mask, flex_attention
 
-from ablate.kernels.bias import BiasSource, holds_mask, kind_of, summed
-from ablate.kernels.choose import Needs, choose, objection
+from ablate.kernels.bias import BiasSource, holds_mask, kind_of, mean_under_bias, mean_under_mask, running_mean, summed
+from ablate.kernels.choose import Needs, choose, dispatch_xformers, objection
 from ablate.kernels.eager import LogitMap, attend_eager, attend_eager_lse
-from ablate.kernels.flex_masked import attend_flex_lse, attend_flex_masked
-from ablate.kernels.largest import largest_logits
-from ablate.kernels.mask import Mask, MaskSource, PastMask, current, kind_of_mask, named
-from ablate.kernels.precision import as_given, working_dtype
-from ablate.kernels.sdpa import attend_sdpa
-from ablate.kernels.sink import attend_sdpa_sink, less_the_sink
-from ablate.kernels.uniform import mean_under_bias, mean_under_mask, running_mean
+from ablate.kernels.flex import KERNELS, ScoreMod, attend_flex, fused, past, score_mod
+from ablate.kernels.mask import Mask, MaskSource, PastMask, current, held_by, kind_of_mask, named
+from ablate.kernels.scale import as_given, largest_logits, working_dtype
+from ablate.kernels.sdpa import attend_sdpa, attend_sdpa_sink, less_the_sink
 from ablate.kernels.xformers import attend_xformers
-from ablate.kernels.xformers_library import dispatch
+
+# FlexAttention under a mask, with padding, or with its log-sum-exp: the blocks that a mask hides are skipped.
+#
+#     score_mod(s_ts) = maps(s_ts) + bias_ts, -∞ for padding
+#
+# Padding is not among the blocks: they would have to be found anew for every batch.
+
+
+def attend_flex_masked(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H S K"],
+    v: Float[Tensor, "B H S K"],
+    *,
+    causal: bool,
+    scale: float,
+    logits: tuple[LogitMap, ...] = (),
+    bias: Float[Tensor, "#B #H T S"] | None = None,
+    mask: Mask | None = None,
+    padding: Bool[Tensor, "B S"] | None = None,
+) -> Float[Tensor, "B H T K"]:
+    """Compute `attend_eager` without dropout. NotImplementedError on CPU if a gradient is needed."""
+    if mask is None and padding is None:
+        return attend_flex(q, k, v, causal=causal, scale=scale, logits=logits, bias=bias)
+    mod, seen = without_padding(score_mod(logits, bias), padding), mask_blocks(mask, q, k, causal=causal)
+    result: Tensor = _flex_attention(q, k, v, score_mod=mod, block_mask=seen, scale=scale)
+    return result
+
+
+def attend_flex_lse(
+    q: Float[Tensor, "B H T K"],
+    k: Float[Tensor, "B H S K"],
+    v: Float[Tensor, "B H S K"],
+    *,
+    causal: bool,
+    scale: float,
+    logits: tuple[LogitMap, ...] = (),
+    bias: Float[Tensor, "#B #H T S"] | None = None,
+    mask: Mask | None = None,
+    padding: Bool[Tensor, "B S"] | None = None,
+) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T"]]:
+    """Compute the same, and the log-sum-exp of each query's scores, as in `attend_eager_lse`."""
+    mod, seen = without_padding(score_mod(logits, bias), padding), mask_blocks(mask, q, k, causal=causal)
+    y, others = _flex_attention(q, k, v, score_mod=mod, block_mask=seen, scale=scale, return_aux=AuxRequest(lse=True))
+    return y, others.lse
+
+
+def _flex_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
+    if q.device.type == "cuda":
+        with torch._dynamo.config.patch(recompile_limit=KERNELS):
+            return fused()(q, k, v, **options)
+    if not torch.is_grad_enabled():  # on CPU it decides by the tensors alone whether a backward pass will follow
+        q, k, v = q.detach(), k.detach(), v.detach()
+    return flex_attention(q, k, v, **options)
+
+
+def without_padding(mod: ScoreMod | None, padding: Bool[Tensor, "B S"] | None) -> ScoreMod | None:
+    """Return the scores of `mod`, -∞ for keys that are no tokens."""
+    if padding is None:
+        return mod
+
+    def padded(score: Tensor, b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+        score = score if mod is None else mod(score, b, h, t, s)
+        return torch.where(padding[b, s], score, -torch.inf)
+
+    return padded
+
+
+def mask_blocks(mask: Mask | None, q: Tensor, k: Tensor, *, causal: bool) -> BlockMask | None:
+    """Return the blocks that queries see; None if it is all of them."""
+    if mask is None:
+        return past(q.shape[-2], k.shape[-2], q.device) if causal else None
+    size = (q.shape[-2], k.shape[-2], q.device)
+    if mask.batch is None:
+        return _block_mask_of_places(mask, *size)
+    found: BlockMask = held_by(mask, ("blocks", *size), lambda: _block_mask(mask, *size))
+    return found
+
+
+def _block_mask(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> BlockMask:
+    def sees(b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
+        return mask.sees(b, t, s)
+
+    return create_block_mask(sees, mask.batch, None, n_queries, n_keys, device=str(device))
+
+
+_block_mask_of_places = functools.lru_cache(maxsize=16)(_block_mask)
+
+
+# Attention by whichever backend fits.
 
 VERSION: Final = 1
 """The version of the numbers of attention, by whichever backend: see `plan/versions.py`."""
@@ -64,7 +151,7 @@ def attend(
     and for xformers also its dispatcher. `holds_mask`: the bias is already -inf where mask or `causal` hides a key;
     `overwrite_bias`: it may be set so in place. `padding` is True for keys that are tokens: the others are seen by no
     query, and a query that sees no key gives 0. `sink` is one more logit of every query's softmax, for each head: not
-    mapped, biased or hidden, of a key whose value is 0 (see `sink.py`).
+    mapped, biased or hidden, of a key whose value is 0 (see `sdpa.py`).
     Raises ValueError for a kernel that does not exist or does not support the inputs.
     """
     device = q.device.type
@@ -73,7 +160,7 @@ def attend(
     needs = needs_of(q, k, v, causal=causal, logits=logits, bias=bias, dropout=dropout, sink=sink, **hiding)
     name = _backend(kernel, needs, device)
     if name == "xformers":
-        dispatched = dispatch(q, k, v, causal=causal, scale=scale, bias=bias, dropout=dropout)
+        dispatched = dispatch_xformers(q, k, v, causal=causal, scale=scale, bias=bias, dropout=dropout)
         if dispatched.refusal and kernel:
             raise ValueError(f"kernel {kernel!r}: {dispatched.refusal}")
         if dispatched.refusal:

@@ -8,13 +8,22 @@ operator there, and whether a backend computes correct numbers, see `gate`) is a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import functools
+import importlib
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import MappingProxyType
+from typing import Any
 
-from ablate.kernels import flex
+import torch
+from torch import Tensor
+
+from ablate.kernels import flex, xformers
 from ablate.kernels.bias import BiasKind
 from ablate.kernels.mask import MaskKind
+from ablate.kernels.xformers import Dispatch
 
 PREFERRED = {"cuda": ("xformers", "sdpa", "flex", "eager"), "cpu": ("sdpa", "eager")}
 """Backends by device type, best first. On other devices, including meta, it is eager, which runs everywhere."""
@@ -155,3 +164,68 @@ def _objection_to_flex(needs: Needs, device_type: str) -> str:
     if needs.d_head is not None and needs.d_head < 16:
         return "flex needs heads at least 16 wide on cuda"
     return flex.missing()
+
+
+# Whether xformers can be used here: installed, of a version that fits this PyTorch, and with kernels that load.
+#
+# Its library of kernels loads beside the CUDA that it was built for, and a PyTorch that has what it calls. Beside
+# others xformers warns in several lines while it is imported, and refuses whatever it is asked; or it fails, since it
+# uses parts of PyTorch that change. Either is said in one line, with the way out, and the next backend computes.
+
+WAY_OUT = "`ablate docs install` has a pair that fits"
+
+
+def dispatch_xformers(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Dispatch:
+    """Ask xformers' dispatcher as `kernels/xformers.py` does, if xformers can be used; else the refusal says why."""
+    if why := missing_xformers():
+        return Dispatch(refusal=why)
+    try:
+        return xformers.dispatch(q, k, v, **options)
+    except Exception as error:  # noqa: BLE001  a library may raise anything, and there are other backends
+        return Dispatch(refusal=_xformers_failed("fails", error))
+
+
+@functools.cache
+def missing_xformers() -> str:
+    """Return why xformers cannot be used in this process; empty if it can."""
+    try:
+        with _without_warnings():
+            xformers.import_ops()
+            library = importlib.import_module("xformers._cpp_lib")
+    except ModuleNotFoundError as error:
+        return (
+            f"xformers is not installed; {WAY_OUT}"
+            if error.name == "xformers"
+            else _xformers_failed("is not whole", error)
+        )
+    except Exception as error:  # noqa: BLE001  as above
+        return _xformers_failed("cannot be imported", error)
+    failed: BaseException | None = getattr(library, "_cpp_library_load_exception", None)
+    if failed is None:
+        return ""
+    built = getattr(failed, "build_info", None)
+    built_for = f", built for PyTorch {built.torch_version}," if built else ""
+    return _xformers_failed(f"has no kernels here: its library{built_for} does not load", _first_cause(failed))
+
+
+def _xformers_failed(how: str, error: BaseException) -> str:
+    cause = f"{type(error).__name__}: {str(error).partition(chr(10))[0]}"
+    return f"xformers {how} beside PyTorch {torch.__version__} ({cause}); {WAY_OUT}"
+
+
+def _first_cause(error: BaseException) -> BaseException:
+    """Return the first of a chain of errors: that a library is missing, rather than that one did not load."""
+    while error.__cause__ is not None:
+        error = error.__cause__
+    return error
+
+
+@contextmanager
+def _without_warnings() -> Iterator[None]:
+    """Keep xformers' own warning from the screen, which has the reason in one line instead."""
+    logger = logging.getLogger("xformers")
+    before, logger.disabled = logger.disabled, True
+    try:
+        yield
+    finally:
+        logger.disabled = before

@@ -24,9 +24,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from jaxtyping import Float
@@ -34,11 +35,59 @@ from torch import Tensor, nn
 
 from ablate.errors import RefusedError
 from ablate.kernels.attend import BACKENDS, Attend, attend
-from ablate.kernels.choose import BackendChoice, Needs, choose
+from ablate.kernels.choose import BackendChoice, Needs, choose, dispatch_xformers
 from ablate.kernels.eager import scores
 from ablate.kernels.mask import Mask, seen_pairs
-from ablate.kernels.precision import as_given
-from ablate.kernels.xformers_library import dispatch
+from ablate.kernels.scale import as_given
+
+# Which backend each attention of a model will use, and why, determined without computing anything.
+#
+# The model itself answers: build it on the meta device, where a forward pass costs neither memory nor time, and each
+# `Attend` reports what it needs. So a bias, a map or dropout of any component counts as it will in training.
+
+Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
+"""What a model is called with: tokens, or several things."""
+
+
+def explain(
+    model: nn.Module, inputs: Inputs, *, device_type: str | None = None, dtype: str | None = None
+) -> dict[str, BackendChoice]:
+    """Return the first choice for each `Attend` of `model`, by the address of the part that holds it.
+
+    `device_type` is where the model will be trained (None: CUDA where this machine has it, else CPU), `dtype` as in
+    `asked_of`. Only the training machine knows whether that backend works there (see `gate`).
+    """
+    device = device_type or ("cuda" if torch.cuda.is_available() else "cpu")
+    return {address: choose(needs, device) for address, needs in asked_of(model, inputs, dtype=dtype).items()}
+
+
+def asked_of(model: nn.Module, inputs: Inputs, *, dtype: str | None = None) -> dict[str, Needs]:
+    """Return what each `Attend` of `model` needs from a backend in training, by address, from one forward pass.
+
+    `dtype` is the one that attention will be computed in (None: that of its values).
+    """
+    needs_by_address: dict[str, Needs] = {}
+    with ExitStack() as attached, torch.enable_grad():
+        for name, module in model.named_modules():
+            if isinstance(module, Attend):
+                hook = _asking(needs_by_address, name.rpartition(".")[0], dtype)
+                attached.callback(module.register_forward_pre_hook(hook).remove)
+        model(*(inputs if isinstance(inputs, tuple) else (inputs,)))
+    return needs_by_address
+
+
+def _asking(
+    needs_by_address: dict[str, Needs], address: str, dtype: str | None
+) -> Callable[[nn.Module, tuple[Any, ...]], None]:
+    def hook(core: nn.Module, inputs: tuple[Any, ...]) -> None:
+        assert isinstance(core, Attend)
+        needs = core.needs(*inputs)
+        needs_by_address[address] = replace(needs, dtype=dtype) if dtype else needs
+
+    return hook
+
+
+# The check of a backend against eager in float64.
 
 ROOM = 2**30
 """Bytes that a check may use: it limits the number of heads, and then of queries at a time."""
@@ -151,10 +200,12 @@ def check(kernel: str, site: AttentionSite) -> tuple[str, str]:
     case = _draw(site)
     operator = ""
     if kernel == "xformers":
-        dispatched = dispatch(case.q, case.k, case.v, causal=site.needs.causal, scale=site.core.scale, bias=case.bias)
+        dispatched = dispatch_xformers(
+            case.q, case.k, case.v, causal=site.needs.causal, scale=site.core.scale, bias=case.bias
+        )
         if site.needs.dropout and not dispatched.refusal:
             options: dict[str, Any] = {"causal": site.needs.causal, "scale": site.core.scale, "bias": case.bias}
-            dispatched = dispatch(case.q, case.k, case.v, dropout=site.core.dropout, **options)
+            dispatched = dispatch_xformers(case.q, case.k, case.v, dropout=site.core.dropout, **options)
         if dispatched.refusal:
             return dispatched.refusal, ""
         operator = dispatched.operators

@@ -1,24 +1,63 @@
 """Masks: which keys each query sees, as a rule on places; and padding, keys that no query of one sequence sees.
 
-A rule is asked about pairs, so FlexAttention needs no [T, S]. The other backends get the rule as one table [1, 1, T, S]
-for all heads and, where sizes determine it, for all sequences, layers and models. A rule that follows from the tokens
-is another in each pass; its table [B, 1, T, S] is shared by the layers of that pass.
+A rule is asked about pairs, so FlexAttention needs no [T, S]. The other backends get the rule as one table [1, 1, T,
+S] for all heads and, where sizes determine it, for all sequences, layers and models: it is a constant, cached as
+those of biases are. A rule that follows from the tokens is another in each pass; its table [B, 1, T, S] is shared by
+the layers of that pass.
 
 Dimension key: B batch, H heads, T queries, S keys.
 """
 
 from __future__ import annotations
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVarTuple
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from ablate.kernels.kept import keeping
+# Constants of attention, computed once per process and shared by all layers and models that need the same ones.
+
+CONSTANTS = 2
+"""Cached constants of each kind: one for training sequences, one for evaluation sequences."""
+
+Ts = TypeVarTuple("Ts")
+
+
+def cached_constant(make: Callable[[*Ts], Tensor]) -> Callable[[*Ts], Tensor]:
+    """Cache `make`: computed once for the same arguments, then returned as a view, which `masked` never overwrites.
+
+    Its arguments must be hashable and include all that the numbers depend on, such as device and dtype.
+    """
+    return _cached(make, CONSTANTS)
+
+
+def cached_constants(tables: int) -> Callable[[Callable[[*Ts], Tensor]], Callable[[*Ts], Tensor]]:
+    """Cache as `cached_constant` does, but this many constants."""
+    return lambda make: _cached(make, tables)
+
+
+def _cached(make: Callable[[*Ts], Tensor], tables: int) -> Callable[[*Ts], Tensor]:
+    @functools.lru_cache(maxsize=tables)
+    def once(*args: *Ts) -> Tensor:
+        # A tensor made in inference mode could never be saved for a backward pass.
+        with torch.inference_mode(False):
+            return make(*args)
+
+    @functools.wraps(make)
+    def shared(*args: *Ts) -> Tensor:
+        # While a graph is traced there are no numbers to cache: the graph computes its own.
+        table = make(*args) if torch.compiler.is_compiling() else once(*args)
+        return table[...]
+
+    return shared
+
+
+# Masks and padding.
 
 TABLES = 8
 """Cached tables: the masks of several layers, each for training and evaluation sequences."""
@@ -245,11 +284,11 @@ def added_table(
     return added
 
 
-@keeping(TABLES)
+@cached_constants(TABLES)
 def _table(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> Tensor:
     return mask.rows(0, n_queries, n_keys, device)
 
 
-@keeping(TABLES)
+@cached_constants(TABLES)
 def _added_table(mask: Mask, n_queries: int, n_keys: int, device: torch.device, dtype: torch.dtype) -> Tensor:
     return hiding(SeenPairs(_table(mask, n_queries, n_keys, device)), dtype)

@@ -1,11 +1,4 @@
-"""Attention that equals a given matrix A while queries and keys are orthogonal: a bias on the scores, a factor per row.
-
-    y = D softmax(maps(scale · q kᵀ) + B) v        at zero q kᵀ:  y = D softmax(B) v = A v
-
-    He et al. 2023, arXiv:2302.10322, Eq. 10.
-
-Dimension key: B batch, H heads, T queries and keys, K width of a head.
-"""
+"""Prescribed parts, whose numbers `ablate/signal` solves for: attention of a given matrix, shaped activations."""
 
 from __future__ import annotations
 
@@ -18,7 +11,17 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ablate.kernels.bias import with_mask
-from ablate.signal.skipless_softmax import row_scale_and_bias
+from ablate.signal.network_shaping import Affine, ShapedLeakyReLU
+from ablate.signal.skipless_matrices import row_scale_and_bias
+
+# Attention that equals a given matrix A while queries and keys are orthogonal: a bias on the scores, a factor per
+# row.
+#
+#     y = D softmax(maps(scale · q kᵀ) + B) v        at zero q kᵀ:  y = D softmax(B) v = A v
+#
+#     He et al. 2023, arXiv:2302.10322, Eq. 10.
+#
+# Dimension key: B batch, H heads, T queries and keys, K width of a head.
 
 MatrixOf: TypeAlias = Callable[[int], Any]
 """From a number of tokens T to the matrix A [T, T], a float64 array without negative entries."""
@@ -103,3 +106,40 @@ class PrescribedAttention(nn.Module):
 
 def _wide(x: Tensor) -> torch.dtype:
     return torch.promote_types(x.dtype, torch.float32)
+
+
+# Activations between affine maps, computed in float32 at least, since the maps magnify the surroundings of one point.
+#
+#     y = output_scale · (act(input_scale · x + input_shift) + output_shift)
+#
+# They act elementwise, on any shape.
+
+
+class ShapedActivation(nn.Module):
+    """An activation between two affine maps."""
+
+    def __init__(self, affine: Affine, activation: nn.Module):
+        super().__init__()
+        self.affine = affine
+        self.activation = activation
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """[*shape] -> [*shape], in the dtype of x."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        inner: Tensor = self.activation(self.affine.input_scale * wide + self.affine.input_shift)
+        return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)
+
+
+class ShapedLeaky(nn.Module):
+    """A leaky ReLU with a solved slope, between a shift of its input, if it is not 0, and the map of its output."""
+
+    def __init__(self, shaped: ShapedLeakyReLU):
+        super().__init__()
+        self.slope, self.affine = shaped.slope, shaped.affine
+
+    def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
+        """[*shape] -> [*shape], in the dtype of x."""
+        wide = x.to(torch.promote_types(x.dtype, torch.float32))
+        shift = self.affine.input_shift
+        inner = nn.functional.leaky_relu(wide + shift if shift else wide, self.slope)
+        return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)

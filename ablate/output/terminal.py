@@ -6,7 +6,7 @@ characters and passes on the others.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import IO, TYPE_CHECKING, Any
 
 from rich import console as rich_console
@@ -65,3 +65,11 @@ class Console(rich_console.Console):
         """Yield what is printed, escaping also what is no `Text`, but not rich's own control codes."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else Segment(visible(piece.text), piece.style)
+
+
+def line_writer(console: rich_console.Console, style: str = "", *, whole: bool = False) -> Callable[[str], None]:
+    """Return a function that prints lines on a console, without markup, also on a console of the caller's.
+
+    Lines that stay `whole`, with an address to click on, are broken by the terminal alone.
+    """
+    return lambda text: console.print(Text(text, style), soft_wrap=whole)

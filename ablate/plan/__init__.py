@@ -2,28 +2,21 @@
 
     designs/        a design as arms and contrasts: a choice of subsets of edits
     build.py        build_plan: arms folded into variants, sizes checked, trials with their identities
-    fair/           fair comparisons: matched sizes, equal budgets, tuned settings
-    models.py       what a block becomes in a space: architecture, cost, variant, trials
-    hidden_future.py  whether a block hides the later tokens that training predicts
-    pairing.py      whether two treatments see the same batches at one seed
-    claims.py       the comparisons that a claim is about
-    addresses.py    components that replace another under a different address
-    choices.py      warnings about choices that are rarely intended
-    constraints.py  notes on constraints that a space tolerates
-    setting.py      how a model and its training differ from the space's
-    treatment.py    what a search trains: a block, with values around it
-    tuned.py        recipe and block with the values of a setting
-    known.py        what a plan uses of earlier results
-    forecast.py     what a model will do before a single step, as a plan is handed it
-    size.py         parameters and FLOPs of a model in closed form
-    effective.py    equal treatments, whatever has no effect
-    identity.py     the identity of a trial: the hash of what decides its numbers
-    values_read.py  whether each value that a block reads stands before it
+    fairness.py     what a space declares equal between its blocks, and every arm under these terms
+    matching.py     sizes with as many parameters as another model's, and steps that cost as much
+    tuning.py       the settings that each block is tuned over, and the one that it is judged with
+    models.py       what a block becomes in a space: as tuned, checked for causality; architecture, cost, variant,
+                    trials
+    comparisons.py  which comparisons are paired by seed, which can be judged, and which a claim is about
+    notes.py        warnings about choices that are rarely intended, tolerated constraints, and unpaired addresses
+    size.py         parameters and FLOPs of a model in closed form, and whether each value that it reads stands
+                    earlier
+    identity.py     the identity of a trial: the hash of what decides its numbers; equal treatments, whatever has no
+                    effect
     versions.py     the versions of what a trial uses, which its identity holds
     syntax_hash.py  the hash of what a user's own file computes
-    trial.py        Trial
-    plan.py         Variant, Comparison, Plan
-    proposals.py    the plan of a search as it grows
+    plan.py         Setting, Trial, Forecast, Variant, Comparison, Plan, Known: a plan as frozen data
+    proposals.py    what a search trains, and its plan as it grows
 
 This package starts nothing, reads no store and does not import torch.
 

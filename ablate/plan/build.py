@@ -7,32 +7,35 @@ from dataclasses import replace
 from itertools import chain, count, islice
 from typing import TypeAlias
 
-from ablate.block.classifier import CLASSIFIERS
-from ablate.block.cost import Cost
-from ablate.block.fingerprint import digest
+from ablate.block.architecture import CLASSIFIERS
+from ablate.block.normal_form import digest
+from ablate.block.sizes import Cost
 from ablate.errors import InputError
 from ablate.output.words import listed, plural
-from ablate.plan.addresses import pairing_notes
-from ablate.plan.choices import choice_notes
-from ablate.plan.claims import FEWEST_ROWS, OF_TWO, apart
-from ablate.plan.constraints import constraint_notes
+from ablate.plan.comparisons import (
+    FEWEST_ROWS,
+    OF_TWO,
+    check_bits,
+    check_losses,
+    check_pairing,
+    uncompared_pairs,
+    unpaired_notes,
+    with_pairing,
+)
 from ablate.plan.designs import Contrast, DesignArm, Layout, arm_of, lay_out
-from ablate.plan.fair import Fitted, check_tuned, fit, term_notes, tuning_notes, tuning_seeds, tuning_settings
-from ablate.plan.known import NOTHING, Known
-from ablate.plan.models import Models, TokenisedText
-from ablate.plan.pairing import check_bits, check_losses, check_pairing, unpaired_notes, with_pairing
-from ablate.plan.plan import Comparison, Factors, Plan, PlannedLadder, Variant
+from ablate.plan.fairness import Fitted, fit, term_notes
+from ablate.plan.models import Models, TokenisedText, Tuned, fields_of
+from ablate.plan.notes import address_notes, choice_notes, constraint_notes
+from ablate.plan.plan import NOTHING_KNOWN, Comparison, Factors, HeldOut, Known, Plan, PlannedLadder, Trial, Variant
 from ablate.plan.proposals import search_notes
-from ablate.plan.trial import HeldOut, Trial
-from ablate.plan.tuned import Tuned, fields_of
+from ablate.plan.tuning import check_tuned, tuning_notes, tuning_seeds, tuning_settings
 from ablate.source.located import Span
 from ablate.source.problems import Problems, quote
-from ablate.space.blocks import place_of_block
-from ablate.space.documents import Expected
-from ablate.space.encoder import ENCODER_ALONE
 from ablate.space.fair import Tune
+from ablate.space.judge import Expected
 from ablate.space.metrics import directions
-from ablate.space.space import Space
+from ablate.space.model import ENCODER_ALONE
+from ablate.space.space import Space, place_of_block
 
 MOST_COMPARED = 4
 """The most comparisons of a design that a mistake lists."""
@@ -47,7 +50,7 @@ def build_plan(
     corpus: str,
     repetition: float | None = None,
     read: Callable[[Space], TokenisedText] | None = None,
-    known: Known = NOTHING,
+    known: Known = NOTHING_KNOWN,
 ) -> Plan:
     """Build the plan of a space over a corpus, as in `Models`. Raises InputError where there is none.
 
@@ -107,7 +110,7 @@ def build_plan(
         *term_notes(variants, models),
         *tuning_notes(models, variants),
         *models.notes,
-        *pairing_notes(variants, baseline, space.grammar.catalogue),
+        *address_notes(variants, baseline, space.grammar.catalogue),
         *unpaired_notes(comparisons, factors, known_variants, models),
         *search_notes(space),
         *_few_seeds(layout, space, seeds),
@@ -390,7 +393,7 @@ def _check_steps(
         return
     ids = {id: name for name, id in reversed(list(names.items()))}
     compared = [f"{ids[c.after]} with {ids[c.before]}" for c in comparisons if c.kind in OF_TWO]
-    for one, other in apart(claim, names, comparisons):
+    for one, other in uncompared_pairs(claim, names, comparisons):
         message = f"the claim {quote(claim.claim)} is about {one} and {other}, which this design does not compare"
         way = "judge: {against: …} compares each variant with one of them, design: {path: …} each with that before it"
         left = f", and {len(compared) - MOST_COMPARED} more" if len(compared) > MOST_COMPARED else ""

@@ -1,25 +1,30 @@
-"""The identity of a trial: the hash of everything that decides its numbers, and of nothing else.
+"""Identity: which trials have the same numbers, and which variants of a plan are the same treatment.
 
-Names, notes and the order of keys do not enter, nor does any source text. The code enters by the versions of what the
-trial uses (`versions.py`): its components, probes, optimiser and schedule, the shared parts, and the kernels where it
-has attention. A probe that is not used, or a better name in the code, retrains nothing.
+A trial's identity is the hash of everything that decides its numbers, and of nothing else. Names, notes and the order
+of keys do not enter, nor does any source text. The code enters by the versions of what the trial uses
+(`versions.py`): its components, probes, optimiser and schedule, the shared parts, and the kernels where it has
+attention. A probe that is not used, or a better name in the code, retrains nothing.
+
+Two variants of one plan are compared by more: by the effective form of their layers and of their recipe. That only
+decides which variants are trained as one, and never changes the identity of a trial.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from typing import Any
 
-from ablate.block.added import told, untold, without_added
-from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue
-from ablate.block.cross import encoder_block
-from ablate.block.expression import Block
-from ablate.block.fingerprint import canonical, digest
-from ablate.block.normal_form import normalise, resolve
+from ablate.block.architecture import CLASSIFIERS, Architecture, encoder_block
+from ablate.block.catalogue import Catalogue, Flag, additions_at_default, identity_fields, without_added
+from ablate.block.expression import Block, Gain, Node, Sequence, walk
+from ablate.block.normal_form import canonical, digest, effective, effective_component, normalise, resolve
 from ablate.block.sizes import Sizes
-from ablate.plan.trial import Trial
+from ablate.extension.declaration import PACKAGE
+from ablate.plan.plan import Trial
 from ablate.plan.versions import ALWAYS, model_versions, probe_versions, recipe_versions, shared_versions
+from ablate.space.recipe import PARAMETER_KINDS, EndRate, OptimizerSpec, ParameterKind, Recipe, Schedule
+from ablate.space.schedule import ramp_of, share_of_peak
 
 ID_DIGITS = 16
 NOT_IDENTITY = ("id", "conditions", "variant", "data", "folder", "architecture", "measure")
@@ -77,14 +82,14 @@ def training_of(trial: Trial) -> str:
 
 def around(architecture: Architecture) -> dict[str, Any]:
     """Return the parts and numbers of a model around its blocks, and which layers share theirs."""
-    fields = {f: getattr(architecture, f) for f in told(architecture) if f not in ("block", "share")}
+    fields = {f: getattr(architecture, f) for f in identity_fields(architecture) if f not in ("block", "share")}
     # Which layers share is told by the layers themselves, as two ways of saying it may come to the same.
     shared = {} if architecture.share is None else {"sources": architecture.sources()}
     return {**fields, **shared, **architecture.numbers()}
 
 
 def _measured(trial: Trial) -> dict[str, Any]:
-    left_out = {"checkpoint_every", *untold(trial.measure)}
+    left_out = {"checkpoint_every", *additions_at_default(trial.measure)}
     measured = trial.measure.model_dump(mode="python", exclude=left_out)
     return {**measured, "probes": sorted(measured["probes"])}
 
@@ -141,3 +146,120 @@ def layers_of(
         else:
             layers.append((1, told_before))
     return layers
+
+
+# Equal treatments: variants that differ only in what has no effect on a model and its training are one.
+#
+# A trial's identity holds a model and a recipe as they are written, in normal form. Variants are compared by the
+# effective form of each layer (`block/normal_form.py`), by the rate and the batch of each step in place of the words
+# for them, and by a weight decay of the parameters that it reaches. The first of equal variants is trained, as it is
+# written, so that no identity of a trial follows from this.
+
+
+def effective_model(architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
+    """Return a model by what it computes at its sizes: equal for two descriptions of one."""
+    described = {name: canonical(value) for name, value in around(architecture).items()}
+    if architecture.encoder_layers == architecture.sizes.n_layers:
+        del described["encoder_layers"]
+    outside = architecture.sizes.at(None)
+    for name in ("entry_norm", "final_norm", "init", "head_init"):
+        part = _effective_outside(getattr(architecture, name), outside, catalogue)
+        described[name] = canonical(part)
+    if described["head_init"] == described["init"]:
+        described["head_init"] = None
+
+    own = _effective_outside(architecture.init, outside, catalogue)  # one scheme fills decoder and encoder
+
+    def form(block: Block, sizes: Sizes) -> Block:
+        return effective(block, sizes, catalogue, own)
+
+    every = not _all_shipped(walk(architecture.block), catalogue)  # what a plugin comes to may be another in each layer
+    described["layers"] = layers_of(architecture, catalogue, form=form, every=every)
+    if architecture.kind == "encoder_decoder":
+        described["encoder"] = layers_of(architecture.of_encoder(), catalogue, encoder_block, form, every=every)
+    return described
+
+
+def _all_shipped(nodes: Iterable[Node], catalogue: Catalogue) -> bool:
+    """Return whether all of these components ship with `ablate`."""
+    return all(catalogue[node.name].path.is_relative_to(PACKAGE) for node in nodes)
+
+
+def _effective_outside(part: Node | None, sizes: Sizes, catalogue: Catalogue) -> Node | None:
+    """Return a component outside the layers in its effective form."""
+    if part is None:
+        return None
+    resolved = resolve(normalise(Sequence((part,)), catalogue), sizes, catalogue).parts[0]
+    return effective_component(resolved, sizes, catalogue)
+
+
+def effective_recipe(recipe: Recipe, architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
+    """Return a recipe by what it does to a model: equal for two that train it alike."""
+    described = recipe.model_dump(
+        mode="json", exclude=additions_at_default(recipe) | {"schedule", "optimizer", "batch_ramp"}
+    )
+    described["ramp"] = ramp_of(recipe)
+    described["rates"] = _effective_rates(recipe, catalogue)
+    described["optimizer"] = _effective_optimizer(recipe, architecture, catalogue)
+    return described
+
+
+def _effective_optimizer(recipe: Recipe, architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
+    """Return the settings of an optimiser without those that have no effect in so many steps, on this model."""
+    spec = catalogue.of_kind(OptimizerSpec)[recipe.optimizer.name]
+    settings = spec.read(recipe.optimizer.settings)
+    comes_to = getattr(settings, "effective", None)
+    if comes_to is not None:
+        settings = comes_to(recipe.steps)
+    described = settings.model_dump(mode="json")
+    there = trained_kinds(architecture, catalogue)
+    if "head_lr" in described and "head" not in there:
+        described["head_lr"] = None
+    if "decays" in described and "weight_decay" in described:
+        reached = [kind for kind in described["decays"] if kind in there] if described["weight_decay"] else []
+        described |= {"decays": reached, "weight_decay": described["weight_decay"] if reached else 0.0}
+    return {recipe.optimizer.name: described}
+
+
+def _effective_rates(recipe: Recipe, catalogue: Catalogue) -> str:
+    """Return a hash of the exact rate of every step, as a share of the peak."""
+    ends_at_rate = isinstance(recipe.schedule.floor, EndRate)
+    peak = recipe.optimizer.settings["lr"] if ends_at_rate else 1.0  # else the same for every peak
+    return _hash_of_rates(recipe.schedule, recipe.steps, peak, catalogue)
+
+
+@lru_cache(maxsize=1_000)
+def _hash_of_rates(schedule: Schedule, steps: int, lr: float, catalogue: Catalogue) -> str:
+    share = share_of_peak(schedule, steps, lr, catalogue)
+    return digest([float(share(step)).hex() for step in range(steps)])
+
+
+def trained_kinds(architecture: Architecture, catalogue: Catalogue) -> frozenset[ParameterKind]:
+    """Return the kinds of parameters that a model may have: all but those that it surely has none of.
+
+    What a component that is not shipped with `ablate` trains is not known before it is built.
+    """
+    plain = architecture.kind not in CLASSIFIERS and architecture.transform == "none" and not architecture.classes
+    lacking: set[ParameterKind] = set()
+    if plain and architecture.tied:
+        lacking.add("head")
+    if plain and architecture.positions != "learned":
+        lacking.add("positions")
+    nodes = tuple(_nodes_of_model(architecture, catalogue))
+    values = [value for node in nodes for _, value in node.fields]
+    if not any(isinstance(value, Gain) and value.trainable for value in values):
+        lacking.add("gains")
+    if plain and _all_shipped(nodes, catalogue):
+        shifts = (node for node in nodes if isinstance(catalogue[node.name].fields.get("bias"), Flag))
+        if not any(node["bias"] for node in shifts):
+            lacking.add("biases")
+    return frozenset(kind for kind in PARAMETER_KINDS if kind not in lacking)
+
+
+def _nodes_of_model(architecture: Architecture, catalogue: Catalogue) -> Iterator[Node]:
+    """Yield the components of a model, of each layer of decoder and encoder those that stand there."""
+    yield from (node for part in architecture.around() for node in walk(part))
+    for stack in (architecture, *([architecture.of_encoder()] if architecture.kind == "encoder_decoder" else [])):
+        for layer in range(1, stack.sizes.n_layers + 1):
+            sizes = stack.sizes.at(layer)
+            yield from walk(effective(resolve(architecture.block, sizes, catalogue), sizes, catalogue))

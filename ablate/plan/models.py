@@ -1,4 +1,4 @@
-"""From blocks to models at the sizes of a space, variants, and trials with their identities."""
+"""Models: from the blocks of a space to its models at their sizes, as tuned, and from these to variants and trials."""
 
 from __future__ import annotations
 
@@ -6,30 +6,152 @@ import dataclasses
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final, TypeAlias
 
-from ablate.block.added import untold
+from ablate.block.address import is_there
 from ablate.block.architecture import Architecture
-from ablate.block.cost import Cost
-from ablate.block.expression import Block
-from ablate.block.fingerprint import digest, fingerprint
-from ablate.block.normal_form import normalise
+from ablate.block.catalogue import Catalogue, FieldType, Part, Several, additions_at_default, in_slot
+from ablate.block.expression import Block, Node, Series, Value
+from ablate.block.expression import Sequence as Parts
+from ablate.block.normal_form import digest, fingerprint, normalise
+from ablate.block.sizes import Cost
 from ablate.errors import InputError
 from ablate.output.words import ordinal
-from ablate.plan.effective import effective_model, effective_recipe
-from ablate.plan.hidden_future import check_hides_the_future
-from ablate.plan.identity import computed, conditions_of, model_identity, trained_by, trial_id_of
-from ablate.plan.plan import Variant
-from ablate.plan.setting import PLAIN, Setting
+from ablate.plan.identity import (
+    computed,
+    conditions_of,
+    effective_model,
+    effective_recipe,
+    model_identity,
+    trained_by,
+    trial_id_of,
+)
+from ablate.plan.plan import PLAIN, HeldOut, Setting, Trial, Variant
 from ablate.plan.size import cost
-from ablate.plan.trial import HeldOut, Trial
-from ablate.plan.tuned import Tuned, block_at, recipe_at
+from ablate.source.located import Mapping, Scalar
 from ablate.source.problems import Problems
-from ablate.space.changed import with_changes
-from ablate.space.documents import Recipe
-from ablate.space.fair import Tune
+from ablate.source.yaml import overlay
+from ablate.space.changes import with_changes
+from ablate.space.fair import Plain, Tune, TunedField, text_of
+from ablate.space.recipe import Recipe, RecipeReader
 from ablate.space.space import Space
-from ablate.space.variants import Changes
+from ablate.space.variants import Changes, Override, with_value
+
+# Tuned values: those of a setting, applied to the recipe and to the block.
+
+Tuned: TypeAlias = tuple[tuple[str, Plain], ...]
+"""Values by the names of their fields in `fair.tune`."""
+
+
+def fields_of(tune: Tune, block: Block, recipe: Recipe, catalogue: Catalogue) -> tuple[TunedField, ...]:
+    """Return the fields tuned for a block under a recipe: those that either of them has."""
+    return tuple(
+        field
+        for field in tune.fields
+        if (has_field(recipe, field) if field.path else is_there(block, field.address, catalogue))
+    )
+
+
+def has_field(recipe: Recipe, field: TunedField) -> bool:
+    """Return whether a recipe has a field; a rate of one optimiser is none of another.
+
+    A setting that came later is not in a recipe at its default, but a value of it was read when the field was.
+    """
+    value: Any = recipe.model_dump()
+    steps = field.path[1:]
+    if steps[:1] == ("optimizer",) and len(steps) == 3:
+        steps = steps[:2]
+    for step in steps:
+        if not isinstance(value, dict) or step not in value:
+            return False
+        value = value[step]
+    return True
+
+
+def recipe_at(space: Space, tuned: Tuned) -> Recipe:
+    """Return the recipe of a space with these values."""
+    chosen = [(field, field.at(value)) for field, value in _values_by_field(space, tuned) if field.path]
+    if not chosen:
+        return space.recipe
+    over = Mapping((), chosen[0][0].key.span)
+    for tuned_field, value in chosen:
+        nested: Mapping | Any = value
+        for step in reversed(tuned_field.path):
+            nested = Mapping(((Scalar(step, step, tuned_field.key.span), nested),), tuned_field.key.span)
+        over = overlay(over, nested)
+    assert isinstance(space.located, Mapping)
+    problems = Problems()
+    recipe = RecipeReader(space.located, space.grammar, problems, space.origins).read_with(over, problems)
+    problems.raise_if_any()
+    assert recipe is not None
+    return recipe
+
+
+def block_at(space: Space, block: Block, tuned: Tuned, problems: Problems | None = None) -> Block:
+    """Return a block with these values, where it has the fields. Raises Invalid for a bad value; `problems` say why."""
+    chosen = [(field, value) for field, value in _values_by_field(space, tuned) if not field.path]
+    reader = space.grammar.reader_for(Problems() if problems is None else problems)
+    for tuned_field, value in chosen:
+        block = with_value(block, Override(tuned_field.address, tuned_field.key, tuned_field.at(value)), reader)
+    return normalise(block, space.grammar.catalogue) if chosen else block
+
+
+def value_in(recipe: Recipe, field: TunedField) -> str:
+    """Return the value of a recipe's field, in words."""
+    value: Any = recipe.model_dump()
+    for step in field.path[1:]:
+        value = value.get(step)
+    return text_of(value)
+
+
+def _values_by_field(space: Space, tuned: Tuned) -> Iterator[tuple[TunedField, Plain]]:
+    tune = space.fair.tune
+    if isinstance(tune, Tune):
+        yield from ((tune.field(name), value) for name, value in tuned)
+
+
+# Causality: whether a block hides later tokens, as it must to be trained on predicting them.
+#
+# A component declares that it `leaks` if it shows a query later tokens in a causal model. Of a list of masks a query
+# sees what all of them show.
+
+MASK_SLOT: Final = "mask"
+"""The slot of which a list shows what all of it shows."""
+
+
+def check_hides_the_future(block: Block, catalogue: Catalogue) -> None:
+    """Raise InputError for a block that shows a query later tokens: it has nothing to learn from predicting them."""
+    if (name := next(leaking(block, catalogue), None)) is not None:
+        raise InputError(
+            f"{name} shows later tokens, but training predicts each next token: the model would see what it predicts\n"
+            "  = replace it, as by mask: causal; such blocks can be shown and counted: ablate show BLOCK --space FILE"
+        )
+
+
+def leaking(block: Block, catalogue: Catalogue) -> Iterator[str]:
+    """Yield the components that show later tokens; of a list of masks, all of which must show a key, only if all do."""
+    return (name for part in block for name in _leaking_in(part, None, catalogue))
+
+
+def _leaking_in(value: Value, kind: FieldType | None, catalogue: Catalogue) -> list[str]:
+    """Return those in a value of a field of that kind."""
+    match value:
+        case Node(name=name, fields=fields):
+            spec = catalogue[name]
+            kinds = spec.fields if kind is None else {field: in_slot(each, kind) for field, each in spec.fields.items()}
+            inside = [each for field, child in fields for each in _leaking_in(child, kinds[field], catalogue)]
+            return [name, *inside] if getattr(spec.config, "leaks", False) else inside
+        case Series():
+            assert isinstance(kind, Several)
+            return [each for child in value for each in _leaking_in(child, kind.of, catalogue)]
+        case Parts() | tuple():
+            found = [_leaking_in(child, None, catalogue) for child in value]
+            together = isinstance(kind, Part) and kind.slot == MASK_SLOT
+            return [] if together and not all(found) else [each for names in found for each in names]
+    return []
+
+
+# The models of a space: architecture, recipe, identity and cost of each block, its variants and its trials.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -133,7 +255,7 @@ class Models:
         recipe, usual = (self._described(space, block, setting) for space in (changed, self.space))
         if changed.data == self.space.data and recipe == usual:
             return model
-        data = changed.data.model_dump(mode="json", exclude=untold(changed.data))
+        data = changed.data.model_dump(mode="json", exclude=additions_at_default(changed.data))
         return digest([model, recipe, data], 64)
 
     @property
@@ -143,7 +265,7 @@ class Models:
     def _described(self, space: Space, block: Block, setting: Setting) -> dict[str, Any]:
         """Return what the recipe of a space comes to, or that recipe where it is not known whole."""
         if self._tunes or setting.open:
-            return space.recipe.model_dump(mode="json", exclude=untold(space.recipe))
+            return space.recipe.model_dump(mode="json", exclude=additions_at_default(space.recipe))
         recipe = space.recipe.model_copy(update={"steps": setting.steps or space.recipe.steps})
         return effective_recipe(recipe, self.architecture(block, setting), self.space.grammar.catalogue)
 

@@ -1,18 +1,198 @@
-"""The plan: variants, comparisons and trials, as frozen data. `plan` prints it and `run` executes it."""
+"""Plan: the variants, comparisons and trials of a space as frozen data, and what of earlier results they depend on.
+
+Nothing here computes. `build.py` makes a plan, `execute/` runs its trials, the store keeps it, and verdicts read it.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import isfinite
 from typing import Literal, TypeAlias
 
-from ablate.block.cost import Cost
+from ablate.block.architecture import Architecture
 from ablate.block.expression import Block
-from ablate.plan.forecast import Forecast
-from ablate.plan.setting import PLAIN, Setting
-from ablate.plan.trial import Trial
+from ablate.block.sizes import Cost
 from ablate.source.problems import shorten
+from ablate.space.data import Data
 from ablate.space.fair import Plain
-from ablate.space.ladder import LawKind
+from ablate.space.judge import Measure
+from ablate.space.recipe import Recipe
+from ablate.space.variants import Changes
+from ablate.space.vary import LawKind
+
+# Setting: how a model and its training differ from the sizes and the recipe of the space.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """Sizes and steps that fairness requires (None: the space's), tuned values, and the initialisation's salt.
+
+    `tuned` are values of fields of the recipe and of the block, by their names in the space's `fair.tune`: `lr`,
+    `recipe.clip`, `attention.scale`. `changes` are those of a treatment, by their addresses in the space. While it is
+    `open`, the fair number of steps is not known yet, and nothing is trained under it.
+    """
+
+    layers: int | None = None
+    width: int | None = None
+    steps: int | None = None
+    tuned: tuple[tuple[str, Plain], ...] = ()
+    salt: int = 0
+    open: bool = False
+    changes: Changes = ()
+
+    @property
+    def plain(self) -> bool:
+        """Return whether all but the tuned values is as in the space."""
+        return replace(self, tuned=()) == PLAIN
+
+
+PLAIN = Setting()
+
+
+# Trial: everything that decides the numbers of one training run, and nothing else.
+
+HeldOut: TypeAlias = Literal["tuning", "verdict"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One training run. Executing it needs no other input.
+
+    `id` is the hash of what decides its numbers, and `conditions` that of what it shares with trials of other blocks
+    and seeds trained under the same conditions (see `plan/identity.py`).
+    `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation alone. `threads` is pinned
+    on CPU.
+    `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
+    `split` is what it is evaluated on: `tuning` where its numbers are used for a choice, else `verdict`.
+    """
+
+    id: str
+    variant: str
+    architecture: Architecture
+    data: Data
+    corpus: str
+    folder: str
+    recipe: Recipe
+    measure: Measure
+    seed: int
+    salt: int
+    threads: int
+    split: HeldOut = "verdict"
+    conditions: str = ""
+
+    def __repr__(self) -> str:
+        salt = f", salt {self.salt}" if self.salt else ""
+        return f"<Trial {self.id}: seed {self.seed}{salt}, {self.recipe.steps} steps, {self.architecture.block!r}>"
+
+
+# Forecast: what a variant's model will do before a single step, in numbers, or the reason for none.
+
+FORECAST_DEFINITIONS: dict[str, str] = {
+    "growth": "root mean square of the stream behind the last layer over that in front of the first",
+    "cosine": "mean cosine of two tokens of one sequence behind the last layer; at 1 all are the same",
+    "gradient": (
+        "root mean square of the gradient in front of the first layer over that behind the last, from a loss whose "
+        "gradient is independent from token to token"
+    ),
+    "logits": "root mean square of the logits",
+}
+"""The numbers of a forecast, with their definitions."""
+FORECAST_KINDS = ("decoder", "encoder", "encoder_decoder", "vit", "mlp")
+"""The kinds of model that are forecast."""
+THEORY = 5
+"""The version of the theory: raised by a change that changes a number of some forecast, as that of a component is
+(`plan/versions.py`). It is kept with a forecast, and one that another version made is not reused in other plans. 1 was
+kept without its version, and without intervals."""
+Interval: TypeAlias = tuple[float, float]
+"""The ends of an interval about a forecast, within which 95 % of networks of its width lie."""
+DANGERS = (
+    "numbers are no longer finite",
+    "rank collapse",
+    "the stream grows",
+    "the stream shrinks",
+    "exploding gradient",
+    "vanishing gradient",
+    "attention nearly one-hot",
+)
+"""The kinds of danger that a forecast names, or for which there is none; `theory/diagnostics.py` has their bounds."""
+STREAM_PROBES: Mapping[str, str] = {"size": "activation_rms", "cosine": "token_cosine", "gradient": "stream_gradient"}
+"""The probe that measures each quantity of a stream, whose metric has its name; of the gradient it is the ratio of the
+reading to that behind the last layer."""
+
+
+@dataclass(frozen=True, slots=True)
+class ForecastStream:
+    """The residual stream behind `layer` (0: in front of the first), and the gradient there.
+
+    `size` is its root mean square over channels and tokens, `cosine` the mean cosine of two tokens of one sequence, and
+    `gradient` the root mean square of the gradient over that behind the last layer. Each has an interval, in its own
+    units, as `theory/initial_state.py` has it; None in a plan that was kept without.
+    """
+
+    layer: int
+    size: float
+    cosine: float
+    gradient: float
+    size_interval: Interval | None = None
+    cosine_interval: Interval | None = None
+    gradient_interval: Interval | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """A model before a single step, in the limit of width; the numbers are defined in `FORECAST_DEFINITIONS`.
+
+    It is forecast over `context` tokens of a sequence, of which two are the same with chance `repetition`, None where
+    no tokens are read; `whole` if that is all of the sequence. Of a model of two stacks the numbers are the decoder's,
+    and dangers those of both. `dangers` are reasons not to train the model as it is. If it is `refused`, with the
+    reason, it has no numbers. `theory` is the version that made it (`THEORY`). `kinds` are the dangers without their
+    numbers, also one because of which it is refused; they are not kept with a plan, nor is `quick`, which says that it
+    is over less than what a run would keep.
+    """
+
+    growth: float | None = None
+    cosine: float | None = None
+    gradient: float | None = None
+    logits: float | None = None
+    context: int | None = None
+    whole: bool = True
+    repetition: float | None = None
+    streams: tuple[ForecastStream, ...] = ()
+    dangers: tuple[str, ...] = ()
+    refused: str = ""
+    theory: int = THEORY
+    kinds: tuple[str, ...] = field(default=(), compare=False)
+    quick: bool = field(default=False, compare=False)
+
+    @property
+    def growth_interval(self) -> Interval | None:
+        """The interval of the growth, which varies as the size behind the last layer does."""
+        if not self.streams or self.growth is None or (ends := self.streams[-1].size_interval) is None:
+            return None
+        size = self.streams[-1].size
+        return (self.growth * ends[0] / size, self.growth * ends[1] / size) if size and isfinite(size) else None
+
+    @property
+    def cosine_interval(self) -> Interval | None:
+        """The interval of the cosine behind the last layer."""
+        return self.streams[-1].cosine_interval if self.streams else None
+
+    @property
+    def gradient_interval(self) -> Interval | None:
+        """The interval of the gradient in front of the first layer."""
+        return self.streams[0].gradient_interval if self.streams else None
+
+    @property
+    def read(self) -> tuple[tuple[ForecastStream, str], ...]:
+        """The streams that probes read, with the address of each: the block whose input it is.
+
+        The last is not among them: behind it probes read behind the final norm.
+        """
+        return tuple((stream, f"layers.{stream.layer + 1}") for stream in self.streams[:-1])
+
+
+# Variants, comparisons, factorials, ladders, proposals, and the plan that has them.
 
 DEFAULTS = "model: "
 """How the note of a plan begins that lists what the grammar sets around the blocks."""
@@ -69,7 +249,7 @@ class Comparison:
     a ladder `trend` (of a treatment's speed-up over sizes). The last three, and the interactions of other designs, are
     not differences of two variants: `weights` has the weight of each variant in a sum, and `before` and `after` are
     empty. `terms` names the terms of fairness. `unpaired` are the addresses that keep the two variants from seeing the
-    same batches at one seed (see `plan/pairing.py`).
+    same batches at one seed (see `plan/comparisons.py`).
 
     The effect of an edit in a factorial is the mean difference it makes over the other edits' levels. The interaction
     of two edits is how much the effect of one changes when the other is present.
@@ -119,7 +299,7 @@ class Factors:
     """The runs of a factorial: for each variant (by id) whether each edit is present (+1) or not (-1).
 
     Factors with several levels are `varied`: after the edits, each run has the number of its level of each, from 0.
-    Their effects are contrasts of levels, which are named as in `designs/coding.py`.
+    Their effects are contrasts of levels, which are named as in `designs/design_matrix.py`.
 
     `effects` are those that are estimated, as tuples of edits, each with the comparison's name in `Comparison.change`;
     `aliases` are the effects of one or two edits that enter their estimates, and, without a `resolution`, those of
@@ -230,3 +410,23 @@ class Plan:
     def variant(self, id: str) -> Variant:
         """Return the variant of that id; KeyError if the plan has none."""
         return next(v for v in self.variants if v.id == id)
+
+
+# Earlier results that a plan uses: the only way in which measurements decide what is trained next.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Known:
+    """Results that a plan depends on; empty before anything was trained.
+
+    `seeds` are those that the looks so far require (None: the space's). `tuned` are the settings that tuning chose, by
+    variant id (none: the recipe's); `paces` are seconds per step, by `Models.as_written` of a model, measured once and
+    kept.
+    """
+
+    seeds: tuple[int, ...] | None = None
+    tuned: Mapping[str, tuple[tuple[str, Plain], ...]] = field(default_factory=dict)
+    paces: Mapping[str, float] = field(default_factory=dict)
+
+
+NOTHING_KNOWN = Known()

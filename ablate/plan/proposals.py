@@ -1,23 +1,54 @@
-"""The plan of a search as it grows: proposed blocks join it, each once, beside the reference."""
+"""Proposals: the plan of a search as it grows. Proposed treatments join it, each once, beside the reference."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ablate.block.diff import Edit, diff, path_order
+from ablate.block.expression import Block
 from ablate.output.words import listed
-from ablate.plan.designs.between import edits_around
-from ablate.plan.forecast import DANGERS
+from ablate.plan.comparisons import unpaired_by
+from ablate.plan.designs.layout import edits_around
 from ablate.plan.models import Models
-from ablate.plan.pairing import unpaired_by
-from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
-from ablate.plan.treatment import Treated, block_of, setting_of
-from ablate.plan.trial import Trial
+from ablate.plan.plan import DANGERS, PLAIN, Comparison, KeptProposal, Plan, Setting, Trial, Variant
 from ablate.space.design import AVOID, Confirm, Pruner, Search
 from ablate.space.space import Space
-from ablate.space.variants import is_inside
+from ablate.space.variants import Changes, is_inside
+
+# Treatments that a search proposes: a block, or a block with values at addresses of the space around it.
+
+
+@dataclass(frozen=True, slots=True)
+class TreatedBlock:
+    """A block, and what else differs from the space: at least one value, or it would be a block alone."""
+
+    block: Block
+    changes: Changes
+
+
+Treated: TypeAlias = Block | TreatedBlock
+"""A block, or a block with values around it."""
+
+
+def treated(block: Block, changes: Changes) -> Treated:
+    """Return a block with its changes; the block alone if there are none."""
+    return TreatedBlock(block, changes) if changes else block
+
+
+def block_of(treated: Treated) -> Block:
+    """Return the block of a treatment."""
+    return treated.block if isinstance(treated, TreatedBlock) else treated
+
+
+def setting_of(treated: Treated) -> Setting:
+    """Return how a treatment differs from the sizes, recipe and text of the space."""
+    return Setting(changes=treated.changes) if isinstance(treated, TreatedBlock) else PLAIN
+
+
+# The plan of a search: its notes, its most trials, and the variants that join it.
 
 TOKENS = ("recipe.steps", "recipe.batch", "recipe.batch_ramp", "model.context")
 """What decides how many tokens a model is trained on."""

@@ -1,34 +1,55 @@
-"""The size of a model in closed form: parameters and FLOPs from what each component declares, without torch.
+"""Size: the parameters and FLOPs of a model in closed form, from what each component declares, without torch.
 
-`compiler/size.py` counts the same on the meta device; a test checks that both agree. Blocks that predict tokens further
-ahead (`model.ahead`), and their share of the final norm and the head, are counted as training runs them: an evaluation
-takes fewer FLOPs.
+`compiler/size.py` counts the same on the meta device; a test checks that both agree. Blocks that predict tokens
+further ahead (`model.ahead`), and their share of the final norm and the head, are counted as training runs them: an
+evaluation takes fewer FLOPs.
+
+While the cost of a layer is computed, each part and each weight reports the width of its output, and each field that
+reads an earlier value reports which one, and how wide it must be. When the layer is done, the two are compared: a
+block that reads what does not stand yet, or is of another width, is refused without building a model.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from ablate.block.address import address, name_parts
-from ablate.block.architecture import Architecture
-from ablate.block.catalogue import Catalogue, ComponentSpec
-from ablate.block.classifier import CLASS_TOKEN, CLASSIFIERS, check_kind, embedded, features
-from ablate.block.config_values import GainMaker, Maker, PartMaker, Surroundings, ValueMaker, field_values, inside
-from ablate.block.cost import Cost
-from ablate.block.cross import check_reads_encoder, encoder_block
-from ablate.block.expression import Block, Node, Path, Sequence, ValueAddress
+from ablate.block.address import (
+    AROUND,
+    ENCODER,
+    IN,
+    OUT,
+    TOKENS,
+    ValuePlace,
+    address,
+    address_at,
+    name_parts,
+    values_named,
+)
+from ablate.block.architecture import (
+    CLASS_TOKEN,
+    CLASSIFIERS,
+    SHARE_OTHERS,
+    Architecture,
+    check_kind,
+    check_patterns,
+    check_reads_encoder,
+    check_sharing,
+    embedded,
+    encoder_block,
+    features,
+    of_source,
+)
+from ablate.block.arithmetic import ArithmeticProblem
+from ablate.block.catalogue import Catalogue, ComponentSpec, reporting_errors
+from ablate.block.expression import Block, Node, Path, Sequence, Value, ValueAddress, walk
 from ablate.block.layers import at_layer
-from ablate.block.own_network import own_network
-from ablate.block.pattern_check import check_patterns
-from ablate.block.sharing import WAY_OUT, check_sharing
-from ablate.block.sizes import Sizes
-from ablate.block.user_code import reporting_errors
-from ablate.block.value_addresses import AROUND, ENCODER, TOKENS
+from ablate.block.network import own_network
+from ablate.block.sizes import Cost, GainMaker, Maker, PartMaker, Sizes, Surroundings, ValueMaker, field_values, inside
 from ablate.errors import InputError
-from ablate.plan.values_read import SOURCE, ValuesStanding, Width, how_many, reads_values
+from ablate.source.problems import nearest
 
 
 def cost(architecture: Architecture, catalogue: Catalogue) -> Cost:
@@ -195,7 +216,7 @@ def _shared(
     if different := [part for part in {**there, **here} if there.get(part) != here.get(part)]:
         raise InputError(
             f"model.share is {architecture.share}, but {', '.join(different)} has other parameters in layer {layer} "
-            f"than in layer {source}, whose it would use\n  = {WAY_OUT}"
+            f"than in layer {source}, whose it would use\n  = {SHARE_OTHERS}"
         )
     return {name: replace(each, parameters=0) for name, each in costs.items()}
 
@@ -261,3 +282,157 @@ class _Costing:
             return Cost()
 
         return inside
+
+
+# Values that a block reads: whether each stands before its reader, and is as wide as it must be. Their names follow
+# `block/address.py`.
+
+Width = int | str
+"""Units, or `tokens` for the numbers of the tokens, or `source` for a signal at the places of the source."""
+SOURCE: Final = "source"
+FIRST_COMPUTES: Final = ", or not in this layer: {where: {layers: first, use: …, otherwise: {from: …}}}"
+"""How a block is written whose first layer computes what the others read."""
+
+
+@dataclass(frozen=True, slots=True)
+class _ValueRequest:
+    """What the field at `path` reads, and the width that it needs."""
+
+    path: Path
+    address: ValueAddress
+    width: Width
+
+
+@dataclass
+class ValuesStanding:
+    """The values that stand in a model, by place, with the width of each; `requests` are those of the layer at hand."""
+
+    widths: dict[ValuePlace, Width] = field(default_factory=dict)
+    given: dict[Path, int] = field(default_factory=dict)
+    requests: list[_ValueRequest] = field(default_factory=list)
+
+    def stands(self, name: str, width: Width) -> None:
+        """Add what a part before the layers gives."""
+        self.widths[ValuePlace(None, name)] = width
+
+    def gives(self, path: Path, width: int) -> None:
+        """Add that the part or weight at `path` gives a value of that width."""
+        self.given[path] = width
+
+    def reads(self, path: Path, address: ValueAddress, width: Width) -> None:
+        """Add that the field at `path` reads a value of that width."""
+        self.requests.append(_ValueRequest(path, address, width))
+
+    def end_layer(self, block: Block, sizes: Sizes, catalogue: Catalogue) -> None:
+        """Check what the layer of `sizes` reads, and add what it gives; InputError for the first not to be read."""
+        layer = sizes.layer or 0
+        names = dict(name_parts(block, catalogue))
+        here = {path: name for path in self.given if (name := address_at(path, names)) is not None}
+        self.widths[ValuePlace(layer, IN)] = sizes.d_model
+        elsewhere = tuple(of_source(block, catalogue))
+        wide = {path: SOURCE if any(path[: len(of)] == of for of in elsewhere) else w for path, w in self.given.items()}
+        mine = {ValuePlace(layer, name): (path, wide[path]) for path, name in here.items()}
+        for request in self.requests:
+            by = address_at(request.path[:-1], names) or "the block"
+            for place in _places_read(request, by, sizes):
+                at = f"{by} reads {request.address.text} in layer {layer} of {sizes.n_layers}"
+                if place in mine:
+                    self._check_order(request.path, mine[place][0], at, block, catalogue)
+                width = mine[place][1] if place in mine else self._standing(place, at, sizes, mine)
+                self._check_width(width, request.width, at)
+        self.widths |= {place: width for place, (_, width) in mine.items()}
+        self.widths[ValuePlace(layer, OUT)] = sizes.d_model
+        self.given, self.requests = {}, []
+
+    def _standing(self, place: ValuePlace, at: str, sizes: Sizes, mine: Iterable[ValuePlace]) -> Width:
+        """Return the width of a value before this layer; InputError if there is none."""
+        layer = sizes.layer or 0
+        if place in self.widths:
+            return self.widths[place]
+        if place.layer is not None and place.layer < 1:
+            raise InputError(f"{at}, before which there is no layer\n  = read another{FIRST_COMPUTES}")
+        if place.layer is not None and place.layer > sizes.n_layers:
+            raise InputError(f"{at}, but there is no layer {place.layer}\n  = read what stands earlier in the model")
+        if place.layer is not None and (place.layer > layer or (place.layer == layer and place.name == OUT)):
+            raise InputError(f"{at}, which does not stand yet\n  = read what stands earlier: a layer before this one")
+        if place == ValuePlace(None, ENCODER):
+            raise InputError(
+                f"{at}, but a model of this kind has none\n"
+                "  = set model.kind: encoder_decoder, or source: none where it is set"
+            )
+        known = sorted(p.name for p in (*self.widths, *mine) if p.layer == place.layer and p.name != IN)
+        told = f": did you mean {near!r}?" if (near := nearest(place.name, known)) else ""
+        where = "before the layers" if place.layer is None else f"in layer {place.layer}"
+        raise InputError(f"{at}, but there is no such value{told}\n  = {where} there are: {', '.join(known)}")
+
+    @staticmethod
+    def _check_order(reader: Path, read: Path, at: str, block: Block, catalogue: Catalogue) -> None:
+        if reader[: len(read)] == read:
+            raise InputError(
+                f"{at}, which it is part of: a value cannot be read to compute itself\n  = read another{FIRST_COMPUTES}"
+            )
+        if _reading_order(read, block, catalogue) > _reading_order(reader, block, catalogue):
+            raise InputError(f"{at}, which does not stand yet\n  = read what stands before it in the block")
+
+    @staticmethod
+    def _check_width(width: Width, wanted: Width, at: str) -> None:
+        if width == wanted:
+            return
+        if SOURCE in (width, wanted):
+            of = "at the places of the source" if width == SOURCE else "at the places of the model's own tokens"
+            raise InputError(
+                f"{at}, which is {of}, not what it needs\n"
+                f"  = only the source of an attention reads {ENCODER}, and reads nothing else"
+            )
+        if TOKENS in (width, wanted):
+            way = "`lookup` and masks read the numbers of tokens; anything else reads a signal, such as embedding"
+            is_what = "the numbers of the tokens" if width == TOKENS else f"a signal {width} wide"
+            raise InputError(f"{at}, which is {is_what}, not what it needs\n  = {way}")
+        raise InputError(
+            f"{at}, which is {width} wide, but it needs {wanted}\n  = read a value of that width, or give both the same"
+        )
+
+
+def reads_values(block: Block) -> bool:
+    """Return whether anything in a block reads a value that stands earlier."""
+    return any(isinstance(value, ValueAddress) for node in walk(block) for _, value in node.fields)
+
+
+def how_many(address: ValueAddress, sizes: Sizes) -> int:
+    """Return how many values an address names in the layer of `sizes`; 0 where its layer has no number."""
+    try:
+        return len(values_named(address, sizes.scope(sizes.layer or 0)))
+    except ArithmeticProblem:
+        return 0
+
+
+def _places_read(request: _ValueRequest, by: str, sizes: Sizes) -> tuple[ValuePlace, ...]:
+    try:
+        read = values_named(request.address, sizes.scope(sizes.layer or 0))
+    except ArithmeticProblem as problem:
+        raise InputError(f"{by} reads {request.address.text}: {problem}\n  = name a layer by a whole number") from None
+    if not read:
+        where = f"in layer {sizes.layer} of {sizes.n_layers}"
+        raise InputError(
+            f"{by} reads {request.address.text} {where}, before which there is none\n"
+            "  = read layers.*.in, which the first layer has too, or leave that layer out by a pattern"
+        )
+    return read
+
+
+def _reading_order(path: Path, block: Block, catalogue: Catalogue) -> tuple[int, ...]:
+    """Return the place of a path in reading order, as numbers that compare."""
+    order: list[int] = []
+    value: Value = block
+    for step in path:
+        if isinstance(step, int):
+            order.append(step)
+            value = value.parts[step] if isinstance(value, Sequence) else value[step]  # type: ignore[index]
+        elif isinstance(value, Node):
+            order.append([*catalogue[value.name].fields].index(step))
+            value = value[step]
+        elif isinstance(value, tuple):
+            place = next(i for i, child in enumerate(value) if isinstance(child, Node) and child.name == step)
+            order.append(place)
+            value = value[place]
+    return tuple(order)

@@ -18,13 +18,12 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import walk
 from ablate.errors import InputError
-from ablate.extension.declaration import Declaration
-from ablate.extension.kinds import OBJECTIVE, OPTIMIZER, PACKAGE, SCHEDULE
+from ablate.extension.declaration import OBJECTIVE, OPTIMIZER, PACKAGE, SCHEDULE, Declaration
 from ablate.plan.syntax_hash import syntax_hash
 from ablate.source.yaml import reason
-from ablate.space.documents import NEXT_TOKEN, Measure, Recipe
+from ablate.space.judge import Measure
 from ablate.space.metrics import known_probes
-from ablate.space.objectives import ObjectiveSpec
+from ablate.space.recipe import NEXT_TOKEN, ObjectiveSpec, Recipe
 
 Version: TypeAlias = "int | str"
 
@@ -32,21 +31,17 @@ SHARED: Mapping[str, tuple[str, ...]] = {
     "expressions": (
         "block/arithmetic.py",
         "block/address.py",
-        "block/config_values.py",
         "block/sizes.py",
         "block/network.py",
-        "block/own_network.py",
     ),
-    "initialisation": ("compiler/initialise.py", "compiler/random_streams.py", "compiler/data_dependent_init.py"),
+    "initialisation": ("compiler/initialise.py",),
     "model": ("compiler/compile.py", "compiler/*.py", "components/declare.py", "components/protocols.py"),
-    "batches": ("data/batches.py", "data/batch.py", "data/uniform.py"),
-    "pairs": ("data/pairs.py", "data/pair_stream.py", "train/objectives/teacher_forced.py"),
+    "batches": ("data/batch.py", "data/uniform.py"),
+    "pairs": ("data/pairs.py", "data/pair_stream.py"),
     "records": (
         "data/record_stream.py",
         "data/records.py",
-        "data/standard.py",
-        "data/whitening.py",
-        "data/augmentation.py",
+        "data/standardisation.py",
     ),
     "loop": (
         "train/loop.py",
@@ -54,10 +49,7 @@ SHARED: Mapping[str, tuple[str, ...]] = {
         "train/objectives/cross_entropy.py",
         "train/objectives/next_token.py",
         "execute/work.py",
-        "execute/drawing.py",
-        "execute/attention.py",
-        "space/batch_ramp.py",
-        "space/rate_schedule.py",
+        "space/schedule.py",
     ),
     "probing": ("probes/watch.py", "probes/*.py"),
     "kernel eager": ("kernels/eager.py",),

@@ -38,8 +38,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
-from ablate.extension.declaration import WORD, DeclarationError, DeclarationFault, common_faults, implements, place_of
-from ablate.extension.kinds import PROBE
+from ablate.extension.declaration import (
+    PROBE,
+    WORD,
+    DeclarationError,
+    DeclarationFault,
+    common_faults,
+    implements,
+    place_of,
+)
 from ablate.source.problems import suggest
 from ablate.space.metrics import Better, Peak, ProbeMetric, ProbeSpec, Reads
 

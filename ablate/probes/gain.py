@@ -58,7 +58,7 @@ from collections.abc import Iterator
 
 from torch import Tensor, nn
 
-from ablate.compiler.scale import Scale
+from ablate.compiler.build import Scale
 from ablate.probes.reading import Reading
 
 

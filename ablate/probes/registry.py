@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # the registry itself is free of torch
     from ablate.probes.reading import Probe
 
 HELD_OUT = "on the seed's evaluation windows, without dropout: mean over batches of them"
-"""What probes of activations read: held-out text (`train/evaluation.py`)."""
+"""What probes of activations read: held-out text (`train/objective.py`)."""
 
 
 def probe_names(catalogue: Catalogue | None = None) -> tuple[str, ...]:

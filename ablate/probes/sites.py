@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from torch import Tensor, nn
 
-from ablate.block.value_addresses import ENCODER
+from ablate.block.address import ENCODER
 from ablate.space.metrics import BEHIND_NORMS, IN_TRAINING
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from ablate.block.value_addresses import ENCODER
+from ablate.block.address import ENCODER
 from ablate.kernels import Attend
 from ablate.probes.reading import Probe, Reading
 from ablate.probes.sites import behind_last, read_at

@@ -10,24 +10,19 @@ and judges nothing: `ablate.verdict` does.
     json_renderer.py      a report as JSON
     answers.py            the answer in sentences, for the terminal
     forecasts.py          what the models of a plan will do before a step, in words
-    expected.py           what a space claims beforehand, beside what was seen
-    stamps.py             when a claim was made, in words
+    claims.py             the claims of a space beside its verdicts, and their dates
     effect_columns.py     the columns of every table of comparisons
     effect_tables.py      tables of effects: of edits, of a factorial, its analysis of variance
     verdict_tables.py     verdicts as tables, and as Markdown by themselves
     size_comparisons.py   a ladder in words and in tables: what a treatment saves, size by size
     noise_floor.py        the differences that a plan can detect above the noise
-    claim_power.py        that of its claims
     fairness.py           what was unequal, declared or not
     footnotes.py          what the numbers of the screen mean
-    to_come.py            the trials that follow those a plan lists now
     json_form.py          the plan and the verdicts as JSON, for programs
     table_page.py         the page of a table of runs that were trained elsewhere
     comparisons.py        names of comparisons; one made under several terms is named once
-    time_left.py          an estimate of the time left, from what was measured
     progress.py           what is shown while trials run
     plot.py               a plot as a value, independent of how it is shown
-    tree.py               a block as YAML, its defaults dimmed
     screens/              what commands show, including the plan and the end of a run
     page/                 the page of a space: the answer and everything behind it, for a browser and as Markdown
     searched/             the results of a search, on the screen and as a page

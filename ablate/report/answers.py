@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.report import expected, size_comparisons, wording
+from ablate.report import claims, size_comparisons, wording
 from ablate.report.comparisons import once, subject
 from ablate.report.document import Lead, Statement, Statements, StyledText, Words, plain
 from ablate.verdict.summary import Effect, Summary
@@ -33,7 +33,7 @@ def sentences(summary: Summary) -> Iterator[Statement]:
         whole = [effects for effects in whole if len(summary.arm(effects[0].after).edits) == most]
     for effects in whole:
         yield Statement(_answer(subject(effects[0], summary), effects, summary), "→" if edits else "•")
-    yield from expected.statements(summary)
+    yield from claims.statements(summary)
     for effects in summary.comparisons("noise"):
         parts = [StyledText(wording.noise(effect, summary.metric(effect.metric))) for effect in effects]
         yield Statement(_sentence(f"A/A: {effects[0].change} changed", parts), "~")

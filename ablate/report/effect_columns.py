@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from ablate.output import numbers
+from ablate.output.words import chance
 from ablate.report import wording
 from ablate.report.document import Column, StyledText, Tone, Words
 from ablate.verdict.summary import Effect, Summary
@@ -63,7 +63,7 @@ def _noted(effect: Effect) -> str:
 
 
 def _chance(p: float | None) -> str:
-    return numbers.chance(p) or "–"
+    return chance(p) or "–"
 
 
 COLUMNS: Mapping[str, EffectColumn] = {

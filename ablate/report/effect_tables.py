@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain, groupby
 
-from ablate.output import numbers
+from ablate.output.words import chance, significant
 from ablate.report.document import Column, GroupedTable, RowGroup
 from ablate.report.effect_columns import beside, columns, words
 from ablate.verdict.factorial import averaged
@@ -132,13 +132,13 @@ def _diverged_of(effect: Effect) -> str:
 
 def anova_row(line: Anova) -> tuple[str, str, str, str, str]:
     """Return a line of the analysis of variance as texts: term, sum of squares, degrees of freedom, F or U, p."""
-    squares = "" if line.sum_of_squares is None else numbers.significant(line.sum_of_squares)
+    squares = "" if line.sum_of_squares is None else significant(line.sum_of_squares)
     df = "" if line.df is None else str(line.df)
-    return line.term, squares, df, anova_statistic(line), numbers.chance(line.p)
+    return line.term, squares, df, anova_statistic(line), chance(line.p)
 
 
 def anova_statistic(line: Anova) -> str:
     """Return F, or the U of sphericity; nothing if the line is not tested."""
     if line.u is not None:
-        return f"U = {numbers.significant(line.u)}"
-    return "" if line.f is None else numbers.significant(line.f)
+        return f"U = {significant(line.u)}"
+    return "" if line.f is None else significant(line.f)

@@ -5,17 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ablate.output.numbers import factor, percent
-from ablate.output.words import listed, ordinal, plural
+from ablate.output.words import factor, listed, ordinal, percent, plural
 from ablate.plan.plan import INFORMATION
 from ablate.report.wording import better, left_aside, plain_level, with_fate
 from ablate.space.metrics import DIRECTIONS, NATS, directions
 from ablate.space.vary import level_texts
 from ablate.statistics import POWER, SD_LEVEL, fewest_seeds
-from ablate.statistics.alpha_spending import KEPT
+from ablate.statistics.multiple_testing import SHARE_LEFT
 from ablate.statistics.paired import flips_from
-from ablate.verdict.account import any_of
-from ablate.verdict.comparison_key import FUNCTIONS
+from ablate.verdict.contrasts import FUNCTIONS
+from ablate.verdict.judgement import any_false
 from ablate.verdict.summary import Anova, Effect, Metric, Summary
 
 FACTORIAL = ("main", "interaction")
@@ -323,7 +322,7 @@ def _over_metrics(summary: Summary) -> str:
     apart = {FUNCTIONS.get(metric, metric): j.so_far for j in summary.judgements for metric in j.metrics}
     if summary.family == "page" or len(apart) < 2:
         return ""
-    return f"; over the {len(apart)} metrics together it is up to {percent(any_of(apart.values()))}"
+    return f"; over the {len(apart)} metrics together it is up to {percent(any_false(apart.values()))}"
 
 
 def _stands(effect: Effect, summary: Summary) -> bool:
@@ -378,7 +377,7 @@ def _planning(summary: Summary) -> list[str]:
     among = f" over {summary.tests} comparisons" if summary.tests > 1 else ""
     kept = {metric for j in summary.judgements if j.left > 0 for metric in j.metrics}
     again = dict.fromkeys(
-        ((effect.judgement or 1) + 1, KEPT * (effect.level or 0.0)) for effect in planned if effect.metric in kept
+        ((effect.judgement or 1) + 1, SHARE_LEFT * (effect.level or 0.0)) for effect in planned if effect.metric in kept
     )
     when = listed([f"a {ordinal(number)} time, at {percent(level)}" for number, level in again]) if again else ""
     judged = f", judged {when}{among}" if again else _level_of_one(summary)

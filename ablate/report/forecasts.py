@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from math import isfinite, isnan
 
 from ablate.output.words import listed
-from ablate.plan.forecast import DEFINITIONS, Interval
-from ablate.plan.plan import Plan
+from ablate.plan.plan import FORECAST_DEFINITIONS, Interval, Plan
 
 NUMBER = re.compile(r"\d[\d.,e+-]*\d|\d")
 """A number in the sentence of a danger, such as 7, 0.9993, 1,200 or 4.6e+08."""
@@ -95,8 +94,9 @@ def definitions(plan: Plan) -> Iterator[str]:
     if not made:
         return
     yield (
-        f"forecast before a single step, of random weights in the limit of width: cosine: {DEFINITIONS['cosine']}; "
-        f"gradient: {DEFINITIONS['gradient']}"
+        "forecast before a single step, of random weights in the limit of width: cosine: "
+        f"{FORECAST_DEFINITIONS['cosine']}; "
+        f"gradient: {FORECAST_DEFINITIONS['gradient']}"
     )
     if any(forecast.cosine_interval is not None for forecast in made):
         yield WITHIN

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any
 from ablate.plan.plan import Factors, Plan
 from ablate.report import footnotes
 from ablate.statistics import Floor
-from ablate.verdict.claim_power import ClaimPower
-from ablate.verdict.stamp import Stamp
-from ablate.verdict.summary import Summary
+from ablate.verdict.power import ClaimPower
+from ablate.verdict.summary import Stamp, Summary
 
 if TYPE_CHECKING:
-    from ablate.data.epochs import Epochs
+    from ablate.data.corpus_statistics import Epochs
 
 
 def to_json(summary: Summary, definitions: Mapping[str, str] | None = None, mixed: Sequence[str] = ()) -> str:
@@ -72,7 +71,7 @@ def plan_to_json(
 
     `claims` are what is known of the power of each claim, `stamps` when each was made. `epochs` are how much of the
     text the training of each kind of trial reads. The numbers of a variant's `forecast` are defined in
-    `ablate/plan/forecast.py`; one that is refused has none of them, and the reason.
+    `ablate/plan/plan.py`; one that is refused has none of them, and the reason.
 
     `kernels` are the attention backends that each variant tries, by its id, as dataclasses; None leaves them out.
     `alike` are the lines on variants that start alike, likewise.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ablate.output.markdown import code, escape, fenced, paragraph, within
-from ablate.output.markdown import sentence as written
-from ablate.output.markdown import table as table_lines
+from ablate.output.escape import for_markdown, markdown_code, markdown_fence, markdown_paragraph, markdown_within
+from ablate.output.escape import markdown_sentence as written
+from ablate.output.escape import markdown_table as table_lines
 from ablate.report.document import (
     BulletList,
     Figure,
@@ -35,7 +35,7 @@ LEVELS = 6
 
 def render(document: ReportDocument) -> str:
     """Return the text. The same document gives the same text."""
-    head = f"# {escape(document.title, ' ')}\n\n{' · '.join(map(written, document.about))}\n"
+    head = f"# {for_markdown(document.title, ' ')}\n\n{' · '.join(map(written, document.about))}\n"
     return "\n".join([head, *_parts(document.parts, 2)]).rstrip("\n") + "\n"
 
 
@@ -55,7 +55,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
         case BulletList(lines, kind):
             yield from _bullets(lines, "**!** " if kind in ("beware", "unequal") else "")
         case Verbatim(text, language):
-            yield fenced(language, text.rstrip()) + "\n"
+            yield markdown_fence(language, text.rstrip()) + "\n"
         case VerdictGrid():
             yield from _verdicts(part, level)
         case TableOf(grid, titled, bare):
@@ -69,7 +69,7 @@ def _part(part: Part, level: int) -> Iterator[str]:
         case Section(title, parts, note=note):
             inside = list(_parts(parts, level + 1))
             if inside:
-                yield f"{'#' * min(level, LEVELS)} {escape(title)}\n"
+                yield f"{'#' * min(level, LEVELS)} {for_markdown(title)}\n"
                 yield from [_note(note)] * bool(note)
                 yield from inside
         case Figure():
@@ -80,8 +80,8 @@ def _fold(fold: Fold, level: int) -> Iterator[str]:
     """Yield the content of a fold under its summary; nothing if it holds only plots."""
     inside = list(_parts(fold.parts, level + 1))
     if inside:
-        words = " ".join(filter(None, (written(fold.summary), "; ".join(map(code, fold.code)))))
-        yield " ".join(filter(None, (f"**{escape(fold.name)}**" if fold.name else "", words))) + "\n"
+        words = " ".join(filter(None, (written(fold.summary), "; ".join(map(markdown_code, fold.code)))))
+        yield " ".join(filter(None, (f"**{for_markdown(fold.name)}**" if fold.name else "", words))) + "\n"
         yield from inside
 
 
@@ -89,13 +89,13 @@ def _verdicts(grid: VerdictGrid, level: int) -> Iterator[str]:
     rows = [
         (label, *(" ".join(filter(None, (cell.words, cell.number))) for cell in cells)) for label, cells in grid.rows
     ]
-    yield f"{'#' * min(level, LEVELS)} {escape(grid.title)}\n"
+    yield f"{'#' * min(level, LEVELS)} {for_markdown(grid.title)}\n"
     yield from (*table_lines(grid.heading, rows), "")
 
 
 def _table(grid: Grid, level: int, *, titled: bool = True, bare: bool = False) -> Iterator[str]:
     if titled:
-        yield f"{'#' * min(level, LEVELS)} {escape(grid.title)}\n"
+        yield f"{'#' * min(level, LEVELS)} {for_markdown(grid.title)}\n"
     if grid.note and not bare:
         yield _note(grid.note)
     if grid.rows:
@@ -106,7 +106,7 @@ def _table(grid: Grid, level: int, *, titled: bool = True, bare: bool = False) -
 
 
 def _note(note: str) -> str:
-    return f"{paragraph(note[:1].upper() + note[1:])}.\n"
+    return f"{markdown_paragraph(note[:1].upper() + note[1:])}.\n"
 
 
 def _words(words: Words) -> str:
@@ -114,7 +114,7 @@ def _words(words: Words) -> str:
     if isinstance(words, str):
         return written(words)
     first, rest = words[0], plain(words[1:])
-    return f"**{escape(first.text)}**{within(rest)}" if first.tone == "strong" else written(plain(words))
+    return f"**{for_markdown(first.text)}**{markdown_within(rest)}" if first.tone == "strong" else written(plain(words))
 
 
 def _bullets(lines: Iterable[str], mark: str = "") -> Iterator[str]:

@@ -7,16 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from ablate.output.numbers import ratio, significant
-from ablate.output.words import plural, spoken
-from ablate.plan.designs.coding import coded, fitted_terms
-from ablate.plan.designs.terms import MEAN, columns
+from ablate.output.words import plural, ratio, significant, spoken
+from ablate.plan.designs.design_matrix import MEAN, coded, columns, fitted_terms
 from ablate.plan.plan import Factors, Plan
-from ablate.space.documents import Judge, Judged
+from ablate.space.judge import Judge, Judged
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor, power_of, seeds_for_signs
-from ablate.verdict.account import Account
-from ablate.verdict.judgement import groups, judgement_notes, judgement_of
-from ablate.verdict.margins import absolute_margin
+from ablate.verdict.hypothesis_test import absolute_margin
+from ablate.verdict.judgement import Account, judgement_notes, judgement_of, metric_families
 
 PLANNED = (8, 12)
 """Seed counts for which the power of a factorial is reported, besides the plan's own."""
@@ -31,7 +28,7 @@ def floor_lines(
     seeds. `means` are the baseline's, for margins that are shares of them. A metric without a floor is named in a line
     that says how to get one.
     """
-    judgements = {name: judgement_of(plan, rules, names, account) for names in groups(rules) for name in names}
+    judgements = {name: judgement_of(plan, rules, names, account) for names in metric_families(rules) for name in names}
     each = tuple(dict.fromkeys(judgements.values()))
     yield from judgement_notes(each, several=len(rules.metrics) > 1)
     levels = {name: judgement.level / judgement.tests for name, judgement in judgements.items() if judgement.tested}

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from ablate.output.numbers import interval, percent, significant
-from ablate.output.words import spoken
+from ablate.output.words import interval, percent, significant, spoken
 from ablate.report.document import Grid, Statement, StyledText
 from ablate.verdict.summary import SizeComparison, SizeResult, Summary
 

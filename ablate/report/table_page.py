@@ -9,7 +9,7 @@ from ablate.report import footnotes, markdown_renderer
 from ablate.report.document import BulletList, Figure, Group, Part, ReportDocument, Section, TableOf
 from ablate.report.html import renderer
 from ablate.report.html.drawn import shown
-from ablate.report.page import conclusion, forest, panels
+from ablate.report.page import answer, forest, panels
 from ablate.report.verdict_tables import tables_of
 from ablate.verdict.summary import Summary
 
@@ -37,7 +37,7 @@ def to_markdown(summary: Summary) -> str:
 
 
 def _parts(summary: Summary) -> Iterator[Part]:
-    yield from conclusion.opening(summary)
+    yield from answer.opening(summary)
     if drawn := tuple(Figure(shown(plot, panels.WIDTH), plot.caption) for plot in forest.plots_of(summary)):
         yield Section("Comparisons", (Group(drawn),))
     yield Section("Verdicts", tuple(map(TableOf, tables_of(summary))))

@@ -7,9 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 from fractions import Fraction
 
-from ablate.output.numbers import deviation, factor, interval, measured, ratio, significant, with_interval
-from ablate.output.words import plural, spoken
-from ablate.plan.designs.coding import CURVATURE
+from ablate.output.words import deviation, factor, interval, measured, plural, ratio, significant, spoken, with_interval
+from ablate.plan.designs.design_matrix import CURVATURE
 from ablate.plan.plan import Plan
 from ablate.space.metrics import DIRECTIONS
 from ablate.verdict.summary import Arm, Effect, Level, Metric, Summary

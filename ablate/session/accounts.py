@@ -1,4 +1,4 @@
-"""How each comparison of a plan is judged now, by what a results folder was asked before.
+"""Accounts: how each comparison of a plan is judged now, by what a results folder was asked before.
 
 At data that it was judged at (the same numbers at the same seeds, margin, evaluation and confidence) a comparison is
 settled, whatever else was judged beside it then. At other data it is judged again, and what was never judged is new;
@@ -14,25 +14,39 @@ from functools import cached_property
 from pathlib import Path
 from typing import TypeAlias
 
-from ablate.block.fingerprint import digest
+from ablate.block.normal_form import digest
 from ablate.output.words import spoken
 from ablate.plan.identity import training_of
-from ablate.plan.plan import Plan
-from ablate.session.asked_before import AskedBefore, Past, asked_of, compared_in, joined
-from ablate.space.documents import Judge
-from ablate.statistics.alpha_spending import KEPT, spent
-from ablate.store import judgements as kept
-from ablate.store.documents import AccountDocument, Question
-from ablate.store.serialise import trial_document
+from ablate.plan.plan import Factors, Plan
+from ablate.space.judge import Judge
+from ablate.statistics.multiple_testing import SHARE_LEFT, spent
+from ablate.store import records as kept
+from ablate.store.documents import AccountDocument, EffectDocument, Question, Specification, trained_as, trial_document
+from ablate.store.records import KeptDesign, questions_in_order
 from ablate.store.snapshot import Snapshot
-from ablate.verdict.account import Account, ComparisonAccount, EarlierVerdict, NextJudgement, State, any_of
-from ablate.verdict.comparison_key import Unit
-from ablate.verdict.contrasts import is_tested_on
-from ablate.verdict.finals import RESULTS, Final, Finals
-from ablate.verdict.judged_design import Compared, JudgedDesign, JudgedRun
+from ablate.verdict.contrasts import (
+    Compared,
+    Contrast,
+    ContrastSource,
+    JudgedDesign,
+    JudgedRun,
+    Unit,
+    comparison_id,
+    comparison_key,
+    contrasts,
+    is_tested_on,
+)
+from ablate.verdict.experiment import RESULTS, Final, Finals, Seed
+from ablate.verdict.interim import variants_of
 from ablate.verdict.judgement import (
     FOUND,
+    Account,
+    ComparisonAccount,
+    EarlierVerdict,
     Family,
+    NextJudgement,
+    State,
+    any_false,
     effect_of,
     families,
     how_measured,
@@ -40,7 +54,158 @@ from ablate.verdict.judgement import (
     renamed,
     turned,
 )
-from ablate.verdict.seeds import Seed
+
+# Earlier judgements of each comparison, whatever question, space, seeds or names they came with.
+#
+# A judgement keeps the account of each of its comparisons. Those of versions that kept only one for the whole
+# question are read through the plan that they are of, which has the contrasts and how variants were trained.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Past:
+    """A judgement of a comparison: the judgement that it was part of, how it stood, and its effect."""
+
+    question: Question
+    account: AccountDocument
+    effect: EffectDocument
+
+    @property
+    def unit(self) -> Unit:
+        return Unit(self.account["comparison"], self.account["of"])
+
+    @property
+    def tested(self) -> bool:
+        """Return whether it was tested then, not settled."""
+        return self.account["state"] != "settled"
+
+
+@dataclass(frozen=True)
+class AskedBefore:
+    """The judgements that a folder keeps, in the order in which they were first made."""
+
+    questions: tuple[Question, ...]
+    snapshot: Snapshot
+
+    @cached_property
+    def past(self) -> tuple[Past, ...]:
+        """Every judgement of every comparison."""
+        return tuple(past for question in self.questions for past in self.of_one(question))
+
+    @cached_property
+    def of(self) -> Mapping[Unit, tuple[Past, ...]]:
+        """The judgements of each comparison."""
+        judged: dict[Unit, tuple[Past, ...]] = {}
+        for past in self.past:
+            judged[past.unit] = (*judged.get(past.unit, ()), past)
+        return judged
+
+    @cached_property
+    def families(self) -> tuple[frozenset[Unit], ...]:
+        """The comparisons of each question so far: all that were ever judged in one family, or through others."""
+        families: list[frozenset[Unit]] = []
+        for question in self.questions:
+            own = frozenset(past.unit for past in self.of_one(question))
+            families = joined(families, own)
+        return tuple(families)
+
+    def until(self, question: Question) -> AskedBefore:
+        """Return the judgements that were made before this one was for the first time."""
+        return AskedBefore(self.questions[: self.questions.index(question)], self.snapshot)
+
+    @cached_property
+    def trainings(self) -> Mapping[Unit, frozenset[tuple[str, str]]]:
+        """The variants of each comparison, and how they are trained."""
+        return {unit: frozenset(past[0].account["trained"].items()) for unit, past in self.of.items()}
+
+    def of_comparison(self, compared: Compared, id: str, metric: str) -> tuple[Past, ...]:
+        """Return the judgements of a comparison; those whose plan is lost are known by its `id` in the plan."""
+        unit = compared.on(metric)
+        return (*self.of.get(Unit(id, unit.measured), ()), *self.of.get(unit, ()))
+
+    def of_one(self, question: Question) -> tuple[Past, ...]:
+        """Return the judgements of each comparison of a question."""
+        if "accounts" in question:
+            effects = {(effect["comparison"], effect["metric"]): effect for effect in question["effects"]}
+            return tuple(
+                Past(question=question, account=account, effect=effects[account["comparison"], account["metric"]])
+                for account in question["accounts"]
+                if (account["comparison"], account["metric"]) in effects
+            )
+        return tuple(_of_earlier_version(question, self._contrasts(question)))
+
+    def _contrasts(self, question: Question) -> Mapping[str, Compared]:
+        """Return the contrasts of the plan of a judgement of an earlier version, by the ids that it has for them."""
+        plans = self.snapshot.plans
+        space, *_ = question["spaces"]
+        of_space = plans.of_space.get(space, ())
+        plan = next((plan for plan in of_space if plan.id == question["plan"]), of_space[-1] if of_space else None)
+        if plan is None:
+            return {}
+        document = plan.document
+        trials = [plans.specifications[trial] for trial, *_ in document["trials"] if trial in plans.specifications]
+        return {comparison_id(each): compared for each, compared in compared_in(KeptDesign(document), trials).items()}
+
+
+def asked_of(snapshot: Snapshot) -> AskedBefore:
+    """Return the judgements that a folder keeps."""
+    return AskedBefore(questions_in_order(snapshot.judgements), snapshot)
+
+
+def joined(families: Iterable[frozenset[Unit]], own: frozenset[Unit]) -> list[frozenset[Unit]]:
+    """Return the families, of which those that share a comparison with `own` are one, with it."""
+    apart = [family for family in families if family.isdisjoint(own)]
+    return [*apart, own.union(*(family for family in families if not family.isdisjoint(own)))]
+
+
+def compared_in(design: ContrastSource, trials: Iterable[Specification]) -> dict[Contrast, Compared]:
+    """Return the key of each contrast of a design whose variants have these trials, and how they are trained."""
+    judged = [trial for trial in trials if trial["split"] == "verdict" and trial["salt"] == 0]
+    first = {str(trial["variant"]): trial for trial in reversed(judged)}
+    trained = {variant: trained_as(trial) for variant, trial in first.items()}
+    return compared_as(design, trained, {variant: str(trial["corpus"]) for variant, trial in first.items()})
+
+
+def compared_as(
+    design: ContrastSource, trained: Mapping[str, str], texts: Mapping[str, str]
+) -> dict[Contrast, Compared]:
+    """Return the key of each contrast of a design whose variants are trained as these hashes say, on these texts."""
+    factors: dict[object, Factors] = {each.runs: each for _, each in design.factors}
+    compared: dict[Contrast, Compared] = {}
+    for question in contrasts(design):
+        if question is None:
+            continue
+        own = {variant: trained.get(variant, "") for variant in variants_of(question)}
+        corpora = frozenset(texts[variant] for variant in own if variant in texts)
+        key, sign = comparison_key(question, own, factors)
+        compared[question] = Compared(key=key, sign=sign, trained=own, corpora=corpora)
+    return compared
+
+
+def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> Iterator[Past]:
+    family = len({(effect["comparison"], effect["metric"]) for effect in question["effects"]})
+    sizes = {name: sum(e["metric"] == name for e in question["effects"]) for name in question["metrics"]}
+    for effect in question["effects"]:
+        # Where the plan is lost, what was compared is known by its variants alone.
+        compared = known.get(effect["comparison"], Compared(key=effect["comparison"], trained={}, corpora=frozenset()))
+        metric = effect["metric"]
+        account: AccountDocument = {
+            "comparison": compared.key,
+            "sign": compared.sign,
+            "metric": metric,
+            "of": compared.on(metric).measured,
+            "trained": compared.trained,
+            "measured": "",
+            "data": "",
+            "state": "new" if question["number"] == 1 else "again",
+            "number": question["number"],
+            "before": question["before"],
+            "left": question["left"],
+            "family": family if question["family"] == "page" else sizes[metric],
+        }
+        yield Past(question=question, account=account, effect=effect)
+
+
+# The account of each comparison now.
 
 
 def account_of(
@@ -240,7 +405,7 @@ class _Asking:
             accounts=accounts,
             so_far=so_far,
             questions=1 + len(others),
-            among=any_of([so_far, *(sum(_most(_spent_in(before, each))) for each in others)]),
+            among=any_false([so_far, *(sum(_most(_spent_in(before, each))) for each in others)]),
         )
 
     def _question(self, before: AskedBefore) -> frozenset[Unit]:
@@ -268,11 +433,11 @@ class _Asking:
             for past in pasts
             if past.tested
         ]
-        together: dict[kept.Key, set[Judged]] = {}
+        together: dict[kept.JudgementKey, set[Judged]] = {}
         for past in own:
             together.setdefault(kept.key_of(past.question), set()).add((past.unit, past.account["number"], _seen(past)))
         judged = len({frozenset(of_one) for of_one in together.values()})
-        return 1 + judged, min([KEPT**judged, *(past.account["left"] for past in own)])
+        return 1 + judged, min([SHARE_LEFT**judged, *(past.account["left"] for past in own)])
 
     def _account_now(self, compared: Compared, past: Sequence[Past], name: str) -> ComparisonAccount:
         if not past:

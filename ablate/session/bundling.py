@@ -11,18 +11,16 @@ from pathlib import Path
 from ablate.errors import InputError, RefusedError, warn
 from ablate.output.words import plural
 from ablate.report import json_form
-from ablate.session.asked_before import Past, asked_of
-from ablate.session.kept_question import page_of, requests_of
+from ablate.session.accounts import Past, asked_of
+from ablate.session.earlier_runs import page_of, requests_of
 from ablate.session.planning import RESULTS as DEFAULT
 from ablate.session.planning import PathLike
 from ablate.session.reporting import report_run
-from ablate.store import bundle, earlier, files, requests
-from ablate.store.bundle import RESULTS, collect
+from ablate.store import bundle, files, records, snapshot
+from ablate.store.bundle import RESULTS, chain, collect
 from ablate.store.durable import write_whole, writing
 from ablate.store.files import put_listed, trial_of
-from ablate.store.judgements import key_of
-from ablate.store.plans import KeptPlan
-from ablate.store.record_chain import chain
+from ablate.store.records import KeptPlan, key_of
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
 
@@ -63,13 +61,13 @@ def write_bundle(name: str, path: PathLike, *, results: PathLike = DEFAULT) -> B
     path, results = Path(path), Path(results)
     request = requests_of(results, name)[name]
     now = Snapshot(results)
-    if earlier.is_earlier(results):
+    if snapshot.is_earlier(results):
         raise RefusedError(
             f"{results} is of an earlier version\n  = `ablate doctor --results {results}` converts it, keeping the old"
         )
     plan = now.plans.current(name)
     if plan is None:
-        raise RefusedError(f"{name} was not planned yet\n  = {requests.command(request, results)}")
+        raise RefusedError(f"{name} was not planned yet\n  = {records.run_command(request, results)}")
     with tempfile.TemporaryDirectory(prefix="ablate-") as aside:
         folder = Path(aside) / RESULTS
         folder.mkdir()

@@ -9,24 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ablate.block.architecture import Architecture, plain_decoder
+from ablate.block.architecture import Architecture, plain_decoder, reads_encoder
 from ablate.block.catalogue import Catalogue
-from ablate.block.cross import reads_encoder
 from ablate.block.expression import Block
-from ablate.block.read import read_component
+from ablate.block.reader import read_component
 from ablate.block.sizes import Sizes
-from ablate.data.typical_windows import Windows
+from ablate.data.corpus_statistics import Windows
 from ablate.errors import InputError
-from ablate.execute.forecaster import reason
-from ablate.execute.model_inputs import forecast_on, measure_model_inputs
-from ablate.execute.task import cache_of
+from ablate.execute.executor import cache_of
+from ablate.execute.forecaster import forecast_on, measure_model_inputs, reason
 from ablate.output.words import plural
 from ablate.session.planning import PathLike, corpus_located, plan_space
 from ablate.space.space import Space
-from ablate.theory.dangers import collapse_layer, dangers
+from ablate.theory.diagnostics import collapse_layer, dangers
 from ablate.theory.initial_state import InitialModel
-from ablate.theory.sequences import forecast_patterns
-from ablate.theory.token_patterns import FORECAST, READ, SAMPLED, SOURCE, draw_tokens, patterns
+from ablate.theory.sequences import FORECAST, READ, SAMPLED, SOURCE, draw_tokens, forecast_patterns, patterns
 
 if TYPE_CHECKING:
     import pandas
@@ -191,7 +188,7 @@ def _sampled(
     apart: bool = False,
     of_logs: bool = False,
 ) -> InitialModel:
-    from ablate.execute.sampled_initialisation import sampled_initialisation  # loads torch, which forecasts do not need
+    from ablate.execute.start import sampled_initialisation  # loads torch, which forecasts do not need
 
     return sampled_initialisation(architecture, catalogue, inputs, seed=seed, apart=apart, of_logs=of_logs)
 
@@ -200,8 +197,7 @@ def _read(architecture: Architecture, space: Space, cache: Path, seed: int, wind
     """Return what a model reads of its training split: `windows`, or `RECORDS` records, or `SEQUENCES` of two texts."""
     if windows is not None:
         return _tensor(windows)
-    from ablate.data.batch import first
-    from ablate.data.batches import Batches
+    from ablate.data.batch import Batches, first
     from ablate.data.records import RecordBatches
     from ablate.data.streams import prepare
     from ablate.train.objective import first_batch, objective_for

@@ -1,25 +1,28 @@
-"""The answer to a space's question, once its trials have ended: judged, and stored beside the numbers."""
+"""Judging: the answer to a space's question, once its trials have ended, stored beside the numbers and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import asdict
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal, TypeAlias
 
 from ablate.plan.plan import Plan
 from ablate.report.answers import against_baseline
 from ablate.session.accounts import account_documents, account_of, judged_design
-from ablate.space.documents import Judge
+from ablate.space.judge import Judge
 from ablate.store.documents import Question, Verdicts
+from ablate.store.durable import compact
+from ablate.store.predictions import stamped
 from ablate.store.results import Results
-from ablate.store.stamps import stamped
-from ablate.verdict.account import Account
-from ablate.verdict.comparison_key import comparison_id
+from ablate.verdict.contrasts import JudgedDesign, comparison_id
 from ablate.verdict.contrasts import contrasts as contrasts_of
-from ablate.verdict.finals import Finals
+from ablate.verdict.experiment import Finals
 from ablate.verdict.judge import judge
-from ablate.verdict.judged_design import JudgedDesign
-from ablate.verdict.judgement import effect_documents, families, how_measured
+from ablate.verdict.judgement import Account, effect_documents, families, how_measured
 from ablate.verdict.summary import Summary
+
+# Verdicts, judged and stored.
 
 
 def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False) -> Summary:
@@ -39,7 +42,7 @@ def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False)
 def keep(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: Finals, store: Results) -> None:
     """Store the verdicts with the judgements of their questions, so that no verdict exists that is not counted."""
     judged = tuple(questions_of(summary, plan, rules, account, finals))
-    store.record_judgement(summary.space, document(summary, plan), judged)
+    store.record_judgement(summary.space, verdict_document(summary, plan), judged)
 
 
 def questions_of(
@@ -81,7 +84,7 @@ def questions_of(
         }
 
 
-def document(summary: Summary, design: Plan | JudgedDesign) -> Verdicts:
+def verdict_document(summary: Summary, design: Plan | JudgedDesign) -> Verdicts:
     """Return the stored form of a summary; `seeds` are those it looked at."""
     verdicts: Verdicts = {
         "space": summary.space,
@@ -99,3 +102,63 @@ def document(summary: Summary, design: Plan | JudgedDesign) -> Verdicts:
     if claimed := [asdict(each.correlation) for each in summary.expectations if each.correlation is not None]:
         verdicts["correlations"] = claimed
     return verdicts
+
+
+# One check of results, its answer, and how two documents differ.
+
+Answer: TypeAlias = Literal["right", "wrong", "told"]
+"""`told` where a check could not be made, or a difference proves nothing."""
+CLOSE = 1e-9
+"""Relative difference up to which a statistic that is computed anew is the same: libraries differ in last bits."""
+MOST_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What was checked, of which space (none: of the whole), and what came of it."""
+
+    space: str
+    check: Literal["seals", "cache", "files", "plan", "trials", "verdicts", "page", "retrained"]
+    answer: Answer
+    what: str
+
+
+def document_differences(kept: object, anew: object, at: str = "") -> Iterator[str]:
+    """Yield where two documents differ, and how; statistics may differ in last bits."""
+    if isinstance(kept, Mapping) and isinstance(anew, Mapping):
+        for key in {**kept, **anew}:
+            name = f" of {kept.get('change', '')} {kept.get('metric', '')}".rstrip() if "verdict" in kept else ""
+            yield from document_differences(kept.get(key), anew.get(key), f"{at}.{key}{name}".lstrip("."))
+    elif _sequence(kept) and _sequence(anew) and len(kept) == len(anew):  # type: ignore[arg-type]
+        for place, (one, other) in enumerate(zip(kept, anew, strict=True)):  # type: ignore[call-overload]
+            yield from document_differences(one, other, f"{at}[{place}]")
+    elif not _same(kept, anew):
+        yield f"{at}: kept {_short(kept)}, computed {_short(anew)}"
+
+
+def _sequence(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+def _same(kept: object, anew: object) -> bool:
+    before, after = _number(kept), _number(anew)
+    if before is None or after is None:
+        return kept == anew
+    return math.isclose(before, after, rel_tol=CLOSE, abs_tol=CLOSE) or (math.isnan(before) and math.isnan(after))
+
+
+def _number(value: object) -> float | None:
+    """Return a number; those that are not finite stand in JSON as text."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    return float(value) if not isinstance(value, str) or value in ("NaN", "Infinity", "-Infinity") else None
+
+
+def _short(value: object) -> str:
+    text = compact(value)
+    return text if len(text) < 60 else f"{text[:57]}…"
+
+
+def name_some(items: Sequence[str]) -> str:
+    more = f" and {len(items) - MOST_NAMED} more" if len(items) > MOST_NAMED else ""
+    return "; ".join(items[:MOST_NAMED]) + more

@@ -27,10 +27,10 @@ from typing import IO, BinaryIO, TypeAlias
 
 from ablate.errors import RefusedError, warn
 from ablate.execute.controller import Watcher
-from ablate.execute.launch import launch
+from ablate.execute.supervisor import launch
 from ablate.output.words import plural
 from ablate.store.mirror import Experiments, Mirrored, Reports, mirror, mirror_ended, rebuild
-from ablate.store.mlflow.connection import POOL, STORE
+from ablate.store.mlflow_client import POOL, STORE
 from ablate.store.results import Results
 from ablate.train.events import GOES_ON
 

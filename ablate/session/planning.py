@@ -12,55 +12,47 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from ablate.block.added import untold
-from ablate.block.fingerprint import digest
+from ablate.block.catalogue import additions_at_default
+from ablate.block.normal_form import digest
 from ablate.block.sizes import Sizes
-from ablate.data.corpus import outputs_of, survey
-from ablate.data.epochs import Epochs, describe_epochs
+from ablate.data.corpus import CorpusReport, outputs_of, survey
+from ablate.data.corpus_statistics import Epochs, describe_epochs, measure_repetition
 from ablate.data.pair_stream import Pairs, cut_notes
-from ablate.data.refusal import CorpusError
-from ablate.data.repetition import measure_repetition
-from ablate.data.report import CorpusReport
+from ablate.data.sources import CorpusError
 from ablate.data.streams import check_corpus, fingerprint, prepare
 from ablate.errors import AblateError, InputError, RefusedError
-from ablate.execute.cores import default_workers
+from ablate.execute.executor import FAILED, cache_of, default_workers, is_settled
 from ablate.execute.forecaster import Forecaster
-from ablate.execute.policy import FAILED, is_settled
-from ablate.execute.task import cache_of
 from ablate.plan.build import build_plan
 from ablate.plan.models import Models, TokenisedText
-from ablate.plan.plan import Plan
+from ablate.plan.plan import HeldOut, Plan, Trial
 from ablate.plan.proposals import most_trials
-from ablate.plan.trial import HeldOut, Trial
 from ablate.report import wording
-from ablate.session.stages import Plans, Stage, counts, has_time_budget, unfold
-from ablate.session.step_time import read_step_times
+from ablate.session.stages import Plans, Stage, counts, has_time_budget, read_step_times, unfold
 from ablate.source.located import to_python
 from ablate.source.problems import Problems, together
-from ablate.space.batch_ramp import sequences_of
-from ablate.space.documents import Data
+from ablate.space.data import Data
 from ablate.space.fair import Tune
+from ablate.space.fits import PAIRS, example_length, needed_bytes
+from ablate.space.layers import PROFILE
 from ablate.space.metrics import BITS, NATS, SMOOTHED, judgeable
-from ablate.space.objective_fit import PAIRS
-from ablate.space.origin import PROFILE
+from ablate.space.schedule import sequences_of
 from ablate.space.space import Space
-from ablate.space.streamed import example_length, needed_bytes
 from ablate.space.variants import Changes
 from ablate.store import machines
 from ablate.store.durable import check_folder
-from ablate.store.kept_forecasts import reusable_forecasts
+from ablate.store.machines import CPU, installed, mixed
+from ablate.store.predictions import Stamps, reusable_forecasts, unkept
 from ablate.store.snapshot import Snapshot
-from ablate.store.stamps import Stamps, unkept
-from ablate.store.versions import CPU, installed, mixed
 from ablate.train.events import Outcome
-from ablate.verdict.stamp import Stamp
+from ablate.verdict.summary import Stamp
 
 if TYPE_CHECKING:
     from ablate.statistics import Floor
-    from ablate.store.noise import KnownNoise
-    from ablate.verdict.account import Account
-    from ablate.verdict.claim_power import ClaimPower
-    from ablate.verdict.finals import Finals
+    from ablate.store.measurements import KnownNoise
+    from ablate.verdict.experiment import Finals
+    from ablate.verdict.judgement import Account
+    from ablate.verdict.power import ClaimPower
 
 PathLike: TypeAlias = "str | Path"
 RESULTS = Path("results")
@@ -150,7 +142,7 @@ class Planned:
     @property
     def claim_powers(self) -> tuple[ClaimPower, ...]:
         """The power of each claim, or why it has none."""
-        from ablate.verdict.claim_power import claim_powers  # loads SciPy
+        from ablate.verdict.power import claim_powers  # loads SciPy
 
         means = self.noise.means if self.noise else {}
         return claim_powers(self.plan, self.space.judge, self.floors, means, self.account)
@@ -260,9 +252,9 @@ def plan_from(
     known = frozenset(id for id, outcome in outcomes.items() if is_settled(outcome, limit))
 
     def finals(trial_ids: Collection[str]) -> Finals:
-        from ablate.store import trial_numbers  # loads DuckDB, which a new folder does not need
+        from ablate.store import measurements  # loads DuckDB, which a new folder does not need
 
-        return trial_numbers.finals(folder, trial_ids)
+        return measurements.finals(folder, trial_ids)
 
     def account(plan: Plan, ended: Finals) -> Account:
         from ablate.session.accounts import account_of  # loads DuckDB and SciPy, as below
@@ -279,8 +271,8 @@ def plan_from(
     )
     plan, seconds, noise = stage.plan, None, None
     if known:
-        from ablate.store.noise import noise_of  # loads DuckDB and SciPy, which a new folder does not need
-        from ablate.store.trial_numbers import trial_seconds
+        # They load DuckDB and SciPy, which a new folder does not need.
+        from ablate.store.measurements import noise_of, trial_seconds
 
         like = next((trial for trial in plan.trials if plan.open or trial.id not in known), None)
         seconds = None if like is None else trial_seconds(folder, like)
@@ -335,7 +327,7 @@ def _texts(space: Space, cache: Path) -> KnownTexts:
 
 def _unread(space: Space) -> TokenisedText:
     """Return what is known of a text before it is read: that other data are another text."""
-    data = space.data.model_dump(mode="json", exclude=untold(space.data))
+    data = space.data.model_dump(mode="json", exclude=additions_at_default(space.data))
     outputs = outputs_of(space.data, space.grammar.catalogue)
     return TokenisedText(vocab_size=outputs, fingerprint=digest(data, 64))
 

@@ -1,54 +1,50 @@
-"""The page of a space, from its results: planned, judged, gathered, written. Nothing is trained, nothing is locked.
+"""Reporting: the page of a space from its results, planned, judged, gathered and written, or sent to MLflow.
 
-Loads DuckDB, SciPy and rich.
+Nothing is trained. Loads DuckDB, SciPy and rich.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ablate.block.diff import diff, path_order
-from ablate.block.printer import print_block
-from ablate.data.text import SPLITS
-from ablate.errors import RefusedError
+from ablate.block.expression import print_block
+from ablate.data.sources import SPLITS
+from ablate.errors import AblateError, RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.plan.designs import edits_around
 from ablate.plan.plan import Plan
-from ablate.report import json_form, markdown_renderer, table_page
+from ablate.report import table_page
 from ablate.report.document import ReportDocument
 from ablate.report.figures import Figures, of_search, of_space, of_table, write_export
-from ablate.report.html import renderer as html_renderer
 from ablate.report.page import PageRecord, ShownVariant, page
 from ablate.report.page.curves import PEAKS
 from ablate.report.screens.check import resolved
 from ablate.report.searched import json_form as json_of_search
 from ablate.report.searched import page as page_of_search
 from ablate.report.searched.record import SearchRecord
-from ablate.report.verdict_tables import to_markdown
+from ablate.session import table_judging
 from ablate.session.accounts import account_of
-from ablate.session.kept_question import PAGES, as_run, of_same_words, page_of, requests_of, resolved_of
+from ablate.session.earlier_runs import PAGES, as_run, of_same_words, page_of, requests_of, resolved_of
 from ablate.session.planning import KnownTexts, PathLike, Planned, meanings_in, mixed_versions, plan_space
-from ablate.session.step_time import step_times_of
-from ablate.session.tables import kept
-from ablate.session.tables.judging import presented
+from ablate.session.run_result import rendered, texts_of_search, texts_of_verdicts
+from ablate.session.stages import step_times_of
+from ablate.session.table_judging import presented
 from ablate.source.located import to_python
 from ablate.space.space import Space
-from ablate.store import files, pages, requests
-from ablate.store.documents import PlanDocument
+from ablate.store import files, pages, records
+from ablate.store.bundle import chain
+from ablate.store.documents import PlanDocument, digest, plan_id
 from ablate.store.durable import write_whole, writing
-from ablate.store.kept_forecasts import with_kept_forecasts
-from ablate.store.kept_tables import KeptTable
-from ablate.store.mirror import Texts
+from ablate.store.measurements import finals
+from ablate.store.mirror import Mirrored, Report, check_uri, mirror
 from ablate.store.pages import MetricCurve, Over, differences
-from ablate.store.plans import KeptPlan
-from ablate.store.record_chain import chain
-from ablate.store.requests import Request
-from ablate.store.serialise import digest, plan_id
+from ablate.store.predictions import stamped, unkept, with_kept_forecasts
+from ablate.store.records import KeptPlan, KeptTable, Request
+from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
-from ablate.store.stamps import stamped, unkept
-from ablate.store.trial_numbers import finals
 from ablate.verdict.fairness_audit import Unequal, unequal
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
@@ -79,7 +75,7 @@ def last_request(name: str, *, results: PathLike) -> Request:
 def report_run(name: str, *, results: PathLike) -> Reported:
     """Write the page of a space by its name, of its last run as the folder keeps it: none of its files is needed."""
     folder = Path(results)
-    if name not in Snapshot(folder).requests and (table := kept.current(folder, name)) is not None:
+    if name not in Snapshot(folder).requests and (table := table_judging.current_table(folder, name)) is not None:
         return report_table(folder, table)
     request = last_request(name, results=results)
     run, plan = as_run(folder, request), Snapshot(folder).plans.current(name)
@@ -91,7 +87,7 @@ def report_run(name: str, *, results: PathLike) -> Reported:
 
 def report_table(folder: Path, table: KeptTable) -> Reported:
     """Write the page of a judged table from what the folder keeps of it; RefusedError if that is lost."""
-    summary = presented(kept.judged_again(folder, table), kept.question_of(table))
+    summary = presented(table_judging.judged_again(folder, table), table_judging.stored_question(table))
     document, path = table_page.page(summary), folder / PAGES / f"{table.space}.html"
     _write(document, path)
     return Reported(path, path.with_suffix(".md"), summary, None, document)
@@ -127,30 +123,8 @@ def report(
 def _write(document: ReportDocument, path: Path) -> None:
     with writing(path.parent):
         path.parent.mkdir(exist_ok=True)
-    for name, text in _rendered(document, path.stem).items():
+    for name, text in rendered(document, path.stem).items():
         write_whole(path.parent / name, text.encode())
-
-
-def _rendered(document: ReportDocument, name: str) -> dict[str, str]:
-    return {f"{name}.md": markdown_renderer.render(document), f"{name}.html": html_renderer.render(document)}
-
-
-def texts_of_search(record: SearchRecord) -> Mapping[str, str]:
-    return {**_rendered(page_of_search(record), "search"), "search.json": json_of_search.to_json(record)}
-
-
-def texts_of_verdicts(
-    summary: Summary,
-    definitions: Mapping[str, str],
-    gathered: Callable[[], PageRecord] | None,
-    mixed: Sequence[str] = (),
-) -> Mapping[str, str]:
-    """Return verdicts as texts by file name and, if there is a record of it, their page, drawn when first read."""
-    verdicts = {
-        "verdicts.md": to_markdown(summary, definitions),
-        "verdicts.json": json_form.to_json(summary, definitions, mixed),
-    }
-    return verdicts if gathered is None else Texts(verdicts, lambda: _rendered(page(gathered()), "page"))
 
 
 def document_of(reported: Reported) -> ReportDocument | None:
@@ -211,7 +185,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
     same = last is not None and (last.settings, last.profile) == (space.settings, space.profile)
     ran = request or (last if same else None)
     asked = Request(space=space.name, path=str(space.path.absolute()), profile=space.profile, settings=space.settings)
-    again = requests.command(ran or asked, folder)
+    again = records.run_command(ran or asked, folder)
     return PageRecord(
         plan=plan,
         summary=summary,
@@ -299,3 +273,45 @@ def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
     """Return what was not equal between the variants of a plan, with seconds per step if they were measured."""
     seconds = step_times_of(planned.plan, planned.models, planned.stage.known.paces)
     return unequal(planned.plan, planned.space, seconds)
+
+
+# A results folder sent to MLflow by itself, without a run: each trial once, with the verdicts as they are kept.
+
+
+def export_to_mlflow(results: Path, *, uri: str | None, say: Callable[[str], None]) -> Mirrored:
+    """Send what MLflow lacks of a folder: to its own store, or to the tracking server at `uri`. Repeating it has no
+    effect. InputError for a folder without results; RefusedError where it is in use, or MLflow cannot be reached.
+
+    `say` is told of spaces whose verdicts cannot be made: their trials are sent without.
+    """
+    check_uri(uri)
+    files.check_results(results)
+    with Results(results, say=say) as store:
+        store.refresh()
+        now = Snapshot(results)
+        reports: dict[str, Report] = {}
+        for space in now.plans.of_space:
+            try:
+                report = _texts_for_mlflow(space, now)
+            except AblateError as error:
+                say(f"{space} is sent without its verdicts: {str(error).splitlines()[0]}")
+                continue
+            if report:
+                reports[space] = report
+        return mirror(results, uri=uri, reports=reports)
+
+
+def _texts_for_mlflow(space: str, now: Snapshot) -> Report:
+    """Return the verdicts of a space and its page, as a run sends them; nothing of one without an ended trial."""
+    plan, request = now.plans.current(space), now.requests.get(space)
+    assert plan is not None
+    trials = {str(trial) for trial, *_ in plan.document["trials"]}
+    if request is None or trials.isdisjoint(now.endings):
+        return {}
+    if plan.document["design"] == "search":
+        kept = page_of(now.folder, space, plan.document["resolved"]).with_suffix(".json")
+        return texts_of_search(json_of_search.from_json(kept.read_text(encoding="utf-8"))) if kept.exists() else {}
+    run = as_run(now.folder, request)
+    planned = plan_space(run.space, results=now.folder, forecasts="none", texts=run.texts)
+    record = gather(planned, now.folder, request=request)
+    return texts_of_verdicts(record.summary, record.definitions, lambda: record, record.mixed)

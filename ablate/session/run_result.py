@@ -1,18 +1,20 @@
-"""The result of a run: its plan, how its trials ended, and the verdicts."""
+"""Run result: the plan of a run, how its trials ended, and the verdicts, as values, tables and texts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ablate.execute.controller import EndCounts
-from ablate.execute.policy import FAILED
-from ablate.plan.plan import Plan
-from ablate.plan.trial import Trial
+from ablate.execute.executor import FAILED
+from ablate.output.words import factor
+from ablate.plan.plan import Plan, Trial
 from ablate.report import wording
-from ablate.session import dataframes
+from ablate.store.schema import TABLES, effect_fields
 from ablate.train.events import GOES_ON, Outcome
 from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Summary, verdicts_of
@@ -20,8 +22,152 @@ from ablate.verdict.summary import Summary, verdicts_of
 if TYPE_CHECKING:
     import pandas
 
+    from ablate.report.document import ReportDocument
     from ablate.report.page import PageRecord
     from ablate.report.searched.record import SearchRecord
+    from ablate.store.query import QueryResult
+
+# Tables: verdicts, trials, curves and kernels as pandas DataFrames, with the columns of SQL.
+
+RATIOS = {
+    "estimate": "ratio",
+    "low": "ratio_low",
+    "high": "ratio_high",
+    "adjusted_low": "ratio_adjusted_low",
+    "adjusted_high": "ratio_adjusted_high",
+}
+"""The column of a ratio for each column of a difference of logarithms."""
+FRAME = {"VARCHAR": "object", "DOUBLE": "float64", "BIGINT": "Int64", "BOOLEAN": "bool"}
+COLUMNS = ("variant", "seed", "salt", "split", "status", "ended_step", "error", "trial_id", "variant_id", "versions_id")
+"""The columns of every table of trials; a column for each summary follows."""
+
+ASKED = """(
+    SELECT unnest($trials) AS trial_id, unnest($places) AS place, unnest($names) AS variant, unnest($seeds) AS seed
+) m"""
+"""The trials of one run, with the places and the names of their variants."""
+TRIALS = """
+    SELECT trial_id, status, ended_step, coalesce(detail ->> 'error', detail ->> 'cause'), versions_id, (
+        SELECT map_from_entries(list((name, value))) FROM summaries s WHERE s.trial_id = trials.trial_id
+    )
+    FROM trials WHERE trial_id IN (SELECT unnest($trials))
+"""
+CURVES = f"""
+    SELECT
+        m.variant, x.metric, x.address, x.step,
+        count(*) FILTER (isfinite(x.value)) AS n,
+        count(*) FILTER (NOT isfinite(x.value)) AS n_not_finite,
+        avg(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS mean,
+        stddev_samp(x.value ORDER BY m.seed, m.trial_id) FILTER (isfinite(x.value)) AS sd,
+        mean - sd AS low,
+        mean + sd AS high,
+        min(x.value) FILTER (isfinite(x.value)) AS min,
+        max(x.value) FILTER (isfinite(x.value)) AS max
+    FROM metrics x JOIN {ASKED} USING (trial_id)
+    WHERE x.metric <> 'token_kernel'
+    GROUP BY m.place, m.variant, x.metric, x.address, x.step ORDER BY m.place, x.metric, x.address, x.step
+"""
+"""The view `curve_frame`, restricted to the trials of one run."""
+KERNELS = f"""
+    SELECT m.variant, m.seed, k.step, k.address, k.i, k.j, k.first_i, k.first_j, k.value
+    FROM (SELECT DISTINCT trial_id, step, address, i, j, first_i, first_j, value FROM kernels) k
+    JOIN {ASKED} USING (trial_id)
+    ORDER BY m.variant, m.seed, k.step, len(k.address), k.address, k.i, k.j
+"""
+
+
+def verdict_frame(summary: Summary | None) -> pandas.DataFrame:
+    import pandas
+
+    names = {} if summary is None else {arm.variant: arm.name for arm in summary.arms}
+    sql = {column.name: column.type for column in TABLES["judged"].columns}
+    fields = {name: "more_seeds" if name == "seeds_needed" else field for name, field in effect_fields().items()}
+    types = {field: FRAME[sql[name]] for name, field in fields.items()}
+    types |= dict.fromkeys(("n", "ranked"), "int64") | dict.fromkeys(RATIOS.values(), FRAME["DOUBLE"])
+    rows = []
+    for effect in summary.effects if summary is not None else ():
+        row = {name: getattr(effect, name, None) for name in types}
+        row |= {"before": names.get(effect.before), "after": names.get(effect.after)}
+        row["verdict"] = effect.verdict if effect.judged else None
+        if effect.verdict == "undecided" and effect.judged and effect.seeds_needed is not None:
+            row["more_seeds"] = effect.seeds_needed - (effect.ranked or effect.n)
+        rows.append(row)
+    frame = pandas.DataFrame(rows, columns=list(types)).astype(types)
+    for of, ratio in RATIOS.items():  # by the exponential function of C, as in SQL: NumPy's own may differ in a bit
+        frame[ratio] = frame[of].map(factor).where(frame["scale"] == "log")
+    return frame
+
+
+def says_columns(table: Callable[[Any], pandas.DataFrame]) -> Callable[[Any], pandas.DataFrame]:
+    """Append to the docstring of a table of verdicts the columns that SQL has too, as `tables.sql` describes them."""
+    indent = " " * (len(re.findall(r"\n( *)\S", table.__doc__ or "\n        .")[0]) + 4)
+    comments = {column.name: column.comment for column in TABLES["judged"].columns}
+    lines = [
+        textwrap.fill(
+            comments[name],
+            width=120,
+            initial_indent=f"{indent}{field:<11} " if len(field) < 12 else f"{indent}{field}\n{indent}{'':<12}",
+            subsequent_indent=f"{indent}{'':<12}",
+        )
+        for name, field in effect_fields().items()
+        if name not in ("before_id", "after_id", "seeds_needed")
+    ]
+    table.__doc__ = "\n".join([(table.__doc__ or "").rstrip(), "", *lines, indent[4:]])
+    return table
+
+
+def trial_frame(plan: Plan, folder: Path) -> pandas.DataFrame:
+    import pandas
+
+    given = {"trials": sorted({trial.id for trial in plan.trials})}
+    ends = {id: rest for id, *rest in _query(folder, TRIALS, given).rows}
+    rows: list[dict[str, object]] = []
+    for trial in _once(plan.trials):
+        status, step, error, versions, numbers = ends.get(trial.id, ("planned", None, None, None, None))
+        of_trial = (plan.variant(trial.variant).name, trial.seed, trial.salt, trial.split)
+        row = (*of_trial, status, step, error, trial.id, trial.variant, versions)
+        rows.append({**dict(zip(COLUMNS, row, strict=True)), **(numbers or {})})
+    measured = sorted({name for row in rows for name in row}.difference(COLUMNS))
+    frame = pandas.DataFrame(rows, columns=[*COLUMNS, *measured])
+    return frame.astype({"ended_step": "Int64"} | dict.fromkeys(measured, "float64"))
+
+
+def curve_frame(plan: Plan, folder: Path) -> pandas.DataFrame:
+    return _counted(plan, folder, CURVES).astype(dict.fromkeys(("mean", "sd", "low", "high", "min", "max"), "float64"))
+
+
+def kernel_frame(plan: Plan, folder: Path) -> pandas.DataFrame:
+    return _counted(plan, folder, KERNELS)
+
+
+def _counted(plan: Plan, folder: Path, statement: str) -> pandas.DataFrame:
+    """Query the trials that represent their variant: those for the verdict, or if it has none, those that tuned it."""
+    import pandas
+
+    judged = {trial.variant for trial in plan.trials if trial.split == "verdict"}
+    counted = [trial for trial in _once(plan.trials) if trial.split == "verdict" or trial.variant not in judged]
+    places = {variant.id: place for place, variant in enumerate(plan.variants)}
+    given = {
+        "trials": [trial.id for trial in counted],
+        "places": [places[trial.variant] for trial in counted],
+        "names": [plan.variants[places[trial.variant]].name for trial in counted],
+        "seeds": [trial.seed for trial in counted],
+    }
+    answer = _query(folder, statement, given)
+    return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
+
+
+def _query(folder: Path, statement: str, given: Mapping[str, object]) -> QueryResult:
+    from ablate.store.query import asking  # loads DuckDB, which a table of verdicts does not need
+
+    with asking(folder) as ask:
+        return ask(statement, given)
+
+
+def _once(trials: Iterable[Trial]) -> list[Trial]:
+    return list({(trial.variant, trial.id): trial for trial in trials}.values())
+
+
+# The result.
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +203,7 @@ class Run:
         return f"<Run of {plan.space}: {'; '.join(parts)}>"
 
     @property
-    @dataframes.says_columns
+    @says_columns
     def verdicts(self) -> pandas.DataFrame:
         """A row for each comparison and each judged metric, as the view `effects` in SQL has it.
 
@@ -73,7 +219,7 @@ class Run:
         And, as the table `judged` has it (what is NULL in SQL is missing here, and so is the verdict of noise):
 
         """
-        return dataframes.verdicts(self.summary)
+        return verdict_frame(self.summary)
 
     @property
     def trials(self) -> pandas.DataFrame:
@@ -96,7 +242,7 @@ class Run:
                         the mean over its parts, at the end of a finished trial; peak_<metric> the largest finite value
                         over all parts and steps, also of a diverged trial; NaN if there is none
         """
-        return dataframes.trials(self.plan, self.results)
+        return trial_frame(self.plan, self.results)
 
     @property
     def curves(self) -> pandas.DataFrame:
@@ -116,7 +262,7 @@ class Run:
             low, high   mean minus, and plus, one sd
             min, max    smallest and largest of the n
         """
-        return dataframes.curves(self.plan, self.results)
+        return curve_frame(self.plan, self.results)
 
     @property
     def kernels(self) -> pandas.DataFrame:
@@ -133,7 +279,7 @@ class Run:
                         the first position of each range, from 0
             value       mean cosine of the tokens of both, over sequences; 1 everywhere is rank collapse
         """
-        return dataframes.kernels(self.plan, self.results)
+        return kernel_frame(self.plan, self.results)
 
     @property
     def fruitless(self) -> bool:
@@ -147,9 +293,45 @@ class Run:
 
     def report(self) -> Mapping[str, str]:
         """Return the answer as texts by file name; pages are drawn when they are first read."""
-        from ablate.session import reporting  # loads DuckDB, rich and SciPy, which a Run itself does not need
-
         if self.searched is not None:
-            return reporting.texts_of_search(self.searched)
+            return texts_of_search(self.searched)
         assert self.summary is not None
-        return reporting.texts_of_verdicts(self.summary, self.definitions, self.gathered, self.mixed)
+        return texts_of_verdicts(self.summary, self.definitions, self.gathered, self.mixed)
+
+
+# Texts: pages and JSON of an answer. What draws them is loaded when they are asked for.
+
+
+def rendered(document: ReportDocument, name: str) -> dict[str, str]:
+    """Return a page as Markdown and for a browser, by file name."""
+    from ablate.report import markdown_renderer
+    from ablate.report.html import renderer as html_renderer
+
+    return {f"{name}.md": markdown_renderer.render(document), f"{name}.html": html_renderer.render(document)}
+
+
+def texts_of_search(record: SearchRecord) -> Mapping[str, str]:
+    """Return what a search has found as texts by file name: its page and its record."""
+    from ablate.report.searched import json_form as json_of_search
+    from ablate.report.searched import page as page_of_search
+
+    return {**rendered(page_of_search(record), "search"), "search.json": json_of_search.to_json(record)}
+
+
+def texts_of_verdicts(
+    summary: Summary,
+    definitions: Mapping[str, str],
+    gathered: Callable[[], PageRecord] | None,
+    mixed: Sequence[str] = (),
+) -> Mapping[str, str]:
+    """Return verdicts as texts by file name and, if there is a record of it, their page, drawn when first read."""
+    from ablate.report import json_form
+    from ablate.report.page import page
+    from ablate.report.verdict_tables import to_markdown
+    from ablate.store.mirror import Texts
+
+    verdicts = {
+        "verdicts.md": to_markdown(summary, definitions),
+        "verdicts.json": json_form.to_json(summary, definitions, mixed),
+    }
+    return verdicts if gathered is None else Texts(verdicts, lambda: rendered(page(gathered()), "page"))

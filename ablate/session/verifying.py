@@ -1,40 +1,50 @@
-"""Results checked by whoever gets them: seals, the plan and the verdicts made anew, and trials trained again.
+"""Verifying: results checked by whoever gets them: seals, plan and verdicts made anew, trials trained again.
 
-Each check has an answer: `right`, `wrong`, or `told` where it could not be made or a difference proves nothing. What is
-checked rests on the sealed files alone: no cache is read, and a page is not believed.
+Each check has an answer: `right`, `wrong`, or `told` where it could not be made or a difference proves nothing. What
+is checked rests on the sealed files alone: no cache is read, and a page is not believed.
 """
 
 from __future__ import annotations
 
+import json
+import math
+import random
+import statistics
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
+from ablate.components.registry import declarations
+from ablate.data.streams import prepare
 from ablate.errors import AblateError, AblateWarning, RefusedError
+from ablate.execute.controller import EndCounts
+from ablate.execute.executor import Task, cache_of
+from ablate.execute.search.source import OtherProposalsError
 from ablate.output.words import plural
-from ablate.plan.plan import Plan
+from ablate.plan.plan import Plan, Trial
+from ablate.report.searched.json_form import to_json
+from ablate.session import table_judging
 from ablate.session.accounts import account_of
-from ablate.session.checks import Check, some, unequal
-from ablate.session.judging import document
-from ablate.session.kept_question import KeptSpace, as_run, page_of, unmarked
-from ablate.session.planning import PathLike, plan_space
-from ablate.session.retraining import retrained
-from ablate.session.search_replay import SearchReplay
-from ablate.session.tables import kept
+from ablate.session.earlier_runs import KeptSpace, as_run, page_of, unmarked
+from ablate.session.judging import Answer, Check, document_differences, name_some, verdict_document
+from ablate.session.planning import PathLike, Planned, plan_space
+from ablate.session.running import SearchRun
 from ablate.source.located import to_python
-from ablate.store import bundle, earlier, files, sealed, trial_numbers
-from ablate.store.bundle import RESULTS, collect
-from ablate.store.checksummed_lines import compact
-from ablate.store.kept_forecasts import with_kept_forecasts
-from ablate.store.plans import KeptPlan
-from ablate.store.record_chain import chain
-from ablate.store.repair import database
-from ablate.store.serialise import digest, plan_id
+from ablate.store import bundle, files, measurements, sealed, snapshot
+from ablate.store.bundle import RESULTS, chain, collect
+from ablate.store.documents import Question, digest, plan_id
+from ablate.store.durable import compact
+from ablate.store.faults import database_fault
+from ablate.store.files import Ending
+from ablate.store.machines import installed, of_machine, packages
+from ablate.store.predictions import with_kept_forecasts
+from ablate.store.records import KeptPlan, Request
+from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
-from ablate.store.versions import installed
+from ablate.train.events import WITH_RESULT
 from ablate.verdict.judge import judge
 
 
@@ -62,7 +72,7 @@ def verify(path: PathLike, *, retrain: int = 0, trust: bool = False) -> Verified
         aside = Path(last.enter_context(tempfile.TemporaryDirectory(prefix="ablate-")))
         if path.is_dir():
             files.check_results(path)
-            if earlier.is_earlier(path):
+            if snapshot.is_earlier(path):
                 raise RefusedError(f"{path} is of an earlier version\n  = `ablate doctor --results {path}` converts it")
             folder, checks, trust = path, [], True
         else:
@@ -81,7 +91,7 @@ def verify(path: PathLike, *, retrain: int = 0, trust: bool = False) -> Verified
             checks += _of_plan(now, plan, aside / space, page, retrain=retrain, trust=trust)
             checks += _head_on(page.with_suffix(".md"), plan, heads[space], path)
         for tables in now.tables.values():
-            checks += kept.checks_of(folder, tables[-1])
+            checks += table_judging.table_checks(folder, tables[-1])
         if not now.plans.of_space and not now.tables:
             checks.append(Check("", "plan", "wrong", "there is no plan"))
         return Verified(path, tuple(checks), heads)
@@ -126,7 +136,7 @@ def _content(now: Snapshot, name: str) -> tuple[bytes | None, str]:
 
 def _cache(now: Snapshot) -> Iterator[Check]:
     """Check that the DuckDB file, which all queries read, has what the sealed files have."""
-    faults = [found.what for found in database.faults(now).findings if found.what.startswith("differs")]
+    faults = [found.what for found in database_fault(now).findings if found.what.startswith("differs")]
     yield from (Check("", "cache", "wrong", f"{now.folder / 'ablate.duckdb'} {fault}") for fault in faults)
 
 
@@ -187,7 +197,7 @@ def _trials(now: Snapshot, plan: KeptPlan) -> Iterator[Check]:
         if differ:
             wrong.append(f"{trial} in {', '.join(dict.fromkeys(differ))}")
     if wrong:
-        yield Check(plan.space, "trials", "wrong", f"not trained as planned: {some(wrong)}")
+        yield Check(plan.space, "trials", "wrong", f"not trained as planned: {name_some(wrong)}")
 
 
 def _plan(now: Snapshot, kept: KeptPlan, read: KeptSpace, plan: Plan) -> Iterator[Check]:
@@ -231,15 +241,15 @@ def _verdicts(now: Snapshot, kept: KeptPlan, read: KeptSpace, plan: Plan, aside:
     used, ended = judgement.content["trials"], now.endings
     other = [trial for trial, rows in used.items() if trial not in ended or not ended[trial].digest.startswith(rows)]
     if other:
-        what = f"computed from other numbers than there are, of {plural(len(other), 'trial')}: {some(other)}"
+        what = f"computed from other numbers than there are, of {plural(len(other), 'trial')}: {name_some(other)}"
         yield Check(kept.space, "verdicts", "wrong", what)
         return
-    finals = trial_numbers.finals(aside, list(used))
+    finals = measurements.finals(aside, list(used))
     account = account_of(plan, finals, rules=read.space.judge, folder=aside)
     summary = judge(with_kept_forecasts(plan, aside), read.space.judge, finals, account)
-    differ = list(unequal(judgement.content["verdicts"], document(summary, plan)))
+    differ = list(document_differences(judgement.content["verdicts"], verdict_document(summary, plan)))
     if differ:
-        yield Check(kept.space, "verdicts", "wrong", f"computed anew they are others: {some(differ)}")
+        yield Check(kept.space, "verdicts", "wrong", f"computed anew they are others: {name_some(differ)}")
     else:
         effects = sum(effect.judged for effect in summary.effects)
         yield Check(kept.space, "verdicts", "right", f"{plural(effects, 'judged effect')} computed anew, all as kept")
@@ -260,3 +270,214 @@ def _head_on(page: Path, plan: KeptPlan, head: str, path: Path) -> Iterator[Chec
         yield Check(plan.space, "page", "told", f"{page} is not of these records: `{again}` writes it anew")
     else:
         yield Check(plan.space, "page", "wrong", f"{page.name} is not of these records")
+
+
+# A search made anew from its results: its proposals, its confirmation and its page, and nothing is trained.
+#
+# A proposal is a function of the seed and of the results before it, and of the libraries that samplers rest on. So a
+# replay that proposes something else proves that a number or the plan was changed, unless those libraries differ.
+
+LIBRARIES = ("ablate", "cmaes", "numpy", "optuna", "scikit-learn", "scipy", "torch")
+"""What proposals rest on, beside the seed and the results."""
+OF_A_RUN = ("again", "known", "known_failed", "head")
+"""What a page says of the run that wrote it: its command, which results it found there, and the head, which is checked
+against the records themselves."""
+
+
+class SearchReplay:
+    """A kept search carried out again in a folder of its own, whose trials have all ended; `page` is its page's JSON.
+
+    `trials` are those that it came to.
+    """
+
+    def __init__(self, now: Snapshot, kept: KeptPlan, request: Request, page: Path):
+        self._now, self._kept, self._request, self._page = now, kept, request, page
+        self.trials: tuple[Trial, ...] = ()
+
+    def checks(self, planned: Planned, folder: Path) -> Iterator[Check]:
+        """Carry it out, with what the folder has of it, and compare all that follows from the results."""
+        space, document = self._kept.space, self._kept.document
+        with Results(folder, say=lambda said: None) as store:
+            before = Snapshot(folder).questions
+            try:
+                run = SearchRun(planned, store, self._request, fresh=False, limit=None)
+                work = run.source.next()
+                done = run.answer(EndCounts())
+            except OtherProposalsError as error:
+                yield Check(space, "plan", *self._otherwise(str(error).splitlines()[0]))
+                return
+            except AblateError as error:  # such as a text that it measures on, which is not here
+                yield Check(space, "plan", "told", f"cannot be carried out again: {str(error).splitlines()[0]}")
+                return
+        self.trials, finished = done.plan.trials, run.source.done
+        then, now = {str(trial) for trial, *_ in document["trials"]}, {trial.id for trial in self.trials}
+        asked = [(each["k"], int(each["derivation"]), each["variant"]) for each in document.get("proposals", ())]
+        made = [(each.k, each.derivation, each.variant) for each in done.plan.proposals]
+        if finished:
+            same = asked == made and then == now
+        else:  # a plan that was growing may have fewer proposals than its results ask for, or more
+            both = min(len(asked), len(made))
+            same = asked[:both] == made[:both]
+        if not same:
+            yield Check(space, "plan", *self._otherwise("made anew from its results, it has other proposals"))
+            return
+        if work is not None and not document.get("open"):
+            needs = f"made anew, {work.label} is asked for, which has no result"
+            yield Check(space, "plan", *self._otherwise(needs))
+            return
+        far = "" if finished else " as far as it has come"
+        said = f"made anew from its results{far}: the same {plural(len(made), 'proposal')}"
+        yield Check(space, "plan", "right", said)
+        if finished:
+            yield from self._confirmed(before, folder)
+            yield from self._same_page(to_json(done.searched) if done.searched else "")
+
+    def _otherwise(self, what: str) -> tuple[Answer, str]:
+        """Return the answer to a replay that went otherwise: it proves nothing where the libraries are others."""
+        lock = self._request.packages
+        content = files.whole(self._now.folder, f"{files.SOURCES}/{lock}")[0] if lock else None
+        if content is None:
+            return "told", f"{what}; it is not known with which packages it was run"
+        then, here = _package_versions(content.decode()), _package_versions(packages())
+        apart = [name for name in LIBRARIES if then.get(name) != here.get(name)]
+        if apart:
+            return "told", f"{what}; here are other versions of {', '.join(apart)} than it was run with"
+        return "wrong", what
+
+    def _confirmed(self, kept: Mapping[str, Sequence[Question]], folder: Path) -> Iterator[Check]:
+        """Compare the judgements of the confirmation with those that were kept."""
+        anew = Snapshot(folder).questions
+        own = {id: last for id, every in anew.items() if (last := every[-1])["space"] == self._kept.space}
+        if not own:  # it confirms no block
+            return
+        differ = [
+            line
+            for id, last in own.items()
+            for line in document_differences([each["effects"] for each in kept.get(id, ())][-1:], [last["effects"]])
+        ]
+        judged = sum(len(last["effects"]) for last in own.values())
+        if differ:
+            yield Check(self._kept.space, "verdicts", "wrong", f"computed anew they are others: {name_some(differ)}")
+        else:
+            said = f"{plural(judged, 'effect')} of the confirmation computed anew, all as kept"
+            yield Check(self._kept.space, "verdicts", "right", said)
+
+    def _same_page(self, anew: str) -> Iterator[Check]:
+        if not self._page.exists():
+            return
+        try:
+            written = json.loads(self._page.read_text(encoding="utf-8"))
+        except ValueError:
+            yield Check(self._kept.space, "page", "wrong", f"{self._page.name} cannot be read")
+            return
+        one, other = ({k: v for k, v in each.items() if k not in OF_A_RUN} for each in (written, json.loads(anew)))
+        differ = list(document_differences(one, other))
+        if differ:
+            yield Check(
+                self._kept.space, "page", *self._otherwise(f"{self._page.name} says otherwise: {name_some(differ)}")
+            )
+        else:
+            yield Check(self._kept.space, "page", "right", "all that it says follows from the results")
+
+
+def _package_versions(lock: str) -> dict[str, str]:
+    pairs = (line.partition("==") for line in lock.splitlines())
+    return {name.lower().replace("_", "-"): version for name, _, version in pairs}
+
+
+# Trials of a folder that one got trained again, and compared bit by bit with what was sealed.
+#
+# Where the bits differ on a machine that computes alike, a number was changed; on another machine that proves
+# nothing, so the first step that differs is told, and the difference at the end beside the standard deviation between
+# seeds.
+
+
+def retrained(
+    now: Snapshot, space: str, trials: Sequence[Trial], plugins: tuple[Path, ...], number: int
+) -> Iterator[Check]:
+    """Train `number` random trials of a space again, each from its beginning, and compare every row."""
+    ended = {trial for trial, ending in now.endings.items() if ending.kind in WITH_RESULT}
+    there = {trial.id: trial for trial in trials if trial.id in ended}
+    if not there:
+        yield Check(space, "retrained", "told", "no trial that was made anew has a result that could be trained again")
+        return
+    chosen = random.SystemRandom().sample(sorted(there), min(number, len(there)))
+    with tempfile.TemporaryDirectory(prefix="ablate-") as place:
+        folder = Path(place)
+        if cache_of(now.folder).exists():
+            cache_of(folder).symlink_to(cache_of(now.folder).resolve(), target_is_directory=True)
+        for trial in chosen:
+            yield Check(space, "retrained", *_trained_again(now, there[trial], plugins, folder))
+
+
+def _trained_again(now: Snapshot, trial: Trial, plugins: tuple[Path, ...], folder: Path) -> tuple[Answer, str]:
+    label, before = f"{trial.id} (seed {trial.seed})", now.endings[trial.id]
+    try:
+        streams = prepare(trial.data, Path(trial.folder), cache_of(folder), declarations(plugins))
+    except AblateError as error:
+        return "told", f"{label}: its text is not here ({str(error).splitlines()[0]})"
+    if streams.fingerprint != trial.corpus:
+        return "told", f"{label}: the text here is another one than it was trained on"
+    after = train_again(trial, folder, before, plugins)
+    if (after.digest, after.kind, after.step) == (before.digest, before.kind, before.step):
+        return "right", f"{label}: bit for bit the same, {before.rows:,} rows"
+    told, then, here = _first_difference(now, trial, folder), of_machine(before.versions), of_machine(after.versions)
+    if then == here:
+        return "wrong", f"{label}: {told}, on a machine that computes the same"
+    apart = sorted(name for name in {**then, **here} if then.get(name) != here.get(name))
+    return "told", f"{label}: {told}; this machine computes otherwise ({', '.join(apart)})"
+
+
+def train_again(trial: Trial, folder: Path, ending: Ending, plugins: tuple[Path, ...]) -> Ending:
+    """Train a trial from its beginning in a folder of its own, divided as it was, and return how it ended."""
+    from ablate.execute.worker import messages  # loads torch, which nothing else here needs
+
+    parts, ranks = (int(ending.versions.get(name, 1)) for name in ("parts", "ranks"))
+    with Results(folder, say=lambda said: None) as store:
+        store.begin(trial)
+        task = Task(trial=trial, folder=folder, plugins=plugins, parts=parts, ranks=ranks)
+        for message in messages(task, lambda: False):
+            store.append(trial.id, message.events)
+    again = Snapshot(folder).endings.get(trial.id)
+    if again is None:
+        raise RefusedError(f"trial {trial.id} could not be trained again\n  = free memory or disk, and try again")
+    return again
+
+
+def _first_difference(now: Snapshot, trial: Trial, folder: Path) -> str:
+    """Return the first step at which two trainings differ, and what that is at the end beside the sd between seeds."""
+    before, after = _trial_rows(now.folder, trial.id), _trial_rows(folder, trial.id)
+    differ = sorted(key for key in {**before, **after} if not _same_bits(before.get(key), after.get(key)))
+    if not differ:
+        return "the same rows, and another end"
+    step, metric, address = differ[0]
+    told = f"differs from step {step} on ({metric}{f' of {address}' if address else ''})"
+    losses, again = _losses(before), _losses(after)
+    if not (losses and again):
+        return told
+    like = [_losses(_trial_rows(now.folder, other))[-1:] for other in now.endings if _is_like(now, other, trial)]
+    at_ends = [loss for of_seed in like for loss in of_seed]
+    spread = f", where seeds have a sd of {statistics.stdev(at_ends):.2g}" if len(at_ends) > 1 else ""
+    return f"{told}; its eval loss at the end by {abs(losses[-1] - again[-1]):.2g}{spread}"
+
+
+def _trial_rows(folder: Path, trial: str) -> dict[tuple[int, str, str], float]:
+    rows = measurements.ended_rows(folder, trial).rows.to_pylist()
+    return {(row["step"], row["metric"], row["address"]): row["value"] for row in rows if row["kind"] == "row"}
+
+
+def _losses(rows: Mapping[tuple[int, str, str], float]) -> list[float]:
+    return [rows[key] for key in sorted(rows) if key[1] == "eval_loss"]
+
+
+def _same_bits(before: float | None, after: float | None) -> bool:
+    if before is None or after is None:
+        return False
+    return before == after or (math.isnan(before) and math.isnan(after))
+
+
+def _is_like(now: Snapshot, other: str, trial: Trial) -> bool:
+    """Return whether another trial is of the same variant and settings at any seed."""
+    specified = now.specification(other)
+    asked = trial.variant, trial.conditions, trial.salt
+    return (specified.get("variant"), specified.get("conditions"), specified.get("salt")) == asked

@@ -8,7 +8,7 @@ attention matrix A that produces it from the one before, Σ_l = A Σ_{l-1} Aᵀ:
 
     He et al. 2023, arXiv:2302.10322, Sec. 3.2 and App. C; beside normalised skips (α² + β² = 1): Sec. 3.4 and App. F.
 
-Only scalars are computed here; the matrices are in `skipless_exponential` and `skipless_uniform`.
+Only scalars are computed here; the matrices are in `skipless_matrices`.
 """
 
 from __future__ import annotations

@@ -16,8 +16,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ablate.signal.moments import Moments, dropout_backward, linear, linear_backward, relu, relu_backward
-from ablate.signal.sublayers import attention_mean, on_one_key
+from ablate.signal.moments import (
+    Moments,
+    attention_mean,
+    dropout_backward,
+    linear,
+    linear_backward,
+    on_one_key,
+    relu,
+    relu_backward,
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,10 @@ A mistake that does not stop the reading (a key written twice, a merge key, a ta
 
 from __future__ import annotations
 
+import math
 import re
-from typing import Final, NoReturn
+from collections.abc import Callable
+from typing import Final, NoReturn, TypeAlias
 
 import yaml
 from yaml.events import (
@@ -23,10 +25,98 @@ from yaml.events import (
 )
 
 from ablate.output.escape import drives_terminal
-from ablate.source.core_schema import NO_TAGS, ValueProblem, construct, is_collection_tag, resolve
 from ablate.source.located import Atom, Items, Located, Mapping, Scalar, Source, Span
-from ablate.source.problems import Problems, quote, suggest
-from ablate.source.syntax import explain, explain_character
+from ablate.source.problems import Problem, Problems, quote, suggest
+
+# Which unquoted words are numbers, booleans or null: the core schema of YAML 1.2.2 (section 10.3.2), and no more.
+#
+# `1e-6` is a number, `off`, `yes`, `2024-01-01` and `1:30` are text, `0o17` is fifteen and `017` seventeen. A number
+# that a float cannot hold (`1e999`, `1e-999`) is refused: read as infinity or zero it would be another value.
+
+LARGEST_WHOLE: Final = 10**300
+"""The bound of whole numbers, below which each one converts to a float and prints."""
+
+NO_TAGS: Final = "tags ('!…') are not supported, except !!str, !!int, !!float, !!bool and !!null"
+_TAG_PREFIX = "tag:yaml.org,2002:"
+
+
+class ValueProblem(ValueError):
+    """A scalar without a valid value; the text says why."""
+
+
+def _null(text: str) -> None:
+    return None
+
+
+def _bool(text: str) -> bool:
+    return text.lower() == "true"
+
+
+def _int(text: str) -> int:
+    # Check the length first: Python refuses to convert more than 4300 decimal digits.
+    if len(text) > 400 or abs(value := int(text.lstrip("+"), 0 if text[:2] in ("0o", "0x") else 10)) >= LARGEST_WHOLE:
+        raise ValueProblem("this number is too large (at most 300 digits)")
+    return value
+
+
+def _float(text: str) -> float:
+    special = text.lstrip("+-").lower()
+    if special in (".inf", ".nan"):
+        return math.nan if special == ".nan" else math.copysign(math.inf, -1 if text[0] == "-" else 1)
+    value = float(text)
+    mantissa = re.split("[eE]", text)[0]
+    if math.isinf(value) or (value == 0 and re.search("[1-9]", mantissa)):
+        size = "large: write .inf if you mean infinity" if value else "small: write 0 if you mean zero"
+        raise ValueProblem(f"this number is too {size}")
+    return value
+
+
+_KINDS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], Atom]], ...]] = (
+    ("null", re.compile(r"(?:null|Null|NULL|~|)"), _null),
+    ("bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)"), _bool),
+    ("int", re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"), _int),
+    (
+        "float",
+        re.compile(
+            r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)"
+        ),
+        _float,
+    ),
+)
+_NAMES: Final = {"null": "null", "bool": "true or false", "int": "a whole number", "float": "a number"}
+
+
+def resolve(text: str) -> Atom:
+    """Return the value of a plain (unquoted) scalar; raises ValueProblem for a number beyond the range of floats.
+
+    >>> resolve("3e-4"), resolve("off"), resolve("0o17"), resolve("~")
+    (0.0003, 'off', 15, None)
+    """
+    for _, pattern, convert in _KINDS:
+        if pattern.fullmatch(text):
+            return convert(text)
+    return text
+
+
+def construct(tag: str, text: str) -> Atom:
+    """Return the value of a scalar tagged `!!str`, `!!int`, `!!float`, `!!bool` or `!!null`; raises ValueProblem."""
+    name = tag.removeprefix(_TAG_PREFIX) if tag.startswith(_TAG_PREFIX) else ""
+    if name == "str":
+        return text
+    for kind, pattern, convert in _KINDS:
+        if kind == name:
+            if not pattern.fullmatch(text):
+                raise ValueProblem(f"this is not {_NAMES[kind]}, though its tag is !!{name}")
+            return convert(text)
+    raise ValueProblem(NO_TAGS)
+
+
+def is_collection_tag(tag: str) -> bool:
+    """Return whether a tag is the default one of a mapping or a list."""
+    return tag in (_TAG_PREFIX + "map", _TAG_PREFIX + "seq")
+
+
+# From events to values.
 
 MAX_NODES: Final = 20_000
 """The largest number of values in a document; an alias counts as everything it stands for."""
@@ -226,3 +316,131 @@ def _height(located: Located) -> int:
         case Items(items=items):
             return 1 + max((_height(item) for item in items), default=0)
     return 1
+
+
+# The errors of the YAML parser in plain words: the message, the place that is wrong, and the way out.
+
+QUOTE_IT: Final = "if this is text, put it in quotes"
+
+
+def explain(error: yaml.MarkedYAMLError, source: Source) -> Problem:
+    """Return a parser's or scanner's error as a Problem."""
+    message, context = error.problem or "", error.context or ""
+    at = _point(source, error.problem_mark or error.context_mark)
+    begun = _point(source, error.context_mark) if error.context_mark else at
+    for pattern, make in _KNOWN:
+        if re.search(pattern, f"{context}; {message}"):
+            return make(message, at, begun)
+    also = ((begun, context),) if context and begun != at else ()
+    return Problem(f"this is not YAML: {message}", at, also=also)
+
+
+def explain_character(error: yaml.reader.ReaderError, source: Source) -> Problem:
+    """Return the problem of a character that YAML does not allow anywhere."""
+    code = ord(source.text[error.position])
+    escape = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+    span = source.span(error.position, error.position + 1)
+    return Problem(f"the character U+{code:04X} is not allowed in YAML", span, f"in double quotes, write {escape}")
+
+
+def _point(source: Source, mark: yaml.Mark | None) -> Span:
+    offset = min(mark.index, len(source.text)) if mark else 0
+    return source.span(offset, min(offset + 1, len(source.text)))
+
+
+_Maker: TypeAlias = Callable[[str, Span, Span], Problem]
+
+
+def _character(message: str, at: Span, begun: Span) -> Problem:
+    if at.text == "\t":
+        return Problem("a tab cannot indent YAML", at, "use spaces")
+    return Problem(f"a value cannot start with {quote(at.text)}", at, notes=(QUOTE_IT,))
+
+
+def _unclosed_collection(message: str, at: Span, begun: Span) -> Problem:
+    what, close = ("list", "]") if "']'" in message else ("mapping", "}")
+    if "<stream end>" in message:
+        return Problem(f"this {what} is never closed", begun, f"'{close}' is missing")
+    return Problem(f"expected ',' or '{close}' here", at, also=((begun, f"the {what} starts here"),))
+
+
+def _key_not_here(message: str, at: Span, begun: Span) -> Problem:
+    second = re.search(r":\s", _before(at))
+    ways = ("write one `key: value` on a line, indented like its neighbours", "text that holds ': ' needs quotes")
+    return Problem(
+        "a key is not allowed here", at, "" if second else "check the indentation, and the ':' of the line above", ways
+    )
+
+
+def _before(at: Span) -> str:
+    return at.source.line(at.line)[: at.column - 1]
+
+
+def _item_not_here(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("a list item is not allowed here", at, "start the list on a line of its own, or write [a, b]")
+
+
+def _no_colon(message: str, at: Span, begun: Span) -> Problem:
+    rest = begun.source.line(begun.line)[begun.column - 1 :]
+    written = re.split(r"\s#", rest)[0].rstrip()
+    span = begun.source.span(begun.start, begun.start + max(1, len(written)))
+    return Problem("expected `key: value` here", span, "':' is missing")
+
+
+def _indentation(message: str, at: Span, begun: Span) -> Problem:
+    if _before(at).strip():
+        return _more_text(message, at, begun)
+    also = ((begun, "it would belong to what starts here"),) if begun.line != at.line else ()
+    return Problem("this line does not continue what precedes it", at, "check the indentation", also=also)
+
+
+def _unclosed_quote(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("this quote is never closed", begun)
+
+
+def _escape(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("unknown escape in double quotes", at, "in single quotes a backslash is only a backslash")
+
+
+def _alias(message: str, at: Span, begun: Span) -> Problem:
+    sign, what = ("*", "alias") if begun.text == "*" else ("&", "anchor")
+    return Problem(f"'{sign}' starts an {what}, but no name follows", begun, notes=(QUOTE_IT,))
+
+
+def _block_text(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("after '|' or '>' the text starts on the next line", at)
+
+
+def _tag(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("tags ('!…') are not supported", begun, notes=(QUOTE_IT,))
+
+
+def _directive(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("directives ('%…') are not supported", begun, notes=(QUOTE_IT,))
+
+
+def _no_value(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("a value is missing here", at, "is a bracket left open?" if "<stream end>" in message else "")
+
+
+def _more_text(message: str, at: Span, begun: Span) -> Problem:
+    return Problem("this does not belong to what precedes it", at, "check the quotes and brackets")
+
+
+_KNOWN: Final[tuple[tuple[str, _Maker], ...]] = (
+    (r"that cannot start any token", _character),
+    (r"expected ',' or '[\]}]'", _unclosed_collection),
+    (r"mapping (keys|values) are not allowed here", _key_not_here),
+    (r"sequence entries are not allowed here", _item_not_here),
+    (r"could not find expected ':'", _no_colon),
+    (r"expected <block end>", _indentation),
+    (r"quoted scalar; found unexpected (end of stream|document separator)", _unclosed_quote),
+    (r"double-quoted scalar; (found unknown escape|expected escape)", _escape),
+    (r"scanning an? (alias|anchor)", _alias),
+    (r"block scalar", _block_text),
+    (r"tag", _tag),
+    (r"directive|YAML document", _directive),
+    (r"expected the node content", _no_value),
+    (r"expected '<document start>'", _more_text),
+)
+"""The first pattern that matches `context; problem` of PyYAML's scanner or parser decides."""

@@ -25,7 +25,7 @@ from ablate.source.annotations import (
     is_union,
     metadata,
 )
-from ablate.source.core_schema import ValueProblem, resolve
+from ablate.source.compose import ValueProblem, resolve
 from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
 from ablate.source.problems import Problems, nearest, quote, shorten, suggest
 

@@ -1,32 +1,184 @@
-"""The sections of a space, as frozen documents. Every field is required: what is left out comes from the grammar."""
+"""Documents: what the sections of a space are written with, and how a section is read into one.
+
+A document is frozen and strict, and every field is required: what is left out comes from the grammar. Fields hold
+plain values, a choice among the things of one kind with its settings, or paths that stay in the space's folder. For
+what a document refuses there are hints, by the address of the value.
+"""
 
 from __future__ import annotations
 
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-    TypeAlias,
-)
+from collections.abc import Mapping as Map
+from dataclasses import dataclass, field
+from pathlib import Path, PurePath
+from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import (
-    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationInfo,
-    field_validator,
-    model_serializer,
+    GetCoreSchemaHandler,
 )
-from pydantic_core import PydanticKnownError
+from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from ablate.block.arithmetic import Expression, parse
-from ablate.extension.configured import ADDED
-from ablate.space.choice import Choice, CorpusChoice
-from ablate.space.metrics import Better
-from ablate.space.paths import checked_pattern
+from ablate.block.catalogue import additions_at_default
+from ablate.extension.declaration import Configured, Kind
+from ablate.grammar.grammar import Grammar
+from ablate.source.document import Hints, validate
+from ablate.source.located import Located, Mapping, Scalar
+from ablate.source.problems import Problems, drawn, quote
+from ablate.space.layers import Origins
+
+# A choice among the things of one kind, with its settings: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`.
+#
+# The settings of a corpus stand side by side, and its name is the key of one: `corpus: {hub: NAME, split: train, …}`.
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A thing of some kind by its name, with its settings as plain JSON values.
+
+    In a document it is `{name: settings}`, or just the name if it has no settings. The values are plain so that a trial
+    can be sent to any machine; `Configured.read` turns them into the document that the thing declares.
+    """
+
+    name: str
+    settings: Map[str, Any] = field(default_factory=dict)
+
+    def __hash__(self) -> int:
+        return hash(self.name)
+
+    def __str__(self) -> str:
+        settings = ", ".join(f"{name}: {value}" for name, value in self.settings.items())
+        return f"{self.name} ({settings})" if settings else self.name
+
+    def plain(self) -> str | dict[str, Any]:
+        """Return the form that a document has."""
+        return {self.name: dict(self.settings)} if self.settings else self.name
+
+    @classmethod
+    def of(cls, value: object) -> Choice:
+        """Read the form that a document has; PydanticCustomError for anything else."""
+        if isinstance(value, Choice):
+            return value
+        if isinstance(value, str):
+            return cls(value)
+        if isinstance(value, Map) and len(value) == 1:
+            ((name, settings),) = value.items()
+            if isinstance(settings, Map):
+                return cls(str(name), dict(settings))
+        raise PydanticCustomError("choice", "expected one name with its settings")
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_plain_validator_function(
+            cls.of, serialization=core_schema.plain_serializer_function_ser_schema(cls.plain)
+        )
+
+
+class CorpusChoice(Choice):
+    """A corpus and its settings, the first of which has the name of the corpus: `{hub: NAME, split: train, …}`."""
+
+    __slots__ = ()
+
+    def plain(self) -> str | dict[str, Any]:
+        """Return the form that a document has: the settings side by side, or just the name if there are none."""
+        return dict(self.settings) if self.settings else self.name
+
+    @classmethod
+    def of(cls, value: object) -> CorpusChoice:
+        """Read the form that a document has, the key that names it first; PydanticCustomError for anything else."""
+        if isinstance(value, CorpusChoice):
+            return value
+        if isinstance(value, str):
+            return cls(value)
+        if isinstance(value, Map) and value:
+            return cls(str(next(iter(value))), dict(value))
+        raise PydanticCustomError("corpus", "expected the name of a corpus, or a mapping that begins with it")
+
+
+def read_choice(
+    located: Located, kind: Kind, known: Map[str, Configured], where: str, problems: Problems, hints: Hints
+) -> Choice | None:
+    """Read which of the `known` things `located`, the value at the address `where`, chooses; None after a mistake.
+
+    Each mistake is noted at its place: no name or several, an unknown name, wrong settings.
+    """
+    body: Located
+    if isinstance(located, Scalar) and isinstance(located.value, str):
+        name, body, key = located.value, Mapping((), located.span), located
+    elif isinstance(located, Mapping) and len(located.entries) == 1:
+        ((key, value),) = located.entries
+        name, body = str(key.value), value
+    else:
+        names = ", ".join(key.text for key, _ in located.entries) if isinstance(located, Mapping) else ""
+        message = f"{where} must name one {kind.noun}" + (f", not {names}" if names else "")
+        listing = (f"one of: {', '.join(known)}",) if len(known) <= 12 else (f"`ablate list {kind.plural}` lists them",)
+        problems.add(message, located.span, notes=listing)
+        return None
+    if name not in known:
+        message, command = f"unknown {kind.noun} {quote(key.text)}", f"ablate list {kind.plural}"
+        notes: tuple[str, ...] = ()
+        if has := [name for name, each in known.items() if key.text in each.settings.model_fields]:
+            notes = (f"{key.text} is a setting: {where.rpartition('.')[2]}: {{{has[0]}: {{{key.text}: …}}}}",)
+        problems.add_unknown(message, key.span, key.text, known, f"{where} accepts", command=command, notes=notes)
+        return None
+    if not isinstance(body, Mapping):
+        fields = ", ".join(known[name].settings.model_fields) or "it has none"
+        problems.add(f"{where}.{name} must be a mapping of its settings", body.span, notes=(f"its settings: {fields}",))
+        return None
+    settings = validate(known[name].settings, Mapping(body.entries, key.span), problems, f"{where}.{name}", hints)
+    return (
+        None
+        if settings is None
+        else Choice(name, settings.model_dump(mode="json", exclude=additions_at_default(settings)))
+    )
+
+
+# Paths that a space names: they stay in its folder unless they are absolute, and files from elsewhere are reported.
+#
+# So someone else's space reads only what lies beside it, unless it says otherwise explicitly.
+
+ELSEWHERE = "give an absolute path for a file elsewhere: it is then read, and reported"
+"""What to do about a path that leads out of the folder."""
+
+
+def checked_pattern(pattern: str) -> str:
+    """Return a glob pattern as it is; ValueError if it could lead out of its folder without being absolute."""
+    if "\0" in pattern:
+        raise ValueError("a path cannot hold a null character")
+    try:
+        absolute = Path(pattern).expanduser().is_absolute()
+    except RuntimeError:
+        raise ValueError(f"the home folder in {quote(pattern)} is not known; write out the path") from None
+    if not absolute and ".." in PurePath(pattern).parts:
+        raise ValueError("'..' leads out of the folder of the space; give an absolute path for files elsewhere")
+    return pattern
+
+
+def is_inside(path: Path, folder: Path) -> bool:
+    """Return whether a file is in a folder once links are followed."""
+    return path.resolve().is_relative_to(folder.resolve())
+
+
+def from_elsewhere(names: tuple[str, ...], folder: Path, what: str) -> tuple[str, ...]:
+    """Return a note for each absolute path or pattern among `names` that does not start in `folder`."""
+    absolute = (name for name in names if Path(name).expanduser().is_absolute())
+    return tuple(
+        f"{what} {drawn(name)} is from outside the folder of the space"
+        for name in absolute
+        if not is_inside(before_wildcards(Path(name).expanduser()), folder)
+    )
+
+
+def before_wildcards(pattern: Path) -> Path:
+    """Return the folder that a pattern starts from: the part before its first wildcard."""
+    wild = next((n for n, part in enumerate(pattern.parts) if any(sign in part for sign in "*?[")), len(pattern.parts))
+    return Path(*pattern.parts[:wild])
+
+
+# Documents, and the kinds of values in them
 
 
 class Document(BaseModel):
@@ -35,7 +187,7 @@ class Document(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-def _share(value: object) -> object:
+def as_share(value: object) -> object:
     """Convert `5%` to 0.05; return anything else as it is."""
     if isinstance(value, str) and value.strip().endswith("%"):
         try:
@@ -45,7 +197,7 @@ def _share(value: object) -> object:
     return value
 
 
-def _real(value: object) -> object:
+def as_real(value: object) -> object:
     """Convert a whole number to a float, where a real number is meant."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
@@ -65,7 +217,7 @@ def _arithmetic(value: object) -> object:
     return expression
 
 
-def _cap(value: object) -> object:
+def none_as_null(value: object) -> object:
     """Read `none` as null."""
     return None if value == "none" else value
 
@@ -74,17 +226,28 @@ PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
 """How a share above 0 % is written."""
 
 
-Real = Annotated[float, BeforeValidator(_real), Field(allow_inf_nan=False)]
-Positive = Annotated[float, BeforeValidator(_real), Field(gt=0, allow_inf_nan=False)]
-NotNegative = Annotated[float, BeforeValidator(_real), Field(ge=0, allow_inf_nan=False)]
-Share = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, le=1)]
-Decay = Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(ge=0, lt=1)]
+Real = Annotated[float, BeforeValidator(as_real), Field(allow_inf_nan=False)]
+Positive = Annotated[float, BeforeValidator(as_real), Field(gt=0, allow_inf_nan=False)]
+NotNegative = Annotated[float, BeforeValidator(as_real), Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, BeforeValidator(as_real), BeforeValidator(as_share), Field(ge=0, le=1)]
+Decay = Annotated[float, BeforeValidator(as_real), BeforeValidator(as_share), Field(ge=0, lt=1)]
 Count = Annotated[int, Field(ge=1)]
 Length = Annotated[
-    Annotated[int, Field(ge=0)] | Annotated[float, BeforeValidator(_share), Field(ge=0, le=1)],
+    Annotated[int, Field(ge=0)] | Annotated[float, BeforeValidator(as_share), Field(ge=0, le=1)],
     Field(description="a number of steps such as 100, or a share of them such as 5%"),
 ]
 """A whole number is a number of steps, anything else a share of all steps: 1 is one step, 1.0 and 100% are all."""
+
+
+def counted(length: int | float, steps: int) -> int:
+    """Convert a length to steps: an integer is a number of steps, a float a share of `steps`, rounded.
+
+    >>> counted(100, 2000), counted(0.05, 2000), counted(1, 2000), counted(1.0, 2000)
+    (100, 100, 1, 2000)
+    """
+    return length if isinstance(length, int) else round(length * steps)
+
+
 Arithmetic = Annotated[
     Expression,
     BeforeValidator(_arithmetic),
@@ -93,491 +256,235 @@ Arithmetic = Annotated[
 """Above 0. An expression that names a size is evaluated and checked when a model is planned."""
 
 
-class EndRate(Document):
-    """A rate that the optimiser's `lr` ends at, instead of a share of the peak; other rates end at the same share."""
+# Hints for values that documents refuse: what is accepted, and what other programs call it
 
-    rate: NotNegative
+PAIR = "{from: pre_ln, to: op}"
+
+WAYS: Final = {
+    "data": "such as data: {corpus: python_stdlib, tokenizer: bytes}",
+    "data.corpus": "of the hub: {hub: NAME, split: train, field: text}; images: {hub_images: NAME, split: train, "
+    "image: img, label: label, size: 32, classes: 10}; files of your own: {files: ['texts/**/*.txt']}",
+    "data.corpus.files": "such as files: ['texts/**/*.txt']",
+    "data.corpus.jsonl": "such as jsonl: ['texts/**/*.jsonl'], with field: the key that holds the text",
+    "data.corpus.parquet": "such as parquet: ['texts/**/*.parquet'], with field: the column that holds the text",
+    "data.corpus.at_most": "the most that is read of it: a number of bytes, or a size such as 4 GiB; if left out, "
+    "1 GiB, and all of local files",
+    "data.tokenizer": "bytes, {bpe: 32000}, {wordpiece: 32768}, {unigram: 8000}, or a saved one: {file: "
+    "tokenizer.json}. A space has one; across tokenizers `ablate sql @across_tokenizers` compares bits per byte",
+    "data.tokenizer.file": "a file that the library tokenizers saved, beside the space: tokenizer.json",
+    "data.tokenizer.bpe": "the size of the vocabulary: 256 bytes, a separator, and the merges",
+    "data.tokenizer.unigram": "the size of the vocabulary, from 262 to 65536",
+    "data.tokenizer.wordpiece": "the size of the vocabulary, from 6 to 65536, or {size: 32768, lowercase: false}",
+    "data.tuning": "a share of the text: 5% or 0.05",
+    "data.verdict": "a share of the text: 5% or 0.05",
+    "design": f"such as design: {{path: {PAIR}}}, or design: {{compare: [pre_ln, op]}}",
+    "design.compare": "such as compare: [pre_ln, op]",
+    "design.path": f"such as path: {PAIR}",
+    "design.leave_one_out": f"such as leave_one_out: {PAIR}",
+    "design.add_one_in": f"such as add_one_in: {PAIR}",
+    "design.factorial": f"such as factorial: {PAIR}",
+    "design.factorial.vary": "such as vary: {model.layers: [4, 8, 16]}",
+    "design.search.start": "a rule that the grammar lists under start",
+    "design.search.vary": "such as vary: {recipe.optimizer.adamw.lr: {from: 1e-4, to: 1e-1, scale: log}}",
+    "design.fractional": "such as fractional: {from: pre_ln, to: op, resolution: IV}",
+    "design.fractional.resolution": (
+        "III aliases edits with pairs, IV pairs with each other, V neither; for no aliasing at all: factorial"
+    ),
+    "design.*.interactions": "pairs: also interactions of two edits; none: only the effect of each edit",
+    "design.plackett_burman": f"such as plackett_burman: {PAIR}",
+    "design.d_optimal": "such as d_optimal: {from: pre_ln, to: op, runs: 12}",
+    "design.*.split": "name edits to split place by place: [-layer_norm], or true for all",
+    "design.ladder": "such as ladder: {compare: [pre_ln, op], sizes: [{model.width: 32}, {model.width: 48}, …]}",
+    "design.ladder.compare": "such as compare: [pre_ln, op]",
+    "design.ladder.law": "power: a·C^-b; saturating: E + a·C^-b, from four sizes on",
+    "design.search": "such as search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 60}}",
+    "design.search.objective": "such as objective: {eval_loss: min}",
+    "design.search.objective.*": "min: lower is better; max: higher is better",
+    "design.search.budget": "such as budget: {trials: 60}, {hours: 8} or {flops: 1e18}",
+    "design.search.pruner": "such as pruner: {asha: {first: 25%, factor: 2}}, or pruner: none",
+    "design.search.pruner.*": "such as {first: 25%, factor: 2}: the best half continue after a quarter of the steps",
+    "design.search.beforehand": "such as beforehand: {veto: {parameters: 110%}, order: null}",
+    "design.search.beforehand.veto": "such as veto: {parameters: 110%}",
+    "design.search.beforehand.veto.*": "a share of the reference's value such as 110%, or a number above 0",
+    "design.search.beforehand.forecast": "avoid skips what a forecast finds in danger; ignore trains it like any other",
+    "design.search.beforehand.order": "such as order: {by: parameters, of: 4}: of 4 proposals the smallest is trained",
+    "design.search.beforehand.order.of": "the number of proposals of which one is trained",
+    "design.search.confirm": "such as confirm: {blocks: 3, seeds: 5}, or confirm: none",
+    "fair": "such as fair: {budget: flops}, or fair: {match: {parameters: 1%, by: width}}",
+    "fair.budget": "wallclock is equal time; steps and tokens are the same, since all batches have one size",
+    "fair.match": "such as match: {parameters: 1%, by: width}",
+    "fair.*match.by": "what is changed to make the parameters equal: the model's width or depth, or its MLPs",
+    "fair.*match.parameters": "how far from equal they may be, such as 1%",
+    "fair.tune": "such as tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",
+    "fair.under": "name the terms: under: {equal steps: {}, equal FLOPs: {budget: flops}}",
+    "fair.under.*": "such as {budget: flops}, or {match: {parameters: 1%, by: width}}",
+    "judge": "such as judge: {against: pre_ln, metrics: {eval_loss: {margin: 1%}}}",
+    "judge.against": "one block that the others are compared with: against: pre_ln",
+    "judge.confidence": "the confidence level of the intervals, such as 0.95",
+    "judge.expect": "such as expect: [{claim: Fig. 6, of: hot, metric: eval_loss, verdict: better}]",
+    "judge.expect*.verdict": (
+        "better, worse or equivalent (higher or lower where neither is better), or a list of what the claim allows"
+    ),
+    "judge.expect*.order": "variants, the lowest first: order: a < b < c",
+    "judge.expect*.equivalent": "variants that are all equivalent: equivalent: [a, b, c]",
+    "judge.expect*.correlation": "another metric, of which the correlation over the variants is meant",
+    "judge.expect*.by": "a share of the baseline's mean such as 2%, or a number such as 0.05: what its power is for",
+    "judge.pairing": "possible: by seed, where both sides see the same batches; required: of every comparison",
+    "judge.budget": "question: each has an account of its own; folder: one for all that share a training",
+    "judge.family": "metric: the comparisons on one metric; page: those on all metrics",
+    "judge.metrics": "such as metrics: {eval_loss: {margin: 1%}, peak_kurtosis: {scale: log}}",
+    "judge.metrics.*.margin": "a share of the baseline's mean such as 1%, a number such as 0.01, or none",
+    "judge.metrics.*.scale": "log: differences are ratios",
+    "judge.metrics.*.better": "which side is better: lower, higher, or none for one that is only higher or lower",
+    "judge.metrics.*": "such as {margin: 1%}; {} for the defaults",
+    "measure": "such as measure: {every: 25, probes: [kurtosis], evaluation: {every: 100, windows: 64}}",
+    "measure.evaluation": "such as evaluation: {every: 100, windows: 64}",
+    "measure.probes": "`ablate list probes` lists them",
+    "measure.train_loss_ema": "the decay of its moving average, such as train_loss_ema: 0.99; none: it is not measured",
+    "model": "such as model: {layers: 6, width: 128, heads: 4, context: 64, head: untied, init: {normal: 0.02}}",
+    "model.ahead": "a number of blocks, one for each weight of recipe.loss.ahead; 0: none",
+    "model.embedding": "such as embedding: {std: 0.02, scale: 1}",
+    "model.encoder_layers": "a number of layers, or none: as many as the decoder's",
+    "model.source": "the length of what the encoder reads, such as 128; none of a model without an encoder",
+    "model.head": "tied: the embedding's matrix is the head's",
+    "model.logit_softcap": "a bound such as 30, or none",
+    "model.share": "such as share: {cycle: 2} for layers A B A B, {repeat: 2} for A A B B, or none",
+    "model.position": "learned ones: {learned: 0.02}; rope is the attention's: block: {attention.position: rope}",
+    "noise": "such as noise: {seeds: 5}",
+    "recipe": "such as recipe: {steps: 200, batch: 8, optimizer: {adamw: {lr: 1e-3}}}",
+    "recipe.average": "such as average: {last: 10, every: 500} or average: {ema: 0.999}; none: no average",
+    "recipe.batch_ramp": "such as batch_ramp: {from: 32, until: 60%}, or none",
+    "recipe.batch_ramp.from": "the sequences of the first batch; recipe.batch is where the ramp ends",
+    "recipe.batch_ramp.until": "steps such as 100, or a share of all of them: 60% or 0.6",
+    "recipe.clip": "a norm such as 1.0, or null for no clipping",
+    "recipe.dtype": "half precision is bfloat16, or float16, whose loss is scaled: recipe.loss_scale",
+    "recipe.loss_scale": "of float16, such as loss_scale: {initial: 65536, every: 2000}; none: these",
+    "recipe.loss": "such as loss: {label_smoothing: 0.1, z: 1e-4, ahead: [0.5, 0.25]}",
+    "recipe.optimizer": "such as optimizer: {adamw: {lr: 1e-3}}",
+    "recipe.optimizer.adamw": "such as adamw: {lr: 1e-3, betas: [0.9, 0.95], weight_decay: 0.1}",
+    "recipe.optimizer.adamw.betas": "such as betas: [0.9, 0.95]",
+    "recipe.optimizer.adamw.decays": "such as decays: [weights, embedding, head]",
+    "recipe.schedule": "such as schedule: {warmup: 5%, decay: cosine}",
+    "recipe.schedule.floor": "a share of the rate: 10%; or a rate: {rate: 1e-5}",
+    "recipe.schedule.warmup": "steps such as 100, or a share of all of them: 5% or 0.05",
+    "recipe.schedule.hold": "steps at the peak, such as 100, or a share of all of them: 5% or 0.05",
+    "recipe.schedule.decay.wsd.over": "a share of all steps: 20% or 0.2",
+    "seeds.auto": "such as seeds: auto, or seeds: {auto: {looks: [4, 8, 12]}}",
+    "seeds.auto.looks": "such as looks: [4, 8, 12]",
+}
+"""By the name of the value, where the error message alone does not show what to write."""
+
+LR, STEPS, BATCH, CLIP = "recipe.optimizer.adamw.lr", "recipe.steps", "recipe.batch", "recipe.clip"
+LAYERS, WIDTH, HEADS, CONTEXT = "model.layers", "model.width", "model.heads", "model.context"
+BETAS, EVALUATED = "recipe.optimizer.adamw.betas", "measure.evaluation.every"
+WARMUP, DECAY, TIED = "recipe.schedule.warmup", "recipe.schedule.decay", "model.head, tied or untied"
+ACTIVATION = "for every block: block: {mlp.activation: relu}"
+EPOCHS = "there are no epochs: recipe.steps, of recipe.batch sequences each"
+MIRRORED = "runs are mirrored to MLflow: ablate run --mlflow"
+PLACED = "where trials run is not part of the question: see ablate run --help"
+
+OTHER_NAMES: Final = {
+    **dict.fromkeys(("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth"), LAYERS),
+    **dict.fromkeys(("n_embd", "hidden_size", "d_model", "dim", "embed_dim", "hidden_dim"), WIDTH),
+    **dict.fromkeys(("n_head", "n_heads", "num_heads", "num_attention_heads"), HEADS),
+    **dict.fromkeys(
+        ("block_size", "seq_len", "seq_length", "max_seq_len", "sequence_length", "context_length", "n_ctx"), CONTEXT
+    ),
+    **dict.fromkeys(("max_position_embeddings", "n_positions"), CONTEXT),
+    **dict.fromkeys(("tie_word_embeddings", "tie_embeddings", "tie_weights", "weight_tying"), TIED),
+    **dict.fromkeys(("vocab_size", "vocabulary"), "the vocabulary is the tokenizer's: data.tokenizer"),
+    **dict.fromkeys(("intermediate_size", "ffn_dim", "d_ff"), "for every block: block: {mlp.hidden: 4x}"),
+    **dict.fromkeys(
+        ("activation", "hidden_act", "activation_function"), "for every block: block: {mlp.activation: relu}"
+    ),
+    "dropout": "for every block: block: {attention.dropout: 0.1}; of the embedding: model.embedding.dropout",
+    **dict.fromkeys(("lr", "learning_rate", "max_lr", "peak_lr"), LR),
+    **dict.fromkeys(("batch_size_ramp", "rampup_batch_size", "batch_size_rampup"), "recipe.batch_ramp"),
+    **dict.fromkeys(("batch_size", "train_batch_size", "per_device_train_batch_size", "bs"), BATCH),
+    **dict.fromkeys(("max_steps", "max_iters", "num_steps", "n_steps", "iterations", "train_steps"), STEPS),
+    **dict.fromkeys(
+        ("epochs", "num_epochs", "num_train_epochs"), "there are no epochs: recipe.steps, of recipe.batch each"
+    ),
+    **dict.fromkeys(("grad_clip", "gradient_clip", "max_grad_norm", "clip_grad_norm", "gradient_clip_val"), CLIP),
+    **dict.fromkeys(("warmup_steps", "warmup_iters", "warmup_ratio", "num_warmup_steps", "warmup_fraction"), WARMUP),
+    **dict.fromkeys(("lr_scheduler", "lr_scheduler_type", "scheduler", "lr_schedule"), DECAY),
+    **dict.fromkeys(("min_lr", "final_lr", "end_lr"), "recipe.schedule.floor"),
+    **dict.fromkeys(("beta1", "beta2", "adam_beta1", "adam_beta2"), BETAS),
+    "weight_decay": "recipe.optimizer.adamw.weight_decay",
+    **dict.fromkeys(("precision", "mixed_precision", "fp16", "bf16"), "recipe.dtype"),
+    **dict.fromkeys(("init_scale", "initial_scale_power", "grad_scaler"), "recipe.loss_scale"),
+    **dict.fromkeys(("eval_interval", "eval_steps", "eval_every"), EVALUATED),
+    **dict.fromkeys(("eval_iters", "eval_batches"), "measure.evaluation.windows"),
+    **dict.fromkeys(("save_steps", "save_interval", "checkpoint_interval"), "measure.checkpoint_every"),
+    **dict.fromkeys(("log_interval", "logging_steps", "log_every"), "measure.every"),
+    **dict.fromkeys(("dataset", "train_data", "data_dir"), "data.corpus"),
+    "files": "here it is data: {corpus: {files: ['texts/**/*.txt']}}",
+    "hub": "here it is data: {corpus: {hub: NAME, split: train, field: text}}",
+    "at_most": "here it is data: {corpus: {hub: NAME, split: train, field: text, at_most: 4 GiB}}",
+    "tokenizer": "all variants of a space share one: data.tokenizer",
+    "name": "space",
+    **dict.fromkeys(("training", "train", "trainer", "training_args"), "recipe"),
+    **dict.fromkeys(
+        ("device", "gpus", "num_gpus", "num_workers", "accelerator", "strategy", "workers", "executor"), PLACED
+    ),
+    **dict.fromkeys(
+        ("wandb", "logger", "logging", "tracker", "mlflow"), "runs are mirrored to MLflow: ablate run --mlflow"
+    ),
+    **dict.fromkeys(("type", "_target_"), "the kind is a key, with its settings as the value: {adamw: {lr: 1e-3}}"),
+    "defaults": "what a space leaves out comes from its grammar",
+}
+"""Keys of GPT, Transformers, Lightning and Hydra configurations, and what to write here instead."""
+
+HINTS: Final = Hints(WAYS, OTHER_NAMES)
 
 
-class Schedule(Document):
-    """The learning rate: linear warm-up over `warmup`, the peak over `hold`, then `decay` to `floor` times the peak.
+# The reader of a section
 
-    The floor is reached at the last step. `from_zero` counts finished steps, so that the first step's rate is 0.
+
+T = TypeVar("T", bound=BaseModel)
+C = TypeVar("C", bound=Configured)
+
+
+class SectionReader:
+    """Reads from a resolved space: mistakes are noted at their places, and what has one is then None.
+
+    A section that is missing is None, without a note.
     """
 
-    warmup: Length
-    hold: Length
-    decay: Annotated[Choice, Field(description="one schedule, such as cosine, or {polynomial: {power: 2}}")]
-    floor: Share | EndRate
-    from_zero: bool
-
-
-NEXT_TOKEN: Final = Choice("next_token")
-"""The objective of a recipe that names none."""
-
-
-class Loss(Document):
-    """What is minimised beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and
-    `z` weighs the mean square of the logits' log normaliser. `ahead` weighs what else is predicted: the second token
-    ahead, the third, and so on, by the same logits, or by blocks of their own (`ahead` of the model).
-    """
-
-    label_smoothing: Decay = 0.0
-    z: NotNegative = 0.0
-    ahead: Annotated[tuple[NotNegative, ...], BeforeValidator(as_tuple)] = ()
-
-
-class RandAugment(Document):
-    """Random transformations of an image: how many after one another, and their magnitude, from 0 to 30."""
-
-    operations: Annotated[int, Field(ge=1, le=14)] = 2
-    magnitude: Annotated[int, Field(ge=0, le=30)] = 9
-
-
-class Augment(Document):
-    """What is changed at random in the images of training batches: see `data/augmentation.py`.
-
-    `mixup` is α of Beta(α, α), from which the share of each of two images that are mixed is drawn (0: not mixed).
-    """
-
-    randaugment: Annotated[RandAugment | None, BeforeValidator(_cap)] = None
-    mixup: Annotated[float, BeforeValidator(_real), Field(ge=0, le=1000, allow_inf_nan=False)] = 0.0
-
-
-class BatchRamp(Document):
-    """A batch that grows: `from` sequences in the first step, then linearly in steps, `batch` after `until` of them
-    (see `batch_ramp.py`).
-    """
-
-    from_: Annotated[Count, Field(alias="from")]
-    until: Length
-
-    @model_serializer
-    def _serialised(self) -> dict[str, Any]:
-        return {"from": self.from_, "until": self.until}
-
-
-class LossScale(Document):
-    """What the loss is multiplied by in float16 (see `train/loss_scale.py`): `initial` at first, twice as much after
-    `every` steps in a row without an overflow, and half as much after one.
-    """
-
-    initial: Annotated[int, Field(ge=1, le=2**24)] = 65536
-    every: Count = 2000
-
-
-class AverageOfLast(Document):
-    """The mean of the weights at `last` checkpoints, `every` so many steps, the last at the end."""
-
-    last: Annotated[int, Field(ge=2)]
-    every: Count
-
-
-class MovingAverage(Document):
-    """The exponential moving average of the weights after every step, of decay `ema`."""
-
-    ema: Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(gt=0, lt=1)]
-
-
-class Recipe(Document):
-    """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
-
-    `objective` is what is learned, `loss` what is minimised beside it, `augment` what is changed in training images.
-    `batch_ramp` lets the batch grow to `batch`. On the `average` of the weights a trial is evaluated once more at its
-    end. `loss_scale` is how the loss is scaled in float16 (none: as it is by default). They came later: a recipe that
-    minimises the cross-entropy of the next token alone, in batches of one size, is the same with and without them.
-    """
-
-    steps: Count
-    batch: Count
-    clip: Positive | None
-    optimizer: Annotated[Choice, Field(description="one optimiser, such as {adamw: {lr: 1e-3}}")]
-    schedule: Schedule
-    dtype: Literal["float32", "float64", "bfloat16", "float16"]
-    loss: Loss = Field(default=Loss(), json_schema_extra={ADDED: True})
-    objective: Annotated[
-        Choice,
-        Field(description="one objective, such as next_token or {masked_words: {}}", json_schema_extra={ADDED: True}),
-    ] = NEXT_TOKEN
-    augment: Augment = Field(default=Augment(), json_schema_extra={ADDED: True})
-    batch_ramp: Annotated[
-        BatchRamp | None,
-        BeforeValidator(_cap),
-        Field(description="none, or {from: 32, until: 60%}", json_schema_extra={ADDED: True}),
-    ] = None
-    average: Annotated[
-        AverageOfLast | MovingAverage | None,
-        BeforeValidator(_cap),
-        Field(description="none, {last: 10, every: 500} or {ema: 0.999}", json_schema_extra={ADDED: True}),
-    ] = None
-    loss_scale: Annotated[
-        LossScale | None,
-        BeforeValidator(_cap),
-        Field(description="none, or {initial: 65536, every: 2000}", json_schema_extra={ADDED: True}),
-    ] = None
-
-    @field_validator("loss_scale")
-    @classmethod
-    def _as_none(cls, scale: LossScale | None, info: ValidationInfo) -> LossScale | None:
-        """Read the default, written out, as none: the same trial. With another type it stays, and is refused."""
-        return None if scale == LossScale() and info.data.get("dtype") == "float16" else scale
-
-
-class Bpe(Document):
-    """Byte-level BPE trained on the training split."""
-
-    bpe: Annotated[int, Field(ge=257, le=65536)]
-
-
-class Pieces(Document):
-    """WordPiece: `size` pieces at most, five special tokens included; `lowercase` drops case and accents."""
-
-    size: Annotated[int, Field(ge=6, le=65536)]
-    lowercase: bool
-
-
-def _pieces(value: object) -> object:
-    """Read a bare number of pieces as WordPiece that drops case and accents, as BERT's first release does."""
-    return value if isinstance(value, dict | Pieces) else {"size": value, "lowercase": True}
-
-
-class WordPiece(Document):
-    """WordPiece trained on the training split: `wordpiece: 32768`, or `wordpiece: {size: 32768, lowercase: false}`."""
-
-    wordpiece: Annotated[Pieces, BeforeValidator(_pieces)]
-
-    @property
-    def separator(self) -> int:
-        """The token that ends a document: `[SEP]`."""
-        return 3
-
-    @property
-    def loses(self) -> str:
-        """What is lost of the text, in words."""
-        return "WordPiece loses white space and unknown words"
-
-
-class Unigram(Document):
-    """Unigram pieces trained on the training split: `unigram: 8000`, with five special tokens and the 256 bytes."""
-
-    unigram: Annotated[int, Field(ge=262, le=65536)]
-
-    @property
-    def separator(self) -> int:
-        """The token that ends a document: `</s>`."""
-        return 3
-
-
-class Saved(Document):
-    """A tokenizer that was trained elsewhere: `file: tokenizer.json`, as the library `tokenizers` saves one.
-
-    The path is absolute, or relative to the space's folder, which it must not leave.
-    """
-
-    file: Annotated[str, AfterValidator(checked_pattern)]
-
-    @model_serializer
-    def _serialised(self) -> dict[str, Any]:
-        return self.told()
-
-    def told(self) -> dict[str, Any]:
-        """Return what a document tells of it."""
-        return {"file": self.file}
-
-    @property
-    def separator(self) -> int:
-        """The token that ends a document; known once the file is read."""
-        raise AssertionError(f"{self.file} is read with its space: see space/saved_tokenizer.py")
-
-    @property
-    def special(self) -> dict[str, int]:
-        """Its other tokens that stand for no text; known once the file is read."""
-        return {}
-
-    @property
-    def loses(self) -> str:
-        """What is lost of the text, in words, or nothing; known once the file is read."""
-        return ""
-
-
-TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Unigram | Saved
-"""How text is cut into tokens."""
-
-
-class Data(Document):
-    """The text: a corpus, cut into tokens, with the share of folders held out for the tuning and verdict splits.
-
-    A corpus of images may be whitened by PCA, with `whiten` added to each variance (see `data/whitening.py`).
-    """
-
-    corpus: Annotated[CorpusChoice, Field(description="a corpus, such as {files: ['texts/**/*.txt']}")]
-    tokenizer: TokenizerChoice
-    tuning: Share
-    verdict: Share
-    whiten: Annotated[NotNegative | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})] = None
-
-    @property
-    def separator(self) -> int:
-        """The token that ends a document: `[SEP]` of WordPiece, `</s>` of unigram, that of a file, else 0."""
-        return self.tokenizer.separator if isinstance(self.tokenizer, WordPiece | Unigram | Saved) else 0
-
-    @property
-    def special(self) -> dict[str, int]:
-        """The tokens of the tokenizer that stand for no text, beside the separator."""
-        match self.tokenizer:
-            case WordPiece() | Unigram():
-                return {"padding": 0, "start": 2, "mask": 4}
-            case Saved():
-                return self.tokenizer.special
-        return {}
-
-    @property
-    def loses(self) -> str:
-        """What is lost of the text, so that its tokens have no bytes, in words; empty if tokens give the text back."""
-        return self.tokenizer.loses if isinstance(self.tokenizer, WordPiece | Saved) else ""
-
-
-class Evaluation(Document):
-    """Loss on `windows` windows of a held-out split, every `every` steps and after the last.
-
-    Each seed draws its windows, the same for all variants and at every step (see `data/batches.py`).
-    """
-
-    every: Count
-    windows: Count
-
-
-class Measure(Document):
-    """What is measured during training, and when.
-
-    Probes of activations are read at each evaluation. The metrics of a training step, and the probes of parameters and
-    gradients, are measured every `every` steps, and on the first and last. `train_loss_ema` is the decay of a moving
-    average of the training loss, which came later (none: it is not measured).
-    """
-
-    every: Count
-    probes: Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
-    evaluation: Evaluation
-    checkpoint_every: Count
-    train_loss_ema: Annotated[
-        Annotated[float, BeforeValidator(_real), BeforeValidator(_share), Field(gt=0, lt=1)] | None,
-        BeforeValidator(_cap),
-        Field(description="none, or a decay between 0 and 1 such as 0.99", json_schema_extra={ADDED: True}),
-    ] = None
-
-
-class PositionTable(Document):
-    """Learned positions: `rows` of them (null: as many as the context) from N(0, std²)."""
-
-    std: Arithmetic
-    rows: Count | None
-
-
-def _table(value: object) -> object:
-    """Read a bare standard deviation as a table with one row per position of the context."""
-    return value if value is None or isinstance(value, dict | list | PositionTable) else {"std": value, "rows": None}
-
-
-class Learned(Document):
-    """Learned absolute positions, one vector per position: `learned: 0.02`, or `learned: {std: 0.02, rows: 1024}`."""
-
-    learned: Annotated[PositionTable, BeforeValidator(_table)]
-
-
-class Embedding(Document):
-    """The embedding: weights from N(0, std²), its output multiplied by `scale`.
-
-    `dropout` is the share of its output, with positions added, that is dropped in training.
-    """
-
-    std: Arithmetic
-    scale: Arithmetic
-    dropout: Decay
-
-
-class SharedInTurn(Document):
-    """Layers l and l + `cycle` share their parameters: A B A B."""
-
-    cycle: Annotated[int, Field(ge=1, le=1_000)]
-
-
-class SharedInARow(Document):
-    """`repeat` layers in a row share their parameters: A A A B B B."""
-
-    repeat: Annotated[int, Field(ge=2, le=1_000)]
-
-
-class Model(Document):
-    """The model around the blocks, except the parts that are components (entry_norm, final_norm, init).
-
-    `logit_scale` multiplies the logits, `logit_softcap` bounds them (none: it does not). `share` says which layers have
-    the same parameters. `ahead` is how many blocks more predict a token further ahead each, in training. Of an
-    encoder-decoder `encoder_layers` is how many layers the encoder has (none: as many as the decoder), and `source` the
-    length of what it reads. Of an encoder `segments` are the rows of the table that tells the parts of a sequence
-    apart, and `transform` the activation of a layer between the last norm and the head. Of a model of images, `patch`
-    is the side of the patches that they are cut into, and `pooling` what the head is given. `head: mlp` puts a layer
-    before the matrix of the head.
-    """
-
-    kind: Literal["decoder", "encoder", "encoder_decoder", "vit", "mlp"]
-    layers: Annotated[int, Field(ge=1, le=1_000)]
-    width: Annotated[int, Field(ge=1, le=1_000_000)]
-    heads: Annotated[int, Field(ge=1, le=1_000_000)]
-    context: Annotated[int, Field(ge=1, le=10_000_000)]
-    causal: bool
-    position: Literal["none", "sinusoidal", "sine_cosine_2d", "sine_cosine_2d_as_released"] | Learned
-    embedding: Embedding
-    head: Literal["tied", "untied", "mlp"]
-    logit_scale: Arithmetic
-    logit_softcap: Annotated[Positive | None, BeforeValidator(_cap)] = None
-    share: Annotated[
-        Literal["none"] | SharedInTurn | SharedInARow,
-        Field(description="none, {cycle: 2} or {repeat: 3}", json_schema_extra={ADDED: True}),
-    ] = "none"
-    ahead: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
-    encoder_layers: Annotated[
-        Annotated[int, Field(ge=1, le=1_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
-    ] = None
-    segments: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
-    transform: Annotated[Literal["none", "gelu", "relu", "tanh"], Field(json_schema_extra={ADDED: True})] = "none"
-    source: Annotated[
-        Annotated[int, Field(ge=1, le=10_000_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
-    ] = None
-    patch: Annotated[
-        Annotated[int, Field(ge=1, le=10_000)] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
-    ] = None
-    pooling: Annotated[
-        Literal["class_token", "mean"] | None, BeforeValidator(_cap), Field(json_schema_extra={ADDED: True})
-    ] = None
-
-
-Size: TypeAlias = (
-    Annotated[float, Field(gt=0, allow_inf_nan=False)]
-    | Annotated[str, Field(pattern=PERCENT, description="a share above 0 % such as 1%")]
-)
-"""The size of a difference: absolute, or a share of the baseline's mean."""
-
-
-class Judged(Document):
-    """How a metric is judged: a margin of equivalence (`1%` of the baseline's mean, or an absolute number) and a scale.
-
-    On the `log` scale differences are ratios, and a margin of 5 % means a factor of 1.05. Where neither side is better
-    (`none`), a difference is higher or lower.
-    """
-
-    margin: Size | Literal["none"]
-    scale: Literal["linear", "log"]
-    better: Better
-
-
-Foreseen = Literal["better", "worse", "higher", "lower", "equivalent"]
-"""A verdict that a claim foresees."""
-
-Sign = Literal["positive", "negative"]
-"""The sign of a correlation that a claim foresees."""
-
-STEP = "<"
-"""Stands between the names of an order, the lower first."""
-FORECAST = "forecast."
-"""Stands before the name of a number of a forecast, with which a metric may be claimed to correlate."""
-FORECAST_NUMBERS = ("growth", "cosine", "gradient", "logits")
-"""These numbers: see `plan/forecast.py`."""
-FORMS = ("of", "order", "equivalent", "correlation")
-"""The forms of a claim, each by its key: a claim has exactly one of them."""
-
-
-class Expected(Document):
-    """A claim, written before it is run, in one of four forms.
-
-    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`, which are
-    `higher` and `lower` in place of `better` and `worse` where neither side of the metric is better. `order` is
-    `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation` is
-    another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
-    variants, within each seed, has the sign `verdict`.
-    `by` is the size of the difference (of each step), or of the correlation, that its power is reported for, written as
-    a margin is; it has no part in the verdict.
-    """
-
-    claim: Annotated[str, Field(min_length=1)]
-    of: str | None = None
-    metric: str
-    verdict: (
-        Literal["better", "worse", "higher", "lower", "equivalent", "positive", "negative"]
-        | Annotated[
-            tuple[Foreseen, ...],
-            BeforeValidator(as_tuple),
-            Field(min_length=1, description="a list such as [better, equivalent]"),
-        ]
-    ) = ()
-    by: Size | None = None
-    order: str | None = None
-    equivalent: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] | None = None
-    correlation: str | None = None
-
-    @property
-    def verdicts(self) -> tuple[Foreseen | Sign, ...]:
-        """The verdicts of which one is expected; none of an order or of equivalents, which say it themselves."""
-        return self.verdict if isinstance(self.verdict, tuple) else (self.verdict,)
-
-    @property
-    def forms(self) -> tuple[str, ...]:
-        """The forms that it has; of a claim that was checked exactly one."""
-        return tuple(form for form in FORMS if getattr(self, form) is not None)
-
-    @property
-    def variants(self) -> tuple[str, ...]:
-        """The variants that an order or equivalents name; of an order the lowest first."""
-        if self.order is not None:
-            return tuple(name.strip() for name in self.order.split(STEP))
-        return self.equivalent or ()
-
-    @property
-    def about(self) -> str:
-        """Its subject in words."""
-        if self.correlation is not None:
-            return f"with {self.correlation}"
-        return (
-            self.of
-            if self.of is not None
-            else f" {STEP} ".join(self.variants)
-            if self.order
-            else ", ".join(self.variants)
-        )
-
-
-class Judge(Document):
-    """What is compared, and against which block. `confidence` is that of the intervals printed.
-
-    `family` is the set over which the chance of any false verdict is bounded: the comparisons on one metric, or on all.
-    `budget`: each question has an account of its own, or all those on a metric in the results `folder` that share a
-    training have one.
-    `pairing` by seed is used where it is possible, or required of every comparison. `expect` are the claims that the
-    space is to test.
-    """
-
-    metrics: Annotated[dict[str, Judged], Field(min_length=1)]
-    against: str
-    confidence: Annotated[float, Field(gt=0.5, lt=1)]
-    family: Literal["metric", "page"] = "metric"
-    budget: Literal["question", "folder"] = "question"
-    pairing: Literal["possible", "required"] = "possible"
-    expect: Annotated[tuple[Expected, ...], BeforeValidator(as_tuple)] = ()
-
-
-class Noise(Document):
-    """A/A arms: the baseline trained again at `seeds` seeds with another initialisation and the same batches.
-
-    The differences are noise: the floor below which no difference between blocks can be detected.
-    """
-
-    seeds: Annotated[int, Field(ge=2, le=1_000)]
-
-
-class Auto(Document):
-    """Seeds are added until every comparison is decided, with an interim analysis at each of these numbers of seeds."""
-
-    looks: Annotated[tuple[Annotated[int, Field(ge=2, le=1_000)], ...], BeforeValidator(as_tuple), Field(min_length=1)]
-
-
-LOOKS = (4, 6, 9, 13, 20)
-"""The looks of `seeds: auto`."""
+    def __init__(self, located: Mapping, grammar: Grammar, problems: Problems, origins: Origins):
+        self.located, self.grammar, self.problems, self.origins = located, grammar, problems, origins
+
+    def section(self, name: str, document: type[T]) -> T | None:
+        """Read a section that is a document as it stands."""
+        located = self.located.get(name)
+        if isinstance(located, Mapping):
+            located = self.opened(name, located.entries)
+        return None if located is None else validate(document, located, self.problems, name, HINTS)
+
+    def opened(self, name: str, entries: tuple[tuple[Scalar, Located], ...]) -> Mapping:
+        """Locate a section at its own key, so that missing keys are reported there, not at its first entry."""
+        return Mapping(entries, self.located.key(name).span)
+
+    def chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
+        """Read what a key chooses among the things of a kind; None, without a note, if the key is missing."""
+        value = located.get(key)
+        known = self.grammar.catalogue.of_kind(spec)
+        return None if value is None else read_choice(value, spec.kind, known, where, self.problems, HINTS)
+
+    def whole(self, name: str) -> int | None:
+        """Read a whole number of at least 1."""
+        located = self.located.get(name)
+        if located is None:
+            return None
+        if not isinstance(located, Scalar) or type(located.value) is not int or located.value < 1:
+            extra = ", a list of different ones, or auto" if name == "seeds" else ""
+            notes = ("such as seeds: 3, seeds: [7, 8] or seeds: auto",) if name == "seeds" else ()
+            self.problems.add(f"{name} must be a whole number of at least 1{extra}", located.span, notes=notes)
+            return None
+        return located.value
+
+
+def without_settings(located: Mapping, key: str) -> Mapping:
+    """Put a bare word at a key of a mapping: what is chosen there is read separately, with its settings."""
+    entries = ((k, Scalar("chosen", "chosen", v.span) if k.value == key else v) for k, v in located.entries)
+    return Mapping(tuple(entries), located.span)

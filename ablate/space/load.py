@@ -1,40 +1,110 @@
-"""Reading a space: file, profile and --set are laid over its preset and grammar, then every key is checked in place."""
+"""Loading: a space by its path, a block by its name or as YAML, and a new space from a template.
+
+File, profile and --set are laid over preset and grammar, then every key is checked, each mistake reported at its
+place.
+"""
 
 from __future__ import annotations
 
+import json
+import re
+import textwrap
+from collections.abc import Mapping as Map
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Final
 
+from ablate.block.arithmetic import Expression
 from ablate.block.catalogue import Catalogue
-from ablate.errors import InputError
+from ablate.block.expression import Block, Gain, Node, Size, print_value, walk
+from ablate.block.expression import Sequence as Parts
+from ablate.errors import InputError, RefusedError
 from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.grammar.named_blocks import ABOUT
-from ablate.grammar.named_files import shipped_files
+from ablate.grammar.named_files import own_files, shipped_files
 from ablate.source.document import note_unknown_key
 from ablate.source.located import Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, suggest, together
+from ablate.source.problems import Problems, nearest, quote, suggest, together, unknown
 from ablate.source.yaml import is_file, parse_yaml, read_yaml
-from ablate.space.blocks import read_blocks
-from ablate.space.changed import check_changes, with_changes
-from ablate.space.classifier import check_classifier
-from ablate.space.constraints import read_warned
-from ablate.space.corpora import CorpusSpec
-from ablate.space.design import Search
-from ablate.space.fits import check_fits
-from ablate.space.layers import lay_on_grammar, lay_preset, lay_profile, lay_settings
-from ablate.space.layouts import layout_of
-from ablate.space.origin import Origins
-from ablate.space.paths import ELSEWHERE, is_inside
-from ablate.space.search import check_beside
-from ablate.space.searched_values import check_searched_values
-from ablate.space.sections import Sections
-from ablate.space.size_checks import check_ladder
-from ablate.space.space import KeptTexts, Space
-from ablate.space.streamed import example_length, streamed
-from ablate.space.variants import choices_of
-from ablate.space.vary_checks import check_vary
-from ablate.space.ways import HINTS
+from ablate.space.changes import (
+    check_changes,
+    check_classifier,
+    check_ladder,
+    check_searched_values,
+    check_vary,
+    with_changes,
+)
+from ablate.space.data import CorpusSpec, DataReader
+from ablate.space.design import DesignReader, Search, check_beside
+from ablate.space.documents import ELSEWHERE, HINTS, SectionReader, is_inside
+from ablate.space.fair import FairReader, SeedsReader
+from ablate.space.fits import check_fits, example_length, layout_of, streamed
+from ablate.space.judge import JudgeReader
+from ablate.space.layers import Origins, lay_on_grammar, lay_preset, lay_profile, lay_settings
+from ablate.space.model import ModelReader
+from ablate.space.recipe import RecipeReader
+from ablate.space.space import KeptTexts, Space, read_blocks, read_warned
+from ablate.space.tuning import TuneSectionReader
+from ablate.space.variants import apply_overrides, choices_of, read_overrides
+
+# Reading a space
+
+WRONG_IN_NAME = re.compile(r"^[.-]+|[^A-Za-z0-9_.-]+")
+"""Characters that the name of a space must not start with or contain."""
+LONGEST_NAME = 64
+MAX_THREADS = 1_024
+
+
+class QuestionReader(SectionReader):
+    """Reads the name and the question of a space, and its threads."""
+
+    def name(self) -> str | None:
+        """Read the name of the space: one short path segment, since its page is a file of that name."""
+        name, located = self.text("space"), self.located.get("space")
+        if name is None or not isinstance(located, Scalar):
+            return None
+        wrong = WRONG_IN_NAME.search(name)
+        if wrong is not None:
+            first = wrong[0][0] in ".-"
+            label, place = f"{quote(wrong[0])} is not allowed{' at the start' if first else ''}", wrong.span()
+        elif len(name) > LONGEST_NAME:
+            label, place = f"{len(name):,} characters", (LONGEST_NAME, len(name))
+        elif name.endswith((".yaml", ".yml")):
+            label, place = "this is the name of a file", (name.rindex("."), len(name))
+        else:
+            return name
+        words = re.findall(r"[A-Za-z0-9_-]+", name.removesuffix(".yaml").removesuffix(".yml"))
+        meant = "_".join(words).lstrip("-")
+        self.problems.add(
+            "the name of a space must be usable as a file name: its page is written under it",
+            located.within(*place),
+            label=label,
+            notes=(
+                f"use at most {LONGEST_NAME} of a-z, A-Z, 0-9, _, - and ., and do not start with - or ."
+                + (f", such as {meant}" if 0 < len(meant) <= LONGEST_NAME else ""),
+            ),
+        )
+        return None
+
+    def text(self, name: str) -> str | None:
+        """Read a text that is not empty."""
+        located = self.located.get(name)
+        if located is None:
+            return None
+        if not isinstance(located, Scalar) or not isinstance(located.value, str) or not located.value.strip():
+            self.problems.add(f"{name} must be text, and not empty", located.span)
+            return None
+        return located.value
+
+    def threads(self) -> int | None:
+        """Read the number of CPU threads of a trial."""
+        threads = self.whole("threads")
+        if threads is not None and threads > MAX_THREADS:
+            self.problems.add(f"at most {MAX_THREADS:,} threads, got {threads:,}", self.located["threads"].span)
+            return None
+        return threads
+
 
 REQUIRED = ("space", "question", "grammar", "model", "data", "recipe", "design", "seeds", "measure", "judge", "threads")
 OPTIONAL = ("preset", "block", "blocks", "variants", "constraints", "fair", "noise", "profiles")
@@ -118,23 +188,25 @@ def _space(
     kept: KeptTexts | None,
 ) -> Space | None:
     """Read the resolved space; None if a section has a mistake."""
-    sections = Sections(located, grammar, problems, Origins(located, path, None if kept is None else kept.tokenizers))
-    name, question = sections.name(), sections.text("question")
-    model, around = sections.model()
-    data, recipe = sections.data(), sections.recipe()
-    measure = sections.measure()
-    judge = sections.judge(measure)
-    (seeds, auto), threads = sections.seeds(), sections.threads()
-    fair, noise = sections.fair(), sections.noise()
-    design = sections.design(measure, recipe, seeds)
-    check_fits(model, recipe, data, measure, judge, design, grammar.catalogue, sections.origins, problems)
+    origins = Origins(located, path, None if kept is None else kept.tokenizers)
+    resolved = (located, grammar, problems, origins)
+    opening, judged, seeding = QuestionReader(*resolved), JudgeReader(*resolved), SeedsReader(*resolved)
+    name, question = opening.name(), opening.text("question")
+    model, around = ModelReader(*resolved).read()
+    data, recipe = DataReader(*resolved).read(), RecipeReader(*resolved).read()
+    measure = judged.measure()
+    judge = judged.judge(measure)
+    (seeds, auto), threads = seeding.read(), opening.threads()
+    fair, noise = FairReader(*resolved).read(), seeding.noise()
+    design = DesignReader(*resolved).read(measure, recipe, seeds)
+    check_fits(model, recipe, data, measure, judge, design, grammar.catalogue, origins, problems)
     if design is not None and design.search is not None:
-        check_beside(sections.origins, noise, auto, problems)
-        grammar = _starting(design.search, grammar, sections.origins, problems)
+        check_beside(origins, noise, auto, problems)
+        grammar = _starting(design.search, grammar, origins, problems)
     warned = read_warned(located.get("constraints"), design, grammar, problems)
     blocks = read_blocks(located, design, judge, grammar, warned, problems)
     others = {} if blocks is None else choices_of(blocks.variants.values())
-    tune = sections.tune(recipe, None if blocks is None else blocks.named, others)
+    tune = TuneSectionReader(*resolved).read_tune(recipe, None if blocks is None else blocks.named, others)
     if (
         name is None
         or question is None
@@ -278,3 +350,174 @@ def _tried(name: str, space: Path) -> dict[Path, Path]:
         return {space.parent / name: space.parent}
     folders = (up / "grammars" for up in (space.parent.parent, space.parent, Path()))
     return {folder / f"{name}.yaml": folder for folder in folders}
+
+
+# Reading one block, by its name in a grammar or as YAML, with overrides
+
+NAME_OF_BLOCK = re.compile(r"[A-Za-z_]\w*")
+"""What is read as a name and not as YAML: a block of one part is written in brackets, `[attention]`."""
+BARE_KEY = re.compile(r"[A-Za-z_][\w.]*")
+
+
+def load_block(text: str | Block, grammar: Grammar, overrides: Map[str, object]) -> Block:
+    """Read the block that a name, YAML or a block means under a grammar, as a space that names it would have it.
+
+    `overrides` maps addresses to values: YAML, numbers, or parts of other blocks. Raises InputError with every mistake,
+    including an override that changes nothing, and with the reason of each constraint that refuses the block.
+    """
+    problems = Problems()
+    label = f"block {quote(text)}" if isinstance(text, str) and NAME_OF_BLOCK.fullmatch(text.strip()) else "this block"
+    block = _read_block(text, grammar, problems)
+    written = read_overrides(parse_yaml(_as_yaml(overrides), "overrides"), problems) if overrides else ()
+    problems.raise_if_any()
+    assert block is not None
+    changed = apply_overrides({label: block}, written, grammar.reader_for(problems), alone=True)[label]
+    for broken in grammar.broken(changed):
+        problems.add(
+            f"{label} is refused by {broken.full_name}", notes=(f"because {broken.because}", broken.let_through)
+        )
+    problems.raise_if_any()
+    return changed
+
+
+def check_known(block: Block, catalogue: Catalogue) -> None:
+    """Raise InputError if a block has components that are not in the catalogue."""
+    if missing := sorted({node.name for node in walk(block)} - {spec.name for spec in catalogue}):
+        raise InputError(f"no component is named {', '.join(map(quote, missing))}\n  = pass its file in plugins")
+
+
+def _read_block(text: str | Block, grammar: Grammar, problems: Problems) -> Block | None:
+    if not isinstance(text, str):
+        check_known(text, grammar.catalogue)
+        return text
+    if not NAME_OF_BLOCK.fullmatch(name := text.strip()):
+        return grammar.reader_for(problems).block(parse_yaml(text, "block"))
+    if name in grammar.blocks:
+        return grammar.blocks[name].block
+    notes = [f"the grammar {grammar.name} has {len(grammar.blocks)} blocks: `ablate list blocks` shows them"]
+    if name in grammar.catalogue:
+        notes.append(f"a block of that one component is [{name}]")
+    elif (meant := suggest(name, grammar.blocks)) is not None:
+        notes.insert(0, meant)
+    problems.add(f"there is no block {quote(name)}", notes=tuple(notes))
+    return None
+
+
+def _as_yaml(overrides: Map[str, object]) -> str:
+    """Write overrides as a space has them below `block:`, one per line."""
+    return "\n".join(
+        f"{_key_as_yaml(address)}: {_value_as_yaml(address, value)}" for address, value in overrides.items()
+    )
+
+
+def _key_as_yaml(address: str) -> str:
+    return address if BARE_KEY.fullmatch(address) else json.dumps(address, ensure_ascii=False)
+
+
+def _value_as_yaml(address: str, value: object) -> str:
+    match value:
+        case str():
+            return "\n" + textwrap.indent(value, "  ") if "\n" in value else value
+        case Node() | Parts() | Gain() | Size() | Expression():
+            return print_value(value)
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"the override {address} has no value: {error}\n  = give YAML, a number or a part") from None
+
+
+# The spaces that can be found by name, with their questions
+
+
+@dataclass(frozen=True, slots=True)
+class KnownSpace:
+    """A space by its name: its file, its question and profiles if it can be read, and whether it is shipped."""
+
+    name: str
+    path: Path
+    question: str
+    shipped: bool
+    profiles: tuple[str, ...] = ()
+
+
+def known_spaces() -> tuple[KnownSpace, ...]:
+    """Return the user's spaces below the working directory, then the shipped ones whose names are not among them.
+
+    A file in the working directory itself that is not a space is left out; one in `spaces/` that cannot be read is
+    included, with a remark.
+    """
+    own, shipped = own_files("space"), shipped_files("space")
+    spaces = [_known_space(name, path, shipped=False) for name, path in own.items()]
+    spaces += [_known_space(name, path, shipped=True) for name, path in shipped.items() if name not in own]
+    return tuple(space for space in spaces if space is not None)
+
+
+def _known_space(name: str, path: Path, *, shipped: bool) -> KnownSpace | None:
+    try:
+        written = read_yaml(path)
+    except InputError:
+        written = None
+    if isinstance(written, Mapping) and "space" in written and "rules" not in written:
+        question = written.get("question")
+        text = str(question.value) if isinstance(question, Scalar) else "has no question"
+        profiles = written.get("profiles")
+        names = tuple(str(key) for key in profiles) if isinstance(profiles, Mapping) else ()
+    elif path.parent == Path():
+        return None
+    else:
+        text = f"cannot be read as a space: `ablate check {path}` says why"
+        names = ()
+    return KnownSpace(name, path, text, shipped, names)
+
+
+# A space to start from: the commented template, or a copy of a shipped space
+
+TEMPLATE: Final = Path(__file__).with_name("template.yaml")
+MINE: Final = "mine"
+"""The name of the template's space."""
+FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
+
+
+def write_space(name: str | None = None, *, example: str | None = None) -> Path:
+    """Write `spaces/NAME.yaml` below the working directory; with `example`, a copy of the shipped space of that name.
+
+    The name defaults to that of the example, or to `mine`. Raises InputError for an invalid name or an unknown example,
+    and RefusedError if the user already has a space of that name, since none is overwritten, or if the file cannot be
+    written.
+    """
+    name = name or example or MINE
+    if FILE_NAME.fullmatch(name) is None:
+        raise InputError(
+            f"{quote(name)} cannot be the name of a space\n"
+            "  = a name is a word of at most 60 letters, digits, - and _; its file is spaces/NAME.yaml"
+        )
+    text = TEMPLATE.read_text(encoding="utf-8") if example is None else _example(example)
+    there = own_files("space").get(name)
+    if there is not None:
+        raise RefusedError(f"there is already a space {name}: {there}\n  = give another name: ablate init NAME")
+    path = Path("spaces") / f"{name}.yaml"
+    try:
+        path.parent.mkdir(exist_ok=True)
+        with path.open("x", encoding="utf-8") as file:
+            file.write(_renamed(text, name, of=example or MINE))
+    except OSError as error:
+        raise RefusedError(f"cannot write {path}: {error.strerror}") from None
+    return path
+
+
+def _example(name: str) -> str:
+    shipped = shipped_files("space")
+    if name not in shipped:
+        command = "ablate list spaces"
+        raise unknown(f"no space {quote(name)} ships with ablate", name, shipped, "there are", command=command)
+    return shipped[name].read_text(encoding="utf-8")
+
+
+def _renamed(text: str, name: str, *, of: str) -> str:
+    """Rename a space in its text, including the commands in its comments."""
+    if name == of:
+        return text
+    read = parse_yaml(name)
+    word = name if isinstance(read, Scalar) and read.value == name else json.dumps(name)  # `1e3` is a number in YAML
+    renamed = re.sub(r"^space: .*$", f"space: {word}", text, count=1, flags=re.MULTILINE)
+    return re.sub(rf"(ablate \w+) {of}\b", rf"\g<1> {name}", renamed)

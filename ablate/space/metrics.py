@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final, Literal, TypeAlias, get_args
 
 from ablate.block.catalogue import Catalogue
-from ablate.extension.declaration import Declaration
-from ablate.extension.kinds import PROBE, Kind
+from ablate.extension.declaration import PROBE, Declaration, Kind
 
 Better: TypeAlias = Literal["lower", "higher", "none"]
 """The side of a metric that is better; `none` where neither is."""
@@ -173,7 +172,7 @@ OF_AVERAGED = (
     "at the end of a finished trial, of a model whose trained parameters are averaged as recipe.average says: the mean "
     "over the last checkpoints, so many steps apart, or an exponential moving average over all steps"
 )
-SOURCE_OF_AVERAGED = "Sec. 6.1, arXiv:1706.03762; Polyak & Juditsky 1992; see ablate/train/average.py"
+SOURCE_OF_AVERAGED = "Sec. 6.1, arXiv:1706.03762; Polyak & Juditsky 1992; see ablate/train/optimizer.py"
 SOURCE_OF_SMOOTHED = "App. H.1, arXiv:2302.10322, where d = 0.99"
 
 TRAINING = (

@@ -15,25 +15,23 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field
 
+from ablate.block.address import START, Selector, is_start, is_there, parse_address, parts_by_name
 from ablate.block.catalogue import Catalogue
 from ablate.block.expression import Block, Node
-from ablate.block.read import Invalid
-from ablate.block.select import START, Selector, is_start, is_there, parse_address, parts_by_name
+from ablate.block.reader import Invalid
 from ablate.grammar.grammar import Grammar
 from ablate.source.document import shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
-from ablate.source.overlay import overlay
 from ablate.source.problems import Problems, nearest, quote
-from ablate.space.documents import Count, Document, Recipe
-from ablate.space.dotted import document_with, entries_of
+from ablate.source.yaml import overlay
+from ablate.space.documents import HINTS, Count, Document
 from ablate.space.fair import Plain, Tune, TunedField, plain, text_of
-from ablate.space.optimizers import OptimizerSpec, ScheduleSpec
-from ablate.space.override import Override, with_value
-from ablate.space.ways import HINTS
+from ablate.space.recipe import OptimizerSpec, Recipe, RecipeReader, ScheduleSpec
+from ablate.space.variants import Override, document_with, entries_of, with_value
 
 MOST_TRIALS = 256
 """The most trials to tune one block: more would delay the question itself for too long."""
@@ -426,3 +424,25 @@ def _end_of(node: Node, fields: Sequence[str]) -> tuple[str, str, tuple[str, ...
             return (where, rest[0], (START,)) if rest and is_start(inner, START) else (where, field, ())
         node = inner
     return where, "", ()
+
+
+class TuneSectionReader(RecipeReader):
+    """Reads whether and how each block is tuned."""
+
+    def read_tune(
+        self, recipe: Recipe | None, blocks: Map[str, Block] | None, others: Map[tuple[str, str], Mapping]
+    ) -> Literal["none"] | Tune | None:
+        """Read what each block is tuned over; None if that, the recipe or the blocks have a mistake.
+
+        `others` are the optimisers and schedules that variants choose.
+        """
+        fair = self.located.get("fair")
+        located = fair.get("tune") if isinstance(fair, Mapping) else None
+        if located is None or (isinstance(located, Scalar) and located.value == "none"):
+            return "none"
+        if isinstance(fair, Mapping) and isinstance(located, Mapping):
+            reader = TuneReader(recipe, self.read_with, blocks, self.grammar, self.problems, others)
+            return reader.read(fair.key("tune"), located)
+        message = f"fair.tune: expected none, or lists of values by address, got {shown(located)}"
+        self.problems.add(message, located.span, notes=HINTS.way("fair.tune"))
+        return None

@@ -38,8 +38,8 @@ of an effect is its variation over seeds, so that its F is t². What the fitted 
 of fit, tested against its own variation over seeds, with degrees of freedom times ε (see `sphericity`).
 
 A factor with k levels has k-1 columns of codes instead of one of -1 and +1, each scaled so that its effect is 2β (see
-`plan.designs.coding`). Its effects are judged like those of edits, each against its own error; in the analysis of
-variance its columns are one line with k-1 degrees of freedom, tested as lack of fit is.
+`plan.designs.design_matrix`). Its effects are judged like those of edits, each against its own error; in the analysis
+of variance its columns are one line with k-1 degrees of freedom, tested as lack of fit is.
 """
 
 from __future__ import annotations
@@ -53,13 +53,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import fdtrc
 
-from ablate.statistics.blocked import Fit, apart, fit
-from ablate.statistics.magnitude import divided, magnitude, times
+from ablate.statistics.contrasts import Fit, Sphericity, least_squares, less_block_means, sphericity
 from ablate.statistics.paired import Method as PairedMethod
 from ablate.statistics.paired import bounds_without_spread, of_differences, one_sided_p, student_interval, student_p
-from ablate.statistics.sphericity import Sphericity, sphericity
-from ablate.statistics.spread import ROUNDING
-from ablate.statistics.worst_rank import Ranked, worst_rank
+from ablate.statistics.ranks import Ranked, worst_rank
+from ablate.statistics.spread import ROUNDING, divided, magnitude, times
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -235,7 +233,7 @@ def _over_values(
     x = _columns(levels[kept], effects)
     x = x - x.mean(axis=0)
     means = table.mean(axis=1)
-    fitted = fit(x, means - means.mean())
+    fitted = least_squares(x, means - means.mean())
     over_seeds = np.array([2.0 ** len(effect) for effect in effects])[:, None] * (fitted.weights @ table)
 
     def judged(i: int) -> Estimate:
@@ -282,7 +280,7 @@ def _ranked(
     complete = counted & ~some
     x = _columns(levels, effects)
     x = x - x.mean(axis=0)
-    fitted = fit(x, np.zeros(x.shape[0]))
+    fitted = least_squares(x, np.zeros(x.shape[0]))
     table, without = values[:, complete], gone[:, some]
     size = max(size, float(np.abs(table).max(initial=0.0)))
     ranks: list[Ranked | None] = []
@@ -317,8 +315,8 @@ def _of_cells(
     runs, seeds = np.nonzero(~np.isnan(values))
     _, seeds = np.unique(seeds, return_inverse=True)
     y = values[~np.isnan(values)]
-    x = apart(_columns(levels, effects)[runs], seeds)
-    fitted = fit(x, apart(y[:, None], seeds)[:, 0])
+    x = less_block_means(_columns(levels, effects)[runs], seeds)
+    fitted = least_squares(x, less_block_means(y[:, None], seeds)[:, 0])
     one_seed = values.shape[1] == 1
     lacking = y.size - 1 - fitted.rank if one_seed else 0
     sd = math.sqrt(fitted.left / lacking) if lacking else 0.0
@@ -360,7 +358,7 @@ def _of_cells(
                 squares, df = float(fitted.coefficients[first] ** 2 / fitted.shares[first]) if told else 0.0, int(told)
             else:
                 own = _own(x, group)
-                squares, df = float(((own @ apart(y[:, None], seeds)[:, 0]) ** 2).sum()), own.shape[0]
+                squares, df = float(((own @ less_block_means(y[:, None], seeds)[:, 0]) ** 2).sum()), own.shape[0]
             if df:
                 f = squares / df / sd**2 if sd else None
                 p = float(fdtrc(df, lacking, f)) if f is not None else None

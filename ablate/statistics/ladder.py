@@ -30,7 +30,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from ablate.statistics.magnitude import magnitude
 from ablate.statistics.scaling_law import (
     Curve,
     Kind,
@@ -43,7 +42,7 @@ from ablate.statistics.scaling_law import (
     tangents_of,
 )
 from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
-from ablate.statistics.spread import spread
+from ablate.statistics.spread import magnitude, spread
 
 Floats = NDArray[np.float64]
 

@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from ablate.statistics.ladder import FARTHEST, Both, Method, both_of, bound_from, curves_of, drawn_noise, magnitude_of
-from ablate.statistics.magnitude import times
 from ablate.statistics.scaling_law import Curve, Kind, SizeLadder, hat_of, tangents_of
 from ablate.statistics.size_noise import DRAWS, critical, satterthwaite
+from ablate.statistics.spread import times
 
 Floats = NDArray[np.float64]
 

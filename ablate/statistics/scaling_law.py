@@ -33,10 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
-from ablate.statistics.magnitude import divided, logarithms, magnitude, times
 from ablate.statistics.paired import student_p
 from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
-from ablate.statistics.spread import spread
+from ablate.statistics.spread import divided, logarithms, magnitude, spread, times
 
 Floats = NDArray[np.float64]
 

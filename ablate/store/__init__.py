@@ -18,51 +18,37 @@ by its content, or by the trial whose results it is. All else can be deleted and
     damaged/*                  damaged files that were moved out of the way; none is deleted
     earlier/*                  the lines of an earlier version, once they are converted
 
-    durable.py      files that are complete or absent
-    lock.py         one driver at a time
-    claim.py        who trains a trial: the lock of its worker
-    checksummed_lines.py        text lines with a checksum
-    files.py        the files that own the results, and their witness
-    documents.py    the JSON that a folder keeps: keys and types
-    serialise.py    a trial and a plan as JSON
-    plans.py        the plans that a folder keeps
-    requests.py     the requested runs
-    judgements.py   verdicts, and how often questions were judged
-    kept_design.py  the comparisons of a kept plan, and what their contrasts are made of
-    step_times.py   seconds per training step
-    open_trial.py   a trial while it runs
-    sealed.py       a trial that has ended
-    checkpoints.py  where it continues from
-    record_chain.py the records of a plan as a chain of hashes
-    bundle.py       a plan with its results as one file
-    earlier.py      folders of earlier versions
-    snapshot.py     a folder as it is at one moment, and what is lost of it
-    results.py      `Results`: the only writer
-    versions.py     the versions a trial ran with, and which of them must be the same
-    machines.py     what each machine computes, remembered for planning
-    tables.sql      the tables of the DuckDB file, with their comments
-    views.sql       its views
-    summaries.sql   how the table of summaries is filled
-    schema.py       the tables as `tables.sql` declares them: DDL, rows to insert, comments of views
+    durable.py           files that are complete or absent, lines with a checksum, and the lock of the only driver
+    claim.py             who trains a trial: the lock of its worker
+    files.py             the files that own the results, and their witness
+    documents.py         the JSON that a folder keeps: keys and types, and trials and plans written as it
+    records.py           what is read from it: plans, requested runs, judgements and judged tables
+    journal.py           a trial while it runs: its rows as they come, and where it continues from
+    sealed.py            a trial that has ended
+    snapshot.py          a folder as it is at one moment, and what is lost of it; the status of every trial of every
+                         space; folders of earlier versions
+    predictions.py       forecasts and claims of plans, and whether a claim was there before its results
+    machines.py          the versions that trials ran with, and which of them must be the same; what each machine
+                         computes; seconds per training step
+    bundle.py            a plan with its results as one file, and the chain of hashes of its records
+    results.py           `Results`: the only writer
+    tables.sql           the tables of the DuckDB file, with their comments
+    views.sql            its views
+    summaries.sql        how the table of summaries is filled
+    schema.py            the tables as `tables.sql` declares them: DDL, rows to insert, comments of views
     pending_rows.py      what a database lacks of a snapshot
-    projection.py   the DuckDB file, and what is loaded into it
-    query.py        SQL over it, also while a run is writing
-    cookbook.py     the ready-made queries, by name
-    cookbook.sql    their SQL
-    trial_numbers.py  the numbers of trials: of ended ones, of one up to a step, how long they took
-    trial_status.py     the status of every trial of every space
-    kept_tables.py      the judged tables that a folder keeps
-    kept_forecasts.py   what was forecast of the variants of a kept plan
-    pages.py        the readings of a space's page: curves, differences, layers, gains, endings
-    stamps.py       when each claim was first kept, and whether its results were there before
-    noise.py        what is known of noise: pairs of any space that differ in block, seed or salt alone
-    repair/         repair of a folder: what `ablate doctor` does, and what a run needs before it writes
-    mirror.py       MLflow, as the rest of the program sees it, and what has been sent to it
-    mlflow/         the MLflow mirror
-    ui.py           MLflow's own pages over it, on this machine alone
-    table_files.py  tables of runs that were trained elsewhere, read and never written
-    run_logs.py     logs of trainers, and folders of them, as such tables
-    run_tables.py   runs of trackers as such tables
+    projection.py        the DuckDB file, and what is loaded into it
+    query.py             SQL over it, also while a run is writing; the ready-made queries, by name
+    cookbook.sql         their SQL
+    measurements.py      the numbers of trials: of ended ones, of one up to a step, how long they took; their noise
+    pages.py             the readings of a space's page: curves, differences, layers, gains, endings
+    faults.py            what is wrong with the files of a folder and with the DuckDB file, and the cure of each fault
+    repair.py            all of that repaired: what `ablate doctor` does, and what a run needs before it writes
+    mirror.py            the results in MLflow, as the rest of the program sees it, and MLflow's own pages over it
+    mlflow_pages.py      what MLflow should show: a page for each space, its runs, their numbers, saved views
+    mlflow_texts.py      texts that MLflow accepts, and the answers that its runs show
+    mlflow_client.py     the connection to MLflow, and one experiment brought up to date
+    foreign_tables.py    tables of runs that were trained elsewhere, read and never written
 
 2026-11-21. The DuckDB file is never opened for writing in place: a copy is changed and renamed over it. DuckDB locks
 every other process, readers included, out of a file that one process writes, and a reader locks the writer out; with a

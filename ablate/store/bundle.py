@@ -1,8 +1,9 @@
-"""A plan with its results as one file: a zip that holds a results folder of this plan alone, and what explains it.
+"""Bundle: a plan with its results as one file, and the chain of hashes by which its records are recognised.
 
-`collect` makes that folder: the files that own the results, copied byte for byte, and listed in a witness of their own.
-Where the author's files are is left out of the requests. Judgements of the same questions in other spaces are kept as
-what they count for: how often a question was asked.
+A bundle is a zip that holds a results folder of this plan alone, and what explains it. `collect` makes that folder: the
+files that own the results, copied byte for byte, and listed in a witness of their own. Where the author's files are is
+left out of the requests. Judgements of the same questions in other spaces are kept as what they count for: how often a
+question was asked.
 
 A bundle has the same bytes for the same content: members are sorted, stored as they are under one date, and listed with
 their hashes in SHA256SUMS, which `sha256sum --check` reads.
@@ -13,16 +14,17 @@ from __future__ import annotations
 import hashlib
 import zipfile
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ablate.errors import InputError
 from ablate.store import files
-from ablate.store.documents import Question
-from ablate.store.durable import write_whole, writing
+from ablate.store.documents import Question, digest
+from ablate.store.durable import compact, write_whole, writing
 from ablate.store.files import Document, Written, digest_of
-from ablate.store.plans import KeptPlan
+from ablate.store.machines import of_machine
+from ablate.store.records import KeptPlan
 from ablate.store.snapshot import Snapshot
 
 RESULTS, SUMS = "results", "SHA256SUMS"
@@ -152,3 +154,53 @@ def _leaves(name: str) -> bool:
 
 def _no_bundle(path: Path, why: str) -> InputError:
     return InputError(f"{path} cannot be read as a bundle: {why}\n  = ablate bundle SPACE -o FILE writes one")
+
+
+# The records of a plan as a chain of hashes: its files, its plan, how each trial ended, and the verdicts
+#
+# The hash of each contains that of the record before it, so that the last one, the head, stands for all: by the head
+# on a page one can tell whether another copy has the same question, numbers and verdicts. Only what was asked and
+# what came of it is in it, no clock: trials that are trained again to the same bits have the same head.
+
+CHAIN_START = hashlib.sha256(b"ablate records 1").hexdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A record: its kind and name, the hash of its content, and that of the chain up to it."""
+
+    kind: str
+    name: str
+    content: str
+    head: str
+
+
+def chain(now: Snapshot, plan: KeptPlan) -> tuple[Link, ...]:
+    """Return the records of a plan in their order: files, plan, trials, verdicts or the judgements of a search.
+
+    `head = sha256(head before + [kind, name, content as JSON])`.
+    """
+    links: list[Link] = []
+    for kind, name, content in _chain_records(now, plan):
+        before = links[-1].head if links else CHAIN_START
+        head = hashlib.sha256(f"{before}\n{compact([kind, name, content])}".encode()).hexdigest()
+        links.append(Link(kind, name, content, head))
+    return tuple(links)
+
+
+def _chain_records(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, str, str]]:
+    document = plan.document
+    for name, content in sorted(document.get("sources", {}).items()):
+        yield "file", name, content
+    yield "plan", plan.id, plan.digest
+    for trial in sorted({str(trial) for trial, *_ in document["trials"]} & now.endings.keys()):
+        end = now.endings[trial]
+        yield "trial", trial, digest([end.kind, end.step, end.rows, end.digest, of_machine(end.versions)])
+    verdicts = now.verdicts.get(plan.id)
+    if verdicts is not None:
+        yield "verdicts", plan.id, digest(verdicts.content["verdicts"])
+        return
+    own = (each.content["questions"] for each in now.judgements if each.content["plan"] == plan.id)
+    judged = {question["question"]: question["effects"] for questions in own for question in questions}
+    for question, effects in sorted(judged.items()):  # of a search: the blocks that it confirmed
+        yield "judgement", question, digest(effects)

@@ -21,9 +21,8 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from pydantic import StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from ablate.errors import InputError, RefusedError
-from ablate.store import checksummed_lines
-from ablate.store.checksummed_lines import Appender, compact
-from ablate.store.durable import UNFINISHED, check_folder, reading, write_whole, writing
+from ablate.store import durable
+from ablate.store.durable import UNFINISHED, Appender, check_folder, compact, reading, write_whole, writing
 from ablate.train.events import Outcome, OutcomeKind
 
 WITNESS = "witness.jsonl"
@@ -219,7 +218,7 @@ def sizes(folder: Path, kind: str) -> dict[str, int]:
 
 
 def read_witness(folder: Path) -> Witness:
-    content = checksummed_lines.read(folder / WITNESS)
+    content = durable.read_lines(folder / WITNESS)
     written: dict[str, Written] = {}
     dropped: set[str] = set()
     for record in content.records:
@@ -252,7 +251,7 @@ def bear_witness(folder: Path, written: Iterable[Written], replaced: Iterable[st
 
 
 def rewrite_witness(folder: Path, written: Iterable[Written]) -> None:
-    write_whole(folder / WITNESS, b"".join(checksummed_lines.encode(_line(each)) for each in written))
+    write_whole(folder / WITNESS, b"".join(durable.encoded_line(_line(each)) for each in written))
 
 
 def next_number(known: Iterable[Document[Any]]) -> int:

@@ -1,43 +1,87 @@
-"""The MLflow mirror: `mirror` brings it up to date, `examine` reports what is wrong with it, `rebuild` recreates it.
+"""Mirror of the results in MLflow: an experiment for each space's current plan, a run for each of its ended trials.
 
-Its contents, and why, are in `store/mlflow/__init__.py`. `mlflow.jsonl` has a line for each update of an experiment, to
-know when nothing is new: then MLflow, which takes seconds to import, is not touched in the results folder's own mirror.
-A server is always queried, since it may have been emptied.
+`mirror` brings it up to date, `examine` reports what is wrong with it, `rebuild` recreates it, `serve` shows it.
+`mlflow.jsonl` has a line for each update of an experiment, to know when nothing is new: then MLflow, which takes
+seconds to import, is not touched in the results folder's own mirror. A server is always queried, since it may have been
+emptied. Decisions and their reasons:
+
+- *A divergence is a result*: its run is FINISHED in MLflow, and easy to find by its name (`op seed 1 diverged`), its
+  tag `status` and the metric `diverged`, whose mean over a group is the share of seeds that diverged. MLflow's red
+  FAILED is kept for trials without a result: bug, out_of_memory, timeout, lost.
+- *Means must be those of the verdicts*: numbers that MLflow averages over a group exist in finished trials alone, and
+  what is compared as a ratio needs a geometric mean. So each run of a variant has the variant's own numbers, whose
+  average is the number itself (`mean.…`, `difference.…`). A curve is shown up to its last step, so `eval_loss` is the
+  curve, and `final_eval_loss` what is judged.
+- *Verdicts name the group*: MLflow's groups show numbers and no text except the tag that they are grouped by.
+- *Per-layer series stay in DuckDB*: hundreds of series in a run are more than MLflow's pages can handle. Their extreme
+  over all parts at each step is shown (`max.kurtosis`).
+- *Nothing is remembered that can be queried*: each run carries a digest of what it shows, and an experiment is compared
+  with that, run by run. `mlflow.jsonl` only saves the query where nothing is new, so it may be lost. A process killed
+  half-way leaves a run that is still RUNNING, which the next one removes.
+- *What a person deletes by hand stays deleted* until its trial changes. What the mirror itself removes is deleted in
+  MLflow's own way, so a space that returns to an earlier plan gets its old runs back, with their ids.
+- *A tracking server may be shared*: runs sent from another results folder are never touched, and a run that is
+  already there is not sent again.
 """
 
 from __future__ import annotations
 
+import ctypes
+import os
 import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+import webbrowser
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from pydantic import TypeAdapter, ValidationError
 
 from ablate.errors import RefusedError
 from ablate.output.words import plural
-from ablate.store import checksummed_lines, earlier
-from ablate.store.checksummed_lines import Appender, compact
-from ablate.store.mlflow.connection import (
+from ablate.store import durable, snapshot
+from ablate.store.durable import Appender, compact
+from ablate.store.faults import Finding
+from ablate.store.mlflow_client import (
     ARTIFACTS,
+    QUIET,
     STORE,
     Destination,
+    MlflowExperiment,
+    compare_runs,
     connected,
+    experiment_of,
     in_place,
     may_be_damaged,
     new_store,
+    runs_there,
+    sqlite_uri,
 )
-from ablate.store.mlflow.experiment import MlflowExperiment, compare, experiment_of, runs_there
-from ablate.store.mlflow.pages import Page, read_pages
-from ablate.store.mlflow.views import links
-from ablate.store.repair.report import Finding
+from ablate.store.mlflow_pages import Page, read_pages, view_links
 from ablate.store.snapshot import Snapshot
 
-__all__ = ["Mirrored", "Report", "Texts", "check_uri", "examine", "mirror", "mirror_ended", "read_sent", "rebuild"]
+__all__ = [
+    "Mirrored",
+    "Report",
+    "Texts",
+    "check_uri",
+    "examine",
+    "mirror",
+    "mirror_ended",
+    "read_sent",
+    "rebuild",
+    "serve",
+]
 
 FILE = "mlflow.jsonl"
 
@@ -240,13 +284,13 @@ class _Update:
 
 def address(sent: Sent) -> str:
     """Return the address of the prepared page of a space on a tracking server."""
-    return links(sent.experiment, root=f"{sent.destination}/")[0][1]
+    return view_links(sent.experiment, root=f"{sent.destination}/")[0][1]
 
 
 def sent_elsewhere(folder: Path) -> dict[tuple[str, str], Sent]:
     """Return what was last sent to each tracking server, by server and space."""
     sent: dict[tuple[str, str], Sent] = {}
-    for record in checksummed_lines.read(folder / FILE).records:
+    for record in durable.read_lines(folder / FILE).records:
         with suppress(ValidationError):
             line = LINE.validate_python(record)
             sent |= {(line.destination, line.space): line} if line.destination else {}
@@ -256,7 +300,7 @@ def sent_elsewhere(folder: Path) -> dict[tuple[str, str], Sent]:
 def read_sent(folder: Path, destination: str) -> dict[str, Sent]:
     """Read, for each space, what was last sent to a destination; records of another form count as never sent."""
     sent: dict[str, Sent] = {}
-    for record in checksummed_lines.read(folder / FILE).records:
+    for record in durable.read_lines(folder / FILE).records:
         with suppress(ValidationError):
             line = LINE.validate_python(record)
             sent |= {line.space: line} if line.destination == destination else {}
@@ -269,7 +313,7 @@ def identity(folder: Path) -> str:
     It is as durable as the plans: the folder may be moved, used in another container, or lose `mlflow.jsonl`. One that
     an earlier version began is still identified by its first outcome.
     """
-    for begun in (folder / earlier.FOLDER / earlier.OUTCOMES, folder / earlier.OUTCOMES):
+    for begun in (folder / snapshot.EARLIER / snapshot.EARLIER_OUTCOMES, folder / snapshot.EARLIER_OUTCOMES):
         if begun.exists():
             with begun.open("rb") as file:
                 return sha256(file.readline()).hexdigest()[:12]
@@ -318,7 +362,7 @@ def _faults(client: Any, destination: Destination, page: Page) -> Iterator[Findi
     if there.lifecycle_stage == "deleted":
         yield finding(f"{page.space}: the experiment was deleted by hand", by_hand=True)
         return
-    todo = compare(page, runs_there(client, there.experiment_id), identity(destination.folder))
+    todo = compare_runs(page, runs_there(client, there.experiment_id), identity(destination.folder))
     wanted, sent = set(page.by_trial), {run.trial for run in todo.send}
     removed = [run.trial for run in todo.remove if not run.running]
     wrong = len({run.trial for run in todo.remove} & sent)
@@ -338,3 +382,124 @@ def _faults(client: Any, destination: Destination, page: Page) -> Iterator[Findi
     if there.artifact_location != destination.artifacts:
         where = f"{there.artifact_location}, from where this folder was moved"
         yield finding(f"{page.space}: its files are expected in {where}")
+
+
+# `ablate ui`: MLflow's own server over a results folder's mirror, for this machine alone, until Ctrl-C
+#
+# It binds 127.0.0.1 and nothing else. What MLflow would start beside it (job runners, a store for uploads, telemetry)
+# stays off. The server is a child in a process group of its own, so that Ctrl-C reaches us first and nothing is left
+# behind; on Linux it also ends when we are killed.
+
+HOST, PORT = "127.0.0.1", 5000
+HOST_NAMES = (HOST, "localhost")
+"""The host names a browser may use: a page under another name can neither read nor write, whatever it resolves to."""
+SERVER_CLOSED = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_SERVER_DISABLE_SECURITY_MIDDLEWARE": "false"}
+START_WITHIN, STOP_WITHIN = 90.0, 5.0
+"""Seconds that a server has to answer for the first time, and to stop by itself."""
+PR_SET_PDEATHSIG = 1
+
+Say = Callable[[str], None]
+
+
+def serve(folder: Path, *, port: int = PORT, browse: bool = False, say: Say = print) -> None:
+    """Serve `<folder>/mlflow.db` until Ctrl-C or SIGTERM, then return.
+
+    A `port` that is taken (or 0) is replaced by a free one; `say` is told so, and the addresses. `browse` opens the
+    first address in a browser. Raises RefusedError where there are no runs yet or the server does not start.
+    """
+    elsewhere = [(f"{space} on {where}", address(sent)) for (where, space), sent in sent_elsewhere(folder).items()]
+    if not (folder / STORE).exists():
+        if elsewhere:
+            listed = "".join(f"\n  = {name}: {page}" for name, page in elsewhere)
+            raise RefusedError(
+                f"there is nothing to show here: the runs of {folder} went to a tracking server{listed}\n"
+                f"  = `ablate mlflow --results {folder}` sends them here, too"
+            )
+        raise RefusedError(
+            f"there is nothing to show: {folder} has no {STORE}\n"
+            "  = `ablate run` fills it when trials have ended; name the folder with --results"
+        )
+    chosen = _free_port(port)
+    if chosen != port and port:
+        say(f"port {port} is in use; {chosen} is used instead")
+    try:
+        with _server(folder, chosen) as server:
+            root = f"http://{HOST}:{chosen}/"
+            spaces = sorted(read_sent(folder, "").items())
+            addresses = [(space, view_links(sent.experiment, root=root)[0][1]) for space, sent in spaces]
+            addresses += elsewhere
+            addresses.append(("all" if spaces else "MLflow", f"{root}#/experiments?workflowType=machine_learning"))
+            say("\n".join([*(f"{name}: {address}" for name, address in addresses), "Ctrl-C stops it"]))
+            if browse:
+                webbrowser.open(addresses[0][1])
+            server.wait()
+    except KeyboardInterrupt:
+        return
+    raise RefusedError("the MLflow server stopped by itself\n  = start it again; the results are safe")
+
+
+def _free_port(port: int) -> int:
+    with socket.socket() as trial:
+        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            trial.bind((HOST, port))
+        except (OSError, OverflowError):
+            trial.bind((HOST, 0))
+        return int(trial.getsockname()[1])
+
+
+@contextmanager
+def _server(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a server and wait until it answers; when the block ends, in whatever way, stop all of its processes."""
+    root = folder.resolve()
+    command = [sys.executable, "-m", "mlflow", "server", "--host", HOST, "--port", str(port), "--workers", "1"]
+    command += ["--backend-store-uri", sqlite_uri(root / STORE), "--no-serve-artifacts"]
+    command += ["--default-artifact-root", (root / ARTIFACTS).as_uri(), "--uvicorn-opts", "--log-level warning"]
+    command += ["--allowed-hosts", ",".join(f"{name}:{port}" for name in HOST_NAMES)]
+    command += ["--cors-allowed-origins", ",".join(f"http://{name}:{port}" for name in HOST_NAMES)]
+    environment = {**os.environ, **QUIET, **SERVER_CLOSED, "PYTHONSAFEPATH": "1"}
+    linux = sys.platform == "linux"
+    # SIGINT too: a process started in the background by a shell ignores it.
+    signals = (signal.SIGINT, signal.SIGTERM)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in signals}
+    # Python and uvicorn import modules from the working directory: use an empty folder, not the results, which may be
+    # somebody else's.
+    with tempfile.TemporaryFile() as log, tempfile.TemporaryDirectory(prefix="ablate-ui-") as empty:
+        server = subprocess.Popen(
+            command,
+            cwd=empty,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            preexec_fn=partial(ctypes.CDLL(None).prctl, PR_SET_PDEATHSIG, signal.SIGTERM) if linux else None,
+        )
+        try:
+            _wait_until_it_answers(server, port, log)
+            yield server
+        finally:
+            for number in before:
+                signal.signal(number, signal.SIG_IGN)
+            server.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                server.wait(STOP_WITHIN)
+            with suppress(ProcessLookupError):
+                os.killpg(server.pid, signal.SIGKILL)  # with whatever it has started
+            server.wait()
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _wait_until_it_answers(server: subprocess.Popen[bytes], port: int, log: IO[bytes]) -> None:
+    deadline = time.monotonic() + START_WITHIN
+    while server.poll() is None and time.monotonic() < deadline:
+        with suppress(OSError), urllib.request.urlopen(f"http://{HOST}:{port}/health", timeout=2):
+            return
+        time.sleep(0.1)
+    log.seek(0)
+    lines = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
+    raise RefusedError(
+        f"the MLflow server did not start: {lines[-1] if lines else 'it printed nothing'}\n"
+        f"  = choose another port with --port; if it happens again, delete {STORE}: it is rebuilt from the results"
+    )

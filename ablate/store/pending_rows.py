@@ -9,10 +9,9 @@ from typing import Any, TypeAlias
 
 import pyarrow
 
-from ablate.plan.forecast import Interval
-from ablate.space.documents import Expected
-from ablate.store import files, judgements, sealed
-from ablate.store.checksummed_lines import compact
+from ablate.plan.plan import Interval
+from ablate.space.judge import Expected
+from ablate.store import files, records, sealed
 from ablate.store.documents import (
     ComparisonDocument,
     JudgementFile,
@@ -21,18 +20,17 @@ from ablate.store.documents import (
     Specification,
     VariantDocument,
     Verdicts,
+    digest,
 )
+from ablate.store.durable import compact
 from ablate.store.files import Ending
-from ablate.store.kept_forecasts import forecast_of
-from ablate.store.kept_tables import KeptTable, runs_in, seeds_in
-from ablate.store.open_trial import Segment
-from ablate.store.plans import KeptPlan
+from ablate.store.journal import Segment
+from ablate.store.machines import ATTENTION, CPU, by_name, of_machine
+from ablate.store.predictions import Stamps, claims_of, comparisons_in, forecast_of, names_in
+from ablate.store.records import KeptPlan, KeptTable, runs_in, seeds_in
 from ablate.store.schema import TABLES
-from ablate.store.serialise import digest
 from ablate.store.snapshot import DAMAGED, MISSING, Snapshot
-from ablate.store.stamps import Stamps, claims_of, comparisons_in, names_in
-from ablate.store.versions import ATTENTION, CPU, by_name, of_machine
-from ablate.verdict.expectations import expectations
+from ablate.verdict.claims import expectations
 from ablate.verdict.judgement import effect_of
 from ablate.verdict.summary import Correlation, Expectation
 
@@ -209,7 +207,7 @@ def _clock(ending: Ending) -> Iterator[Row]:
 
 def _rows_of_spaces(spaces: Iterable[str], snapshot: Snapshot) -> dict[str, Iterable[Row]]:
     rows: dict[str, list[Row]] = {name: [] for name in OF_SPACES}
-    stamps, over_time, names = Stamps(snapshot), judgements.by_space(snapshot.judgements), _names(snapshot)
+    stamps, over_time, names = Stamps(snapshot), records.questions_by_space(snapshot.judgements), _names(snapshot)
     for space in spaces:
         for name in names.get(space, ()):
             rows["files"].append({"name": name, "space": space, "content": files.whole(snapshot.folder, name)[0]})

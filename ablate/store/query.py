@@ -1,4 +1,4 @@
-"""SQL over a results folder: read-only by default, and also while a run is writing.
+"""Queries: SQL over a results folder, read-only by default, also while a run is writing; and those of the cookbook.
 
 What the DuckDB file lacks so far (running trials, trials just sealed, a new plan) is added to a temporary copy of it,
 which is read in its place. No connection can reach another file, load an extension or change a setting; nor can a
@@ -13,17 +13,17 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from pathlib import Path
 from typing import Any
 
 import duckdb
 
 from ablate.errors import InputError, RefusedError, warn
-from ablate.source.excerpt import drawn
-from ablate.source.problems import quote
+from ablate.source.problems import drawn, quote, unknown
 from ablate.store import files, projection
-from ablate.store.durable import UNFINISHED, put_in_place
-from ablate.store.lock import Lock
+from ablate.store.durable import UNFINISHED, Lock, put_in_place
 from ablate.store.pending_rows import changes
 from ablate.store.projection import DATABASE, Say
 from ablate.store.snapshot import Snapshot
@@ -241,3 +241,64 @@ def _refuse_unknown(given: Iterable[str], there: set[str]) -> None:
         if name.lower() not in known:
             has = ", ".join(f"${name}" for name in sorted(there))
             raise InputError(f"this SQL has no ${drawn(name)}\n  = {f'it has {has}' if has else 'leave the value out'}")
+
+
+# The cookbook: named queries that answer common questions about results, as `cookbook.sql` has them
+
+QUERY_TITLE = re.compile(
+    r"^-- @(?P<name>\w+): (?P<question>.+)\n(?:-- (?P<parameters>\$.*)\n)?(?:-- no rows: (?P<no_rows>.+)\n)?",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A named query. `parameters` maps its `$names` to their default values; None means no restriction.
+
+    `no_rows` is the meaning of an answer without rows; empty where it has none of its own.
+    """
+
+    name: str
+    question: str
+    parameters: Mapping[str, str | None]
+    sql: str
+    no_rows: str = ""
+
+    def given(self, values: Mapping[str, str]) -> dict[str, str | None]:
+        """Return its parameters updated with these values; an InputError for one that it does not have."""
+        for name in values:
+            if name not in self.parameters:
+                message = f"the query {self.name} has no parameter {quote(name)}"
+                raise unknown(message, name, self.parameters, "its parameters are")
+        return {**self.parameters, **values}
+
+
+@cache
+def cookbook_queries() -> tuple[Query, ...]:
+    text = resources.files("ablate.store").joinpath("cookbook.sql").read_text(encoding="utf-8")
+    titles = list(QUERY_TITLE.finditer(text))
+    ends = [title.start() for title in titles[1:]] + [len(text)]
+    return tuple(
+        Query(
+            title["name"],
+            title["question"],
+            _query_parameters(title["parameters"]),
+            text[title.end() : end].strip(),
+            title["no_rows"] or "",
+        )
+        for title, end in zip(titles, ends, strict=True)
+    )
+
+
+def cookbook_query(name: str) -> Query:
+    known = {query.name: query for query in cookbook_queries()}
+    if name not in known:
+        message = f"the cookbook has no query {quote(name)}"
+        raise unknown(message, name, known, "it has", command="ablate sql --cookbook")
+    return known[name]
+
+
+def _query_parameters(written: str | None) -> dict[str, str | None]:
+    """Parse `$space, $factor = 3` into names and values."""
+    parts = [part.partition("=") for part in (written or "").split(",") if part]
+    return {name.strip().removeprefix("$"): value.strip() or None for name, _, value in parts}

@@ -13,33 +13,31 @@ from pathlib import Path
 from types import TracebackType
 
 from ablate.errors import warn
-from ablate.plan.plan import Plan
-from ablate.plan.trial import Trial
-from ablate.store import (
-    checkpoints,
-    files,
-    judgements,
-    open_trial,
-    projection,
-    serialise,
-    trial_numbers,
+from ablate.plan.plan import Plan, Trial
+from ablate.store import files, journal, measurements, projection, records, repair
+from ablate.store.documents import (
+    Documents,
+    PlanDocument,
+    Question,
+    Specification,
+    TableDocument,
+    Verdicts,
+    digest,
+    plan_document,
+    plan_id,
+    trial_document,
 )
-from ablate.store.checksummed_lines import Appender, encode
-from ablate.store.documents import PlanDocument, Question, Specification, TableDocument, Verdicts
-from ablate.store.durable import write_whole, writing
-from ablate.store.lock import Lock
-from ablate.store.open_trial import Beginning, TrialStart
-from ablate.store.plans import packed, plan_of
+from ablate.store.durable import Appender, Lock, encoded_line, write_whole, writing
+from ablate.store.journal import Beginning, TrialStart
+from ablate.store.machines import ATTENTION, installed, of_machine, same_bits
+from ablate.store.measurements import TrialRows
 from ablate.store.projection import Say
-from ablate.store.repair import open_trials
-from ablate.store.repair.whole_folder import make_ready
-from ablate.store.serialise import Documents
+from ablate.store.records import packed, plan_of
+from ablate.store.repair import make_ready
 from ablate.store.snapshot import Snapshot
 from ablate.store.snapshot import open_trials as open_trials_of
-from ablate.store.trial_numbers import TrialRows
-from ablate.store.versions import ATTENTION, installed, of_machine, same_bits
 from ablate.train.events import GOES_ON, Began, Event, Outcome, Row, Saved, Timing
-from ablate.verdict.finals import Finals
+from ablate.verdict.experiment import Finals
 
 SYNC_EVERY = 0.5
 """Seconds between syncs of open segments: a loss of power costs at most this much, less than the promised second."""
@@ -80,7 +78,7 @@ class Results:
     def __enter__(self) -> Results:
         self._lock.acquire()
         try:
-            for name in (open_trial.FOLDER, files.TRIALS, checkpoints.FOLDER):
+            for name in (journal.JOURNAL, files.TRIALS, journal.CHECKPOINTS):
                 with writing(self.folder / name):
                     (self.folder / name).mkdir(exist_ok=True)
             make_ready(self.folder, self.say)
@@ -112,7 +110,7 @@ class Results:
         return {id: ending.outcome for id, ending in self._endings.items() if id not in unfinished}
 
     def finals(self, trial_ids: Collection[str]) -> Finals:
-        return trial_numbers.finals(self.folder, trial_ids)
+        return measurements.finals(self.folder, trial_ids)
 
     def plan(self, space: str) -> PlanDocument | None:
         kept = self._kept.current(space)
@@ -124,18 +122,18 @@ class Results:
             for trial_id in sorted(trial_ids):
                 self._new_segment(trial_id, self.versions)
                 self._open.pop(trial_id).close()
-                checkpoints.drop(self.folder, trial_id)
+                journal.drop_checkpoints(self.folder, trial_id)
 
     def saved(self, trial_id: str) -> int:
         """Return the step of the last checkpoint of a trial that has not ended; 0 where it has none."""
-        segment = open_trial.read(open_trial.path_of(self.folder, trial_id))
+        segment = journal.read(journal.path_of(self.folder, trial_id))
         return segment.marks[-1].saved.step if segment and segment.marks else 0
 
     def course(self, trial_id: str) -> TrialRows | None:
         """Return the rows of a trial, ended or paused, and their summaries; None where there are none."""
         if trial_id in open_trials_of(self.folder):
-            return trial_numbers.paused(self.folder, trial_id)
-        return trial_numbers.ended(self.folder, trial_id) if trial_id in self._endings else None
+            return measurements.paused_rows(self.folder, trial_id)
+        return measurements.ended_rows(self.folder, trial_id) if trial_id in self._endings else None
 
     def prune(self, trial: Trial, step: int, detail: Mapping[str, object]) -> None:
         with self._guard:
@@ -146,16 +144,16 @@ class Results:
 
     def record_plan(self, plan: Plan, documents: Documents) -> None:
         """Keep a plan with its documents, and each trial's specification; repeating it has no effect."""
-        document = serialise.plan_document(plan, documents)
-        id = serialise.plan_id(plan.space, asked=serialise.digest(documents.resolved))
+        document = plan_document(plan, documents)
+        id = plan_id(plan.space, asked=digest(documents.resolved))
         with self._guard:
             kept = self._kept.current(plan.space)
-            if kept is not None and kept.digest == serialise.digest(document):
+            if kept is not None and kept.digest == digest(document):
                 return
             before = [each for plans in self._kept.of_space.values() for each in plans]
             first_seen = next((each.first_seen for each in before if each.id == id), time.time())
             parts: dict[int, object] = {}
-            specifications = {trial.id: serialise.trial_document(trial, parts) for trial in plan.trials}
+            specifications = {trial.id: trial_document(trial, parts) for trial in plan.trials}
             content: dict[str, object] = {"plan": id, "first_seen": first_seen, "document": document}
             content["specifications"] = packed(list(specifications.values()))
             number = 1 + max((each.number for each in before), default=0)
@@ -169,7 +167,7 @@ class Results:
             plan, trials = ("", ()) if kept is None else (kept.id, kept.document["trials"])
             ended = {id: self._endings[id] for id, *_ in trials if id in self._endings and id not in unfinished}
             digests = {id: ending.digest[: files.DIGITS] for id, ending in ended.items()}
-            judgements.record(self.folder, space, plan, digests, verdicts=verdicts, judged=questions)
+            records.record_judgement(self.folder, space, plan, digests, verdicts=verdicts, judged=questions)
 
     def record_table(
         self, document: TableDocument, cells: bytes, verdicts: Verdicts, judged: Sequence[Question]
@@ -177,7 +175,7 @@ class Results:
         """Keep a table of runs that were trained elsewhere, with the verdicts on it and the judged questions, once."""
         with self._guard:
             document = {**document, "rows": files.keep_source(self.folder, cells)}
-            id = serialise.plan_id(document["space"], asked=serialise.digest(document))
+            id = plan_id(document["space"], asked=digest(document))
             tables = Snapshot(self.folder).tables
             of_space = tables.get(document["space"], ())
             if not of_space or of_space[-1].id != id:
@@ -185,7 +183,7 @@ class Results:
                 number = 1 + max((table.number for of in tables.values() for table in of), default=0)
                 content: dict[str, object] = {"table": id, "first_seen": first_seen, "document": document}
                 files.keep(self.folder, "tables", content, number)
-            judgements.record(self.folder, document["space"], id, {}, verdicts=verdicts, judged=judged)
+            records.record_judgement(self.folder, document["space"], id, {}, verdicts=verdicts, judged=judged)
 
     def begin(self, trial: Trial) -> TrialStart:
         """Open a trial's segment; return where the trial continues from.
@@ -196,9 +194,9 @@ class Results:
         with self._guard:
             if trial.id in self._open:
                 raise ValueError(f"trial {trial.id} is already open")
-            self._specified[trial.id] = serialise.trial_document(trial)
-            path = open_trial.path_of(self.folder, trial.id)
-            start = open_trials.go_on(self.folder, trial.id, self.say) if path.exists() else None
+            self._specified[trial.id] = trial_document(trial)
+            path = journal.path_of(self.folder, trial.id)
+            start = repair.continue_trial(self.folder, trial.id, self.say) if path.exists() else None
             if start is None:
                 start = self._new_segment(trial.id, self.versions)
             else:
@@ -215,7 +213,7 @@ class Results:
         with self._guard:
             if opened := [trial.id for trial in trials if trial.id in self._open]:
                 raise ValueError(f"trial {opened[0]} is already open")
-            self._specified |= {trial.id: serialise.trial_document(trial) for trial in trials}
+            self._specified |= {trial.id: trial_document(trial) for trial in trials}
             self.give_up(trial.id for trial in trials)
 
     def append(self, trial_id: str, events: Iterable[Event]) -> None:
@@ -252,7 +250,7 @@ class Results:
             finally:
                 appender.close()
             if outcome.kind not in GOES_ON:
-                self._endings[trial_id] = open_trials.finish(self.folder, trial_id)
+                self._endings[trial_id] = repair.finish_trial(self.folder, trial_id)
 
     def refresh(self) -> bool:
         """Bring `ablate.duckdb` up to date; return whether that changed it. It costs a copy, and blocks no reader."""
@@ -269,7 +267,7 @@ class Results:
                 if isinstance(event, Row):
                     self._refuse_double(trial_id, event)
             if events:
-                self._open[trial_id].write(open_trial.event_records(events))
+                self._open[trial_id].write(journal.event_records(events))
 
     def _refuse_double(self, trial_id: str, row: Row) -> None:
         """Refuse a second row of one key within the current step; sealing checks all rows."""
@@ -286,7 +284,7 @@ class Results:
             appender = self._open[trial_id]
             appender.write([["checkpoint", saved.step, saved.crc, saved.size]])
             appender.sync()
-            checkpoints.drop(self.folder, trial_id, before=saved.step)
+            journal.drop_checkpoints(self.folder, trial_id, before=saved.step)
 
     def _taken_up(self, trial_id: str, began: Began) -> None:
         """Start trial and segment over if the worker's versions are not those of the segment."""
@@ -312,11 +310,11 @@ class Results:
     def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> TrialStart:
         """Replace a trial's segment by a new one that only has its first line."""
         attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
-        path = open_trial.path_of(self.folder, trial_id)
+        path = journal.path_of(self.folder, trial_id)
         began = time.time() if began is None else began
         specification = self._specified.get(trial_id) or self._kept.specifications.get(trial_id)
         beginning = Beginning(trial_id, attempt, began, versions, specification)
-        write_whole(path, encode(open_trial.begin_record(beginning)))
+        write_whole(path, encoded_line(journal.begin_record(beginning)))
         self._open[trial_id] = Appender(path)
         return TrialStart(None, dict(versions))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from ablate.store.checksummed_lines import compact, number
+from ablate.store.durable import compact, json_number
 
 if TYPE_CHECKING:
     import duckdb
@@ -50,7 +50,7 @@ class ColumnSchema:
         """Return its value in a row: JSON as text, NaN and infinities, which JSON has as text, as numbers."""
         value = row.get(self.name, row.get(self.name.removesuffix("_id")))
         if self.type == "DOUBLE":
-            return number(value)
+            return json_number(value)
         return compact(value) if self.type == "JSON" and not isinstance(value, str | None) else value
 
 

@@ -23,9 +23,9 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from ablate.errors import RefusedError
-from ablate.store.checksummed_lines import compact
+from ablate.store.durable import compact
 from ablate.store.files import GONE, Ending, ForeignError, Written, digest_of, ending_of, name_of, path_of, put_listed
-from ablate.store.open_trial import Segment
+from ablate.store.journal import Segment
 
 TEXT, STEP, VALUE = pyarrow.string(), pyarrow.int64(), pyarrow.float64()
 SCHEMA = pyarrow.schema({"trial_id": TEXT, "kind": TEXT, "step": STEP, "metric": TEXT, "address": TEXT, "value": VALUE})

@@ -1,26 +1,28 @@
-"""A results folder as it is at one moment, read without a lock, also while a driver writes.
+"""Snapshot: a results folder as it is at one moment, also one of an earlier version, and the status of its trials.
 
-Each part is read when it is first asked for. The segments come first: a trial that is sealed meanwhile is then among
-those that have ended, so that nothing is missed.
+It is read without a lock, also while a driver writes. Each part is read when it is first asked for. The segments come
+first: a trial that is sealed meanwhile is then among those that have ended, so that nothing is missed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from ablate.store import earlier, files, judgements, open_trial, plans, requests
-from ablate.store.documents import JudgementFile, Question, Specification
+from ablate.errors import InputError
+from ablate.plan.identity import SCHEME
+from ablate.store import claim, durable, files, journal, records
+from ablate.store.claim import Holder
+from ablate.store.documents import JudgementFile, Question, Specification, digest, plan_id
+from ablate.store.durable import compact, writing
 from ablate.store.files import GONE, TRIALS, Document, Ending, Kind, Witness, Written, name_of, trial_of
-from ablate.store.kept_tables import KeptTable, kept_tables
-from ablate.store.open_trial import Segment
-from ablate.store.plans import KeptPlans
-from ablate.store.requests import Request
-from ablate.store.serialise import digest
-from ablate.train.events import Outcome
+from ablate.store.journal import Segment
+from ablate.store.records import KeptPlans, KeptTable, Request, kept_tables, packed
+from ablate.train.events import WITH_RESULT, Outcome
 
 if TYPE_CHECKING:
     from ablate.store.sealed import Examined
@@ -30,7 +32,7 @@ MISSING, DAMAGED = "missing", "damaged"
 
 
 def open_trials(folder: Path) -> set[str]:
-    return {path.stem for path in (folder / open_trial.FOLDER).glob("*.jsonl")}  # a folder of that name, too
+    return {path.stem for path in (folder / journal.JOURNAL).glob("*.jsonl")}  # a folder of that name, too
 
 
 class Snapshot:
@@ -46,7 +48,7 @@ class Snapshot:
 
     @cached_property
     def segments(self) -> Mapping[str, Segment]:
-        read = (open_trial.read(open_trial.path_of(self.folder, trial)) for trial in sorted(self.open))
+        read = (journal.read(journal.path_of(self.folder, trial)) for trial in sorted(self.open))
         return {segment.beginning.trial: segment for segment in read if segment}
 
     @cached_property
@@ -61,7 +63,7 @@ class Snapshot:
 
     @cached_property
     def witness(self) -> Witness:
-        return earlier.witness(self.folder, files.read_witness(self.folder))
+        return earlier_witness(self.folder, files.read_witness(self.folder))
 
     @cached_property
     def endings(self) -> Mapping[str, Ending]:
@@ -97,7 +99,7 @@ class Snapshot:
     @cached_property
     def lost(self) -> Mapping[str, str]:
         """The files that are gone or damaged, by the witness and the judgements of trials, and how."""
-        faults = {**self._sealed.faults, **dict(earlier.faults(self.folder))}
+        faults = {**self._sealed.faults, **dict(earlier_faults(self.folder))}
         listed = self.witness.written
         for kind in files.DOCUMENTS:
             faults |= self._documents(kind)[1]
@@ -107,7 +109,7 @@ class Snapshot:
             for name, fault in files.lost_among(of_place, there):
                 if place != TRIALS or name not in there:  # a trial's file of another size was examined
                     faults.setdefault(name, fault)
-        for judgement in judgements.latest(self.judgements).values():
+        for judgement in records.latest_judgements(self.judgements).values():
             for trial in judgement.content["trials"]:
                 if trial not in self.endings and trial not in self.open:
                     faults.setdefault(name_of(trial), GONE)
@@ -144,7 +146,7 @@ class Snapshot:
     @cached_property
     def plans(self) -> KeptPlans:
         """The plans of each space, with specifications; those of trials outside any plan are in their own files."""
-        kept = plans.kept_plans(self._documents("plans")[0])
+        kept = records.kept_plans(self._documents("plans")[0])
         begun = {
             trial: segment.beginning.specification
             for trial, segment in self.segments.items()
@@ -165,15 +167,15 @@ class Snapshot:
 
     @cached_property
     def verdicts(self) -> Mapping[str, Document[JudgementFile]]:
-        return judgements.latest(self.judgements)
+        return records.latest_judgements(self.judgements)
 
     @cached_property
     def questions(self) -> Mapping[str, tuple[Question, ...]]:
-        return judgements.questions(self.judgements)
+        return records.judged_questions(self.judgements)
 
     @cached_property
     def requests(self) -> Mapping[str, Request]:
-        return requests.last_of(self._documents("runs")[0])
+        return records.last_requests(self._documents("runs")[0])
 
     @cached_property
     def tables(self) -> Mapping[str, tuple[KeptTable, ...]]:
@@ -218,7 +220,7 @@ class Snapshot:
     def _documents(self, kind: Kind) -> tuple[tuple[Document[Any], ...], Mapping[str, str]]:
         if kind not in self._read:
             found, faults = files.documents(self.folder, kind)
-            before = earlier.documents(self.folder, kind)
+            before = earlier_documents(self.folder, kind)
             unique = {document.name: document for document in (*before, *found)}  # a crash may leave both
             self._read[kind] = tuple(unique.values()), faults
         return self._read[kind]
@@ -246,3 +248,288 @@ def _spaces_of(document: Document[Any]) -> set[str]:
     content = document.content
     own = content["document"]["space"] if "document" in content else content.get("space", "")
     return {str(own), *(str(question["space"]) for question in content.get("questions", ()))}
+
+
+# The status of every trial of every space, during a run or after
+
+
+@dataclass(frozen=True, slots=True)
+class TrialStatus:
+    """One trial of one space.
+
+    `state` is how it ended (finished, diverged, bug, …), or: `running` (a living worker has it), `dead` (its worker
+    died), `paused` (something is kept of it, and no worker has it), `missing` or `damaged` (its sealed file is gone or
+    has changed), `waiting` (nothing is kept). `step` of `steps` are known to be done; `saved` is the step of the last
+    checkpoint, `silent` the seconds since the worker was last heard. `scheme` is that of its identity
+    (`plan.identity.SCHEME`): under an earlier one, a plan repeats it.
+    """
+
+    space: str
+    trial_id: str
+    variant: str
+    seed: int
+    state: str
+    step: int
+    steps: int
+    saved: int | None = None
+    worker: str = ""
+    silent: float | None = None
+    scheme: int = SCHEME
+
+
+@dataclass(frozen=True, slots=True)
+class Growing:
+    """A space's current plan that grows with its results: whether it is a search or one whose own trials decide what
+    follows, whether more may follow, and the space as it was resolved.
+    """
+
+    search: bool
+    open: bool
+    resolved: Mapping[str, object]
+
+    @property
+    def why(self) -> str:
+        return "a search that is not over" if self.search else "not all of it is decided"
+
+
+def standings(now: Snapshot) -> tuple[TrialStatus, ...]:
+    """Return every trial of every space's current plan, in order. InputError for a folder without results."""
+    folder = now.folder
+    if not now.plans.of_space and not unplanned(now) and not now.tables:
+        lost = "".join(f": lost: {name} {fault}" for name, fault in now.lost.items() if name.startswith("plans/"))
+        way_out = f"`ablate doctor --results {folder}` recovers it if it can" if lost else "run a space first"
+        raise InputError(f"no results in {folder}{lost}\n  = {way_out}, or name another folder with --results")
+    holders, at = claim.holders(folder), time.time()
+    return tuple(
+        _status(space, str(trial), names.get(variant, variant), seed, now, holders, at)
+        for space, plan in now.plans.every_current.items()
+        for names in [{v["id"]: v["name"] for v in plan["variants"]}]
+        for trial, variant, seed in plan["trials"]
+    )
+
+
+def growing(now: Snapshot) -> dict[str, Growing]:
+    """Return the spaces that are searches, and those whose trials decide what is trained next, by name."""
+    return {
+        space: Growing(search, bool(plan.get("open")), plan["resolved"])
+        for space, plan in now.plans.every_current.items()
+        for search in [plan["design"] == "search"]
+        if search or plan.get("open") or plan.get("looks")
+    }
+
+
+def unplanned(now: Snapshot) -> list[str]:
+    """Return the spaces whose last run was stopped before it was planned."""
+    if any(name.startswith("plans/") for name in now.lost):
+        return []
+    return [
+        space
+        for space, request in now.requests.items()
+        for plan in [now.plans.current(space)]
+        if plan is None or not request.is_planned_as(plan.document)
+    ]
+
+
+def not_over(now: Snapshot) -> dict[str, str]:
+    """Return the spaces that are not over though all their known trials may have ended, and why, by name."""
+    open_plans = {space: plan.why for space, plan in growing(now).items() if plan.open}
+    stopped = dict.fromkeys(unplanned(now), "no plan of its last run is kept")
+    return dict.fromkeys(unjudged(now), "all have ended, but were not judged since") | open_plans | stopped
+
+
+def unjudged(now: Snapshot) -> set[str]:
+    """Return the spaces whose trials have all ended with a result and were not judged since, because a run was killed.
+
+    A search is left out, since only what it confirms is judged.
+    """
+    spaces = set()
+    for space, plans in now.plans.of_space.items():
+        plan = plans[-1].document
+        trials = {trial for trial, *_ in plan["trials"]}
+        ended = {trial: now.endings[trial] for trial in trials & (now.endings.keys() - now.live.keys())}
+        if plan["design"] == "search" or not all(
+            trial in ended and ended[trial].kind in WITH_RESULT for trial in trials
+        ):
+            continue
+        judged = now.verdicts.get(plans[-1].id)
+        digests = {trial: end.digest[: files.DIGITS] for trial, end in ended.items()}
+        if judged is None or judged.content["trials"] != digests:
+            spaces.add(space)
+    return spaces
+
+
+def _status(
+    space: str, trial: str, variant: str, seed: int, snapshot: Snapshot, holders: Mapping[str, Holder], now: float
+) -> TrialStatus:
+    specification = snapshot.plans.specifications.get(trial, {})
+    steps = int(specification.get("recipe", {}).get("steps", 0))
+    scheme = specification.get("identity", 1) if specification else SCHEME
+    whole = partial(TrialStatus, space, trial, variant, seed, scheme=scheme, steps=steps)
+    if trial in snapshot.endings and trial not in snapshot.live:
+        outcome = snapshot.endings[trial].outcome
+        return whole(state=outcome.kind, step=outcome.step)
+    segment, holder = snapshot.live.get(trial), holders.get(trial)
+    rows, marks = (segment.rows, segment.marks) if segment else ((), ())
+    saved = marks[-1].saved.step if marks else None
+    # A row at step s belongs to step number s + 1, which is done.
+    step = max([row[0] + 1 for row in rows] + [saved or 0, holder.step if holder else 0])
+    step = min(step, steps) if steps else step
+    if holder:
+        state, worker = "running" if holder.alive else "dead", f"{holder.host}:{holder.pid}"
+        return whole(state=state, step=step, saved=saved, worker=worker, silent=now - holder.heard)
+    if not segment and trial in snapshot.lost_trials:
+        return whole(state=MISSING if snapshot.lost_trials[trial] == files.GONE else DAMAGED, step=0)
+    return whole(state="paused" if rows or marks else "waiting", step=step, saved=saved)
+
+
+# Results folders of earlier versions, which kept lines in place of files; read as they are, converted by the next
+# run.
+#
+#     plans.jsonl      ["plan", digest, {…}], ["seen", {…}], ["trial", {…}] and a second copy of ["run", {…}]
+#     outcomes.jsonl   ["ended", {…}], ["forgotten", {…}]
+#     runs.jsonl       ["run", {…}]
+#     verdicts.jsonl   ["judged", digest, {…}] and a second copy of ["question", digest, {…}]
+#     questions.jsonl  ["question", digest, {…}]
+#     paces.jsonl      ["paces", {…}]
+#
+# Their documents have numbers below one, so that everything written since comes after them.
+
+EARLIER_OUTCOMES = "outcomes.jsonl"
+EARLIER_LINES = ("questions.jsonl", "verdicts.jsonl", "runs.jsonl", "paces.jsonl", EARLIER_OUTCOMES, "plans.jsonl")
+"""The files of lines, in the order in which they are put aside: plans last, since verdicts are read with them."""
+EARLIER = "earlier"
+Record: TypeAlias = Mapping[str, Any]
+
+
+def is_earlier(folder: Path) -> bool:
+    return any((folder / name).exists() for name in EARLIER_LINES)
+
+
+def earlier_documents(folder: Path, kind: files.Kind) -> tuple[Document[Record], ...]:
+    if not is_earlier(folder):
+        return ()
+    contents = list(_EARLIER_CONTENTS[kind](folder))
+    numbered = ((content, place - len(contents) + 1) for place, content in enumerate(contents))
+    return tuple(_earlier_document(kind, content, number) for content, number in numbered)
+
+
+def earlier_witness(folder: Path, now: Witness) -> Witness:
+    written = dict(_earlier_written(folder))
+    return Witness({**written, **now.written}, now.dropped, now.damaged, now.torn) if written else now
+
+
+def earlier_faults(folder: Path) -> Iterator[tuple[str, str]]:
+    for name in EARLIER_LINES:
+        if damaged := durable.read_lines(folder / name).damaged:
+            yield name, f"is damaged in line {', '.join(map(str, damaged))}"
+
+
+def convert_earlier(folder: Path) -> str:
+    """Write the documents of the lines as files, and put the lines aside; return that it was done. Needs the lock.
+
+    It can be repeated after a crash at any moment: the same lines give the same files.
+    """
+    for kind in files.DOCUMENTS:
+        for document in earlier_documents(folder, kind):
+            stem = document.content["plan"] if kind == "plans" else ""
+            content = {name: value for name, value in document.content.items() if name not in ("format", "number")}
+            files.keep(folder, kind, content, document.number, stem=stem)
+    known = files.read_witness(folder).written
+    files.bear_witness(folder, [each for name, each in _earlier_written(folder) if name not in known])
+    aside = folder / EARLIER
+    with writing(aside):
+        aside.mkdir(exist_ok=True)
+        for name in EARLIER_LINES:
+            if (folder / name).exists():
+                (folder / name).rename(aside / name)
+    return f"{folder} is of an earlier version: its lines are converted to files, and kept in {EARLIER}"
+
+
+def _earlier_document(kind: files.Kind, content: Record, number: int) -> Document[Record]:
+    stem = f"{content['plan']}." if kind == "plans" else ""
+    return Document(f"{kind}/{stem}{files.digest_of(files.encoded(content, number))}.json", number, content)
+
+
+def _earlier_records(folder: Path, name: str, word: str) -> Iterator[Any]:
+    """Yield the last part of each line that begins with a word."""
+    path = folder / name
+    for record in durable.read_lines(path).records:
+        match record:
+            case [str(first), *_, dict(content)] if first == word:
+                yield content
+            case [str(first), *_] if first == word:
+                raise files.ForeignError(path, f"the line {compact(record)[:100]}")
+
+
+def _earlier_plans(folder: Path) -> Iterator[Record]:
+    specifications = {each["trial"]: each for each in _earlier_records(folder, "plans.jsonl", "trial")}
+    first_seen: dict[str, float] = {}
+    for seen in _earlier_records(folder, "plans.jsonl", "seen"):
+        first_seen.setdefault(seen["plan"], seen["at"])
+    plans: dict[str, Record] = {}
+    for plan in _earlier_records(folder, "plans.jsonl", "plan"):
+        id = plan_id(plan["space"], asked=digest(plan["resolved"]))
+        plans.pop(id, None)
+        plans[id] = plan
+    left = dict(specifications)
+    for number, (id, plan) in enumerate(plans.items(), 1):
+        own = [left.pop(trial, specifications[trial]) for trial, *_ in plan["trials"] if trial in specifications]
+        own += left.values() if number == len(plans) else ()  # of trials that were begun for no plan that is kept
+        yield {"plan": id, "first_seen": first_seen.get(id), "document": plan, "specifications": packed(own)}
+
+
+def _earlier_judgements(folder: Path) -> Iterator[Record]:
+    endings = dict(_earlier_endings(folder))
+    trials_of = {plan["plan"]: [trial for trial, *_ in plan["document"]["trials"]] for plan in _earlier_plans(folder)}
+    for verdicts in _earlier_records(folder, "verdicts.jsonl", "judged"):
+        plan = plan_id(verdicts["space"], asked=verdicts["asked"])
+        ended = {trial: endings[trial] for trial in trials_of.get(plan, ()) if trial in endings}
+        # Verdicts that do not say how trials had ended count as the latest.
+        states = digest(sorted((trial, ending.outcome.kind) for trial, ending in ended.items()))
+        same = verdicts.get("ended", states) == states
+        trials = {trial: ending.digest[: files.DIGITS] for trial, ending in ended.items()} if same else {}
+        yield {"space": verdicts["space"], "plan": plan, "at": 0.0, "trials": trials, "verdicts": verdicts} | {
+            "questions": []
+        }
+    judged: dict[str, Record] = {}
+    for name in ("questions.jsonl", "verdicts.jsonl"):
+        judged |= {compact(question): question for question in _earlier_records(folder, name, "question")}
+    if judged:
+        over_time = sorted(judged.values(), key=lambda question: float(question["at"]))
+        yield {"space": "", "plan": "", "at": 0.0, "trials": {}, "verdicts": None, "questions": over_time}
+
+
+def _earlier_runs(folder: Path) -> Iterable[Record]:
+    runs: dict[str, Record] = {}
+    for name in ("runs.jsonl", "plans.jsonl"):
+        runs |= {compact(run): run for run in _earlier_records(folder, name, "run")}
+    return sorted(runs.values(), key=lambda run: float(run.get("at", 0)))
+
+
+_EARLIER_CONTENTS: Mapping[files.Kind, Callable[[Path], Iterable[Record]]] = {
+    "plans": _earlier_plans,
+    "verdicts": _earlier_judgements,
+    "runs": _earlier_runs,
+    "paces": partial(_earlier_records, name="paces.jsonl", word="paces"),
+    "tables": lambda folder: (),
+}
+
+
+def _earlier_endings(folder: Path) -> Iterator[tuple[str, Ending]]:
+    yield from ((trial_of(name), each.ending) for name, each in _earlier_written(folder) if each.ending)
+
+
+def _earlier_written(folder: Path) -> Iterable[tuple[str, Written]]:
+    """Return the trials that the index lists, with the length and checksum of each file as far as they were kept."""
+    written: dict[str, Written] = {}
+    for record in durable.read_lines(folder / EARLIER_OUTCOMES).records:
+        match record:
+            case ["ended", {"trial": str(trial), "file": [int(size), int(crc)]} as ended]:
+                name = name_of(trial)
+                written[name] = Written(name, size, f"{crc:08x}", files.ending_of(ended, folder / EARLIER_OUTCOMES))
+            case ["ended", {"trial": str(trial)} as ended]:
+                name = name_of(trial)
+                written[name] = Written(name, -1, "", files.ending_of(ended, folder / EARLIER_OUTCOMES))
+            case ["forgotten", {"trial": str(trial)}]:
+                written.pop(name_of(trial), None)
+    return written.items()

@@ -21,14 +21,14 @@ from pathlib import Path
 
 from ablate import api
 from ablate.data.record_stream import words_of
-from ablate.data.text import Skipped, Text, TextSource
+from ablate.data.sources import Skipped, Text, TextSource
 from ablate.errors import InputError
 from ablate.extension.loader import implementation
 from ablate.source.document import NO_HINTS
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
-from ablate.space.choice import CorpusChoice
-from ablate.space.corpora import CorpusSpec, Settings, read_corpus_choice
+from ablate.space.data import CorpusSpec, Settings, read_corpus_choice
+from ablate.space.documents import CorpusChoice
 
 
 class CorpusContract:

@@ -20,22 +20,19 @@ from pathlib import Path
 
 from ablate import api
 from ablate.block.catalogue import Catalogue
-from ablate.execute.search.choose import sampler_on
-from ablate.execute.search.proposer import Proposal, Proposer
-from ablate.execute.search.result import Result
-from ablate.execute.search.varied_values import apart, with_values
-from ablate.extension.kinds import SAMPLER
+from ablate.execute.search.proposer import Proposal, Proposer, sampler_on
+from ablate.execute.search.ranking import Result
+from ablate.execute.search.search_space import parts_of_number, with_values
+from ablate.extension.declaration import SAMPLER
 from ablate.grammar.choices import choices
 from ablate.grammar.grammar import Grammar, read_grammar
-from ablate.plan.treatment import Treated, block_of, treated
+from ablate.plan.proposals import Treated, block_of, treated
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
-from ablate.space.choice import Choice, read_choice
-from ablate.space.design import Goal
-from ablate.space.samplers import SamplerSpec
+from ablate.space.design import Goal, SamplerSpec
+from ablate.space.documents import HINTS, Choice, read_choice
 from ablate.space.vary import VariedAddress, read_vary
-from ablate.space.ways import HINTS
 
 GRAMMAR = """
 grammar: samplers
@@ -230,7 +227,7 @@ class _Varying(_Counted):
 
     def derive(self, k: int) -> Treated:
         self.last = k
-        index, levels = apart(k, self.varied)
+        index, levels = parts_of_number(k, self.varied)
         values = zip(self.varied, levels, strict=True)
         return treated(self.grammar.derive(index), tuple((factor.address, level.value) for factor, level in values))
 

@@ -26,9 +26,8 @@ import numpy as np
 from scipy.optimize import brentq
 
 from ablate.errors import InputError
-from ablate.signal import sublayers
-from ablate.signal.moments import Moments, add_skip
-from ablate.signal.sublayers import mlp
+from ablate.signal import moments
+from ablate.signal.moments import Moments, add_skip, mlp
 
 STEP = 1e-6
 """Over which the slope of F is taken, to the side where it is known."""
@@ -55,9 +54,9 @@ def approach(attention: float, mlp: float, p: float) -> float:
 
 def layer_correlation(r: float, attention: float, mlp: float, p: float) -> float:
     """Return F(r): the correlation of tokens behind a layer, for that in front of it."""
-    attended = add_skip(Moments(1.0, r), sublayers.attention(Moments(1.0, r), attention * (1 - p), p), 1.0, 1.0)
+    attended = add_skip(Moments(1.0, r), moments.attention(Moments(1.0, r), attention * (1 - p), p), 1.0, 1.0)
     x = Moments(1.0, attended.correlation)
-    return add_skip(x, sublayers.mlp(x, mlp * (1 - p), p), 1.0, 1.0).correlation
+    return add_skip(x, moments.mlp(x, mlp * (1 - p), p), 1.0, 1.0).correlation
 
 
 def published_correlation(attention: float, mlp: float, p: float) -> float:

@@ -5,7 +5,7 @@ with, and a forecast of its own; what is forecast of a model is their mean. A me
 two tokens are the same, is another thing: a block that keeps the same tokens the same and pulls the others apart would
 be said to pull all of them apart.
 
-Of a block without a text sequences are drawn (`token_patterns.py`). Which ones a network reads is then a part of how
+Of a block without a text sequences are drawn. Which ones a network reads is then a part of how
 far it may be from the forecast.
 """
 
@@ -13,14 +13,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from math import ceil, sqrt
 
 import numpy as np
 import numpy.typing as npt
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
-from ablate.signal.attention_start import AttentionStart
 from ablate.signal.propagation import Array
+from ablate.signal.sampled_attention import AttentionStart
 from ablate.theory.initial_state import InitialModel, InitialStream, Spread
 from ablate.theory.models import forecast
 
@@ -141,3 +142,44 @@ def _of_layers(model: InitialModel, layers: frozenset[int]) -> list[AttentionSta
 def _together(attentions: Sequence[AttentionStart]) -> AttentionStart:
     """Return one attention over several sequences: its numbers are means over heads, and so over these."""
     return AttentionStart(tuple(head for each in attentions for head in each.heads), attentions[0].layer)
+
+
+# Token patterns: random sequences of which two tokens are the same with a given chance, for a block without a text.
+#
+# Tokens are independent. All 1/r kinds, rounded up, are equally likely but one, which is likelier, so that Σ p² = r.
+# A forecast is over a few sequences; `READ` is how many others a sampled initialisation of a block reads at once.
+
+READ = 8
+SHALLOW, PATTERNS, OF_DEEP = 8, 8, 4
+"""Up to how many layers a forecast is over so many sequences; that of a deeper one, which takes longer, over fewer."""
+FORECAST, SAMPLED = 0, 1
+"""What sequences are for, which are drawn apart."""
+SOURCE = 2
+"""Added to what they are for, of those that an encoder reads."""
+
+
+def draw_tokens(
+    repetition: float | None, vocab_size: int, length: int, count: int, of: int, seed: int = 0
+) -> npt.NDArray[np.int64]:
+    """Return sequences of random tokens, [count, length]; without a repetition they are of all kinds that there are."""
+    p = probabilities(repetition, vocab_size)
+    return np.random.default_rng((of, seed)).choice(len(p), (count, length), p=p)
+
+
+def patterns(layers: int) -> int:
+    """Return how many sequences a forecast of so many layers is over."""
+    return PATTERNS if layers <= SHALLOW else OF_DEEP
+
+
+def probabilities(repetition: float | None, vocab_size: int) -> npt.NDArray[np.float64]:
+    """Return how likely each kind of token is, so that two are the same with the chance `repetition`, if it can be.
+
+    >>> probabilities(0.5, 10), probabilities(0.68, 10)
+    (array([0.5, 0.5]), array([0.2, 0.8]))
+    """
+    if not repetition or repetition * vocab_size <= 1:
+        return np.full(vocab_size, 1 / vocab_size)
+    kinds = ceil(round(1 / repetition, 9))
+    likeliest = (1 + sqrt(max((kinds - 1) * (kinds * repetition - 1), 0.0))) / kinds
+    rest = (1 - likeliest) / max(kinds - 1, 1)
+    return np.array([*[rest] * (kinds - 1), likeliest]).round(15)

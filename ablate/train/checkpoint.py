@@ -15,11 +15,10 @@ from typing import Any
 import torch
 from torch import nn, optim
 
-from ablate.compiler.random_streams import TrainingStreams
+from ablate.compiler.initialise import TrainingStreams
 from ablate.errors import RefusedError
-from ablate.train.average import WeightAverage
-from ablate.train.loss import device_of
-from ablate.train.loss_scale import LossScaling
+from ablate.train.loss import LossScaling, device_of
+from ablate.train.optimizer import WeightAverage
 
 
 @dataclass(slots=True)

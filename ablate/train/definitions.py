@@ -16,9 +16,9 @@ from ablate.space.metrics import (
 )
 
 ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
-"""The metrics of what parts contribute (`contributions.py`), named here, where no torch is loaded."""
+"""The metrics of what parts contribute (`loss.py`), named here, where no torch is loaded."""
 LOSS_SCALE, SKIPPED = "loss_scale", "skipped_steps"
-"""The metrics of training in float16 (`loss_scale.py`)."""
+"""The metrics of training in float16 (`loss.py`)."""
 
 TRAINING = (
     Definition(
@@ -54,31 +54,31 @@ TRAINING = (
         "learning_rate",
         "rate of the step's update, before single parts' multiples; at `embedding` the embeddings' own, if any, and at "
         "`adamw` that of what Muon leaves to AdamW, where it has one",
-        "see ablate/space/rate_schedule.py",
+        "see ablate/space/schedule.py",
     ),
     Definition(
         LOSS_SCALE,
         "in float16, what the loss of the step was multiplied by for the backward pass, and its gradients divided by",
-        "Micikevicius et al. 2018, arXiv:1710.03740; see ablate/train/loss_scale.py",
+        "Micikevicius et al. 2018, arXiv:1710.03740; see ablate/train/loss.py",
     ),
     Definition(
         SKIPPED,
         "in float16, how many steps up to this one made no update because a scaled gradient was not finite; such a "
         "step has no gradient_norm",
-        "Micikevicius et al. 2018, arXiv:1710.03740; see ablate/train/loss_scale.py",
+        "Micikevicius et al. 2018, arXiv:1710.03740; see ablate/train/loss.py",
     ),
     Definition(
         ADDED_LOSS,
         "a loss that a part, or the recipe at `head`, adds to the cross-entropy, already weighted, of the step's batch "
         "before its update, at the address of the part and the name of the loss; what is minimised is the sum of "
         "train_loss and all of these",
-        "see ablate/train/contributions.py, ablate/train/loss.py and the part's own file",
+        "see ablate/train/loss.py and the part's own file",
     ),
     Definition(
         AFTER_STEP,
         "a number that a part gives once the step's update is made, of that step, at the address of the part and the "
         "name of the number",
-        "see ablate/train/contributions.py and the part's own file",
+        "see ablate/train/loss.py and the part's own file",
     ),
 )
 

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor, nn
 
-from ablate.compiler.ahead import running_ahead
+from ablate.compiler.values import running_ahead
 from ablate.train.data_parallel import Ranks
 from ablate.train.loss import forward
 from ablate.train.microbatches import Microbatch

@@ -17,37 +17,29 @@ import torch
 from torch import Tensor, nn, optim
 
 from ablate.block.catalogue import Catalogue
-from ablate.compiler.random_streams import TrainingStreams
+from ablate.compiler.initialise import TrainingStreams
 from ablate.components.declare import ActsAfterStep
 from ablate.components.registry import declarations
-from ablate.data.batch import Batch
-from ablate.data.batches import Examples
+from ablate.data.batch import Batch, Examples
 from ablate.errors import RefusedError
-from ablate.plan.trial import Trial
+from ablate.plan.plan import Trial
 from ablate.probes.reading import Probe, Reading
 from ablate.probes.registry import select
 from ablate.probes.token_kernel import snapshot_due
 from ablate.probes.update import changes, streams
 from ablate.probes.watch import padding_of, watching
-from ablate.space.batch_ramp import smallest_batch
 from ablate.space.metrics import SMOOTHED, of_averaged_weights
-from ablate.space.rate_schedule import rate_schedule
-from ablate.train.average import WeightAverage, average_of
+from ablate.space.schedule import rate_schedule, smallest_batch
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
-from ablate.train.clipping import clip_gradients, gradient_norm
-from ablate.train.contributions import acting, after_step, recorded
 from ablate.train.data_parallel import dropout_seed
 from ablate.train.definitions import ADDED_LOSS, SKIPPED
 from ablate.train.divergence import Diverged, check_finite
-from ablate.train.evaluation import evaluate
-from ablate.train.events import Checkpoint, Outcome, Row, Step, Timing, Training
-from ablate.train.loss import device_of, forward
-from ablate.train.loss_scale import LossScaling, loss_scaling
+from ablate.train.events import Checkpoint, Clock, Outcome, Row, Step, Timing, Training, evaluated, rows_of, statistics
+from ablate.train.loss import LossScaling, acting, after_step, device_of, forward, loss_scaling, recorded
 from ablate.train.microbatches import BatchShares, Microbatch, Passes, averaged
-from ablate.train.objective import objective_of
+from ablate.train.objective import evaluate, objective_of
 from ablate.train.objectives.declare import Objective
-from ablate.train.optimizer import build_optimizer, set_rates
-from ablate.train.rows import Clock, evaluated, rows_of, statistics
+from ablate.train.optimizer import WeightAverage, average_of, build_optimizer, clip_gradients, gradient_norm, set_rates
 
 VERSION: Final = 1
 """The version of the numbers of training and evaluation: see `plan/versions.py`."""

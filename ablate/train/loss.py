@@ -1,9 +1,9 @@
-"""The cross-entropy in nats, what a recipe adds to it, and the precision it is computed in.
+"""Loss: the cross-entropy in nats, what a recipe and parts of a model add to it, and the precision it is computed in.
 
     L = - mean_n log softmax(logits_n)[target_n]        over the targets n of an objective (`objectives/`)
 
     minimised: L + label_smoothing * (U - L) + z * mean_n Z_n² + Σ_k ahead_k A_k        and what parts add
-                                                                                       (`contributions.py`)
+
     U = - mean_nv log softmax(logits_n)[v]          Z_n = log Σ_v exp(logits_nv)
     A_k = - mean_bt log softmax(logits_k,bt)[target_b,t+k-1]      k = 2, 3, …: the k-th token ahead, where there is one
 
@@ -21,8 +21,10 @@ Dimension key: B batch, T time, V vocabulary, N targets.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Final
 
 import torch
@@ -30,8 +32,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from ablate.components.declare import ActsAfterStep, OffersLosses
 from ablate.data.batch import Tensors
-from ablate.space.documents import Loss
+from ablate.probes.reading import Reading
+from ablate.space.recipe import Loss, LossScale, Recipe
+from ablate.train.data_parallel import Ranks
+from ablate.train.definitions import ADDED_LOSS, AFTER_STEP, LOSS_SCALE, SKIPPED
 
 HALF: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 """The types of half precision, of products: parameters, their gradients and sums are in float32."""
@@ -103,3 +109,151 @@ def device_of(model: nn.Module) -> torch.device:
 
 def _precision(device: torch.device, dtype: str) -> AbstractContextManager[object]:
     return torch.autocast(device.type, HALF[dtype]) if dtype in HALF else nullcontext()
+
+
+# The loss of examples that are mixtures of two classes, as MixUp makes them.
+#
+#     loss_b = λ_b loss(class_b) + (1 - λ_b) loss(other class_b)
+#
+# For a cross-entropy that is the loss of the target that gives class_b the probability λ_b (Zhang et al. 2018,
+# arXiv:1710.09412, Sec. 2). Squares differ from those to that target by λ_b (1 - λ_b) |e_class - e_other|², which has
+# no gradient, where all outputs weigh the same.
+#
+# Dimension key: B batch.
+
+
+def each_mixed(targets: Tensors, loss: Callable[[Tensor], Tensor]) -> Float[Tensor, "B"]:
+    """Return the loss of each example by that of classes; `targets` are classes, or (classes, others, shares)."""
+    if isinstance(targets, Tensor):
+        return loss(targets)
+    classes_B, others_B, share_B = targets
+    of_class_B, of_other_B = loss(classes_B), loss(others_B)
+    share_B = share_B.to(of_class_B.dtype)
+    return share_B * of_class_B + (1 - share_B) * of_other_B
+
+
+# What parts of a model contribute to its training: losses beside the cross-entropy, and what they do after an update.
+#
+#     L = cross-entropy + Σ added        the sum is minimised; `train_loss` and `eval_loss` are the cross-entropy
+#
+# Each added loss has rows of its own, and so has each number that a part gives after a step, at the address of the
+# part and the name: `layers.3.mlp.balance`. Which parts there are is found once, before the first step; a model
+# without any trains as if nothing of this existed.
+
+
+def offering(model: nn.Module) -> tuple[tuple[str, OffersLosses], ...]:
+    """Return the parts that offer losses, with their addresses."""
+    return tuple((address, part) for address, part in model.named_modules() if isinstance(part, OffersLosses))
+
+
+def acting(model: nn.Module) -> tuple[tuple[str, ActsAfterStep], ...]:
+    """Return the parts that act after a step, with their addresses."""
+    return tuple((address, part) for address, part in model.named_modules() if isinstance(part, ActsAfterStep))
+
+
+def collected(parts: Sequence[tuple[str, OffersLosses]]) -> Iterator[tuple[str, Tensor]]:
+    """Yield the losses of the forward pass that just ran, by place; ValueError for one that is not a single number."""
+    for address, part in parts:
+        for name, loss in part.losses().items():
+            if not isinstance(loss, Tensor) or loss.ndim:
+                given = f"a tensor of shape {list(loss.shape)}" if isinstance(loss, Tensor) else repr(loss)
+                raise ValueError(f"the loss {name!r} of {address or 'the model'} is {given}: give a tensor, one number")
+            yield placed(address, name), loss
+
+
+def recorded(added: Mapping[str, float]) -> Iterator[Reading]:
+    """Yield the losses of a step, by place, as they are recorded."""
+    for place, value in added.items():
+        yield Reading(ADDED_LOSS, place, torch.tensor(value, dtype=torch.float64))
+
+
+@torch.no_grad()
+def after_step(parts: Sequence[tuple[str, ActsAfterStep]], ranks: Ranks) -> list[Reading]:
+    """Let every part act, and return what they give to be recorded."""
+    return [
+        Reading(AFTER_STEP, placed(address, name), torch.as_tensor(number))
+        for address, part in parts
+        for name, number in part.after_step(_Across(ranks)).items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Across:
+    ranks: Ranks
+
+    def __call__(self, value: Tensor) -> Tensor:
+        return self.ranks.total(value)
+
+    def largest(self, value: Tensor) -> Tensor:
+        return self.ranks.largest(value)
+
+
+def placed(address: str, name: str) -> str:
+    """Return where the rows of a number of a part are."""
+    return f"{address}.{name}".lstrip(".")
+
+
+# The scale of the loss in float16, whose smallest gradients would be 0, and the steps that it skips.
+#
+#     ∂(S L)/∂θ / S = ∂L/∂θ       S: what the loss is multiplied by before the backward pass, and gradients divided by
+#
+#     a gradient is not finite    the step makes no update; S ← S / 2
+#     otherwise                   the step is made; after `every` such steps in a row S ← 2 S, at most 2²⁴
+#
+# S begins at `initial`. Powers of 2 round nothing. A skipped step counts as a step: its batch is used up, and the
+# schedule moves on. Each is recorded: `loss_scale` is S of the step, `skipped_steps` how many were skipped so far.
+# Where S is 1 a gradient that is not finite is no matter of the scale, and the trial has diverged, as it has wherever
+# the loss itself is not finite, since no scale changes the forward pass.
+#
+#     Micikevicius et al. 2018, arXiv:1710.03740, Sec. 3.2 and 4; every 2000 steps, as in `torch.amp.GradScaler`
+
+LARGEST: Final = 2.0**24
+
+
+@dataclass
+class LossScaling:
+    """The scale of the next step, the steps made in a row since it last changed, and those skipped since the first."""
+
+    every: int
+    scale: float
+    made: int = 0
+    skipped: int = 0
+
+    def skips(self, gradient_norm: float) -> bool:
+        """Return whether a step with that gradient is skipped; if not, and it is not finite, the trial has diverged."""
+        return self.scale > 1 and not math.isfinite(gradient_norm)
+
+    def after(self, skipped: bool) -> dict[str, float]:
+        """Set the scale of the next step, and return what is recorded of this one."""
+        used = self.scale
+        if skipped:
+            self.scale, self.made, self.skipped = max(1.0, used / 2), 0, self.skipped + 1
+        else:
+            self.made += 1
+            if self.made == self.every:
+                self.scale, self.made = min(LARGEST, 2 * used), 0
+        return {LOSS_SCALE: used, SKIPPED: float(self.skipped)}
+
+    def state(self) -> dict[str, Any]:
+        """Return what a checkpoint has of it."""
+        return {"scale": self.scale, "made": self.made, "skipped": self.skipped}
+
+    def resume(self, state: dict[str, Any]) -> None:
+        """Restore what a checkpoint has."""
+        self.scale, self.made, self.skipped = float(state["scale"]), int(state["made"]), int(state["skipped"])
+
+
+def loss_scaling(recipe: Recipe) -> LossScaling | None:
+    """Return the scaling of a recipe in float16, before the first step; None in another dtype."""
+    if recipe.dtype != "float16":
+        return None
+    rule = recipe.loss_scale or LossScale()
+    return LossScaling(rule.every, float(rule.initial))
+
+
+@torch.no_grad()
+def unscale(gradients: Iterable[Tensor], scale: float) -> None:
+    """Divide the gradients of a scaled loss by its scale, in place."""
+    if scale != 1:
+        for gradient in gradients:
+            gradient.div_(scale)

@@ -9,7 +9,7 @@ forward pass itself changes (the vectors of power iterations) is reset before ea
 all parts see the same model, whose state has moved once after the step. Dropout draws for one part after the other, so
 its masks differ from those of a whole batch.
 
-Losses that parts of the model add (`contributions.py`) are weighted by sequences, so one that is linear in the tokens
+Losses that parts of the model add (`loss.py`) are weighted by sequences, so one that is linear in the tokens
 is that of the whole batch where sequences are equally long; any other is the mean of those of its parts.
 
 Readings of probes from parameters and gradients are those of the whole batch. Readings from streams and attention, in
@@ -41,14 +41,12 @@ from operator import add
 import torch
 from torch import Tensor, nn
 
-from ablate.compiler.ahead import logits_ahead
+from ablate.compiler.values import logits_ahead
 from ablate.components.declare import OffersLosses
 from ablate.data.batch import Batch, Tensors
 from ablate.probes.reading import Reading
-from ablate.train.contributions import collected, offering
 from ablate.train.data_parallel import ALONE, Ranks
-from ablate.train.loss import device_of, forward
-from ablate.train.loss_scale import unscale
+from ablate.train.loss import collected, device_of, forward, offering, unscale
 from ablate.train.objectives.declare import Objective
 
 

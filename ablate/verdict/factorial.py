@@ -10,18 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ablate import statistics
-from ablate.output.numbers import chance
-from ablate.output.words import listed
-from ablate.plan.designs.coding import MOST_COLUMNS, coded, columns_of, fitted_terms, is_whole
-from ablate.plan.designs.terms import estimable, in_estimates
+from ablate.output.words import chance, listed
+from ablate.plan.designs.design_matrix import (
+    MOST_COLUMNS,
+    coded,
+    columns_of,
+    estimable,
+    fitted_terms,
+    in_estimates,
+    is_whole,
+)
 from ablate.plan.plan import Alias, Factors
 from ablate.statistics import Analysis, AnovaLine, Estimate, Sphericity
-from ablate.statistics.magnitude import logarithms, magnitude
-from ablate.verdict.aliases import alias_rows
-from ablate.verdict.contrasts import CROSS
+from ablate.statistics.spread import logarithms, magnitude
+from ablate.verdict.contrasts import CROSS, alias_rows
+from ablate.verdict.experiment import Seed, Side, runs_by_seeds
 from ablate.verdict.hypothesis_test import Ruling, Tested, by_ranks, missing, worse
-from ablate.verdict.pairing import Side, cells
-from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric, Summary
 
 MOST_NAMED = 6
@@ -57,7 +61,7 @@ def analyse(
     runs = dict(reversed(factors.runs))
     runs = {variant: runs[variant] for variant, _ in factors.runs}
     named = [(names[variant], of[variant]) for variant in runs]
-    cell_values, fates, lacking = cells(named, seeds, metric.name, log=metric.log)
+    cell_values, fates, lacking = runs_by_seeds(named, seeds, metric.name, log=metric.log)
     values = np.array(cell_values, dtype=np.float64).reshape(len(runs), len(seeds))
     if metric.log:
         values = logarithms(values, magnitude(values))

@@ -11,14 +11,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ablate.block.expression import Block, Size, walk
-from ablate.plan.fair import budget_declared, declared
-from ablate.plan.fair.budget import milliseconds
-from ablate.plan.fair.match import has_hidden
-from ablate.plan.plan import Plan, Variant
-from ablate.plan.trial import Trial
-from ablate.plan.tuned import has_field, value_in
-from ablate.space.batch_ramp import sequences_of
+from ablate.plan.fairness import budget_declared, declared_terms
+from ablate.plan.matching import has_hidden, milliseconds
+from ablate.plan.models import has_field, value_in
+from ablate.plan.plan import Plan, Trial, Variant
 from ablate.space.fair import Fair, Match, Terms, Tune, TunedField, text_of
+from ablate.space.schedule import sequences_of
 from ablate.space.space import Space
 from ablate.space.variants import is_inside
 
@@ -109,7 +107,7 @@ def _under(name: str, terms: Terms, of: _Quantities, space: Space) -> Unequal:
     ]
     return Unequal(
         terms=name,
-        declared=", ".join([*declared(space, name), *_tuned_alike(of)]),
+        declared=", ".join([*declared_terms(space, name), *_tuned_alike(of)]),
         rows=rows,
         equal=f"the same for all: {', '.join(alike)}" if others and alike else "",
     )

@@ -1,4 +1,4 @@
-"""The test of one contrast on one metric, before any correction for multiple comparisons."""
+"""Hypothesis test: that of one contrast on one metric, before any correction for multiple comparisons."""
 
 from __future__ import annotations
 
@@ -12,14 +12,58 @@ from numpy.typing import NDArray
 
 from ablate import statistics
 from ablate.output.words import plural
+from ablate.space.judge import Judged
 from ablate.statistics import ByT, KnownNoise, Paired, Ranked, Welch
-from ablate.statistics.flips import EXACT
-from ablate.statistics.magnitude import log_ratio, logarithms, magnitude
-from ablate.statistics.paired import one_sided_p
-from ablate.statistics.welch import TELLING
-from ablate.verdict.pairing import Pairs, Rows, Side, align
-from ablate.verdict.seeds import Seed, by_reason, named
+from ablate.statistics.paired import EXACT, one_sided_p
+from ablate.statistics.spread import log_ratio, logarithms, magnitude
+from ablate.statistics.t_tests import TELLING
+from ablate.verdict.experiment import Pairs, Rows, Seed, Side, align, by_reason, seed_list
 from ablate.verdict.summary import Method, Metric
+
+# Equivalence margins: as a space states them, and as numbers on the scale of their metric.
+
+
+def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | None) -> float | None:
+    """Convert a margin to its metric's scale: a number stays, `5%` is of the baseline's mean, log 1.05 on the log
+    scale.
+
+    None for `none`, for a margin relative to a mean that does not exist, and for a margin of zero.
+
+    >>> absolute_margin("1%", log=False, baseline_mean=-2.5)
+    0.025
+    """
+    if isinstance(margin, float):
+        return margin
+    if not margin.endswith("%"):
+        return None
+    share = float(margin[:-1]) / 100
+    return (math.log1p(share) if log else share * abs(baseline_mean or 0.0)) or None
+
+
+def _no_mean(baseline: str, side: Side) -> str:
+    if side.lost:
+        return f"is undefined, {baseline} diverged at every seed"
+    return "is undefined, none of its values is usable" if side.finished else "has no value yet"
+
+
+def judged_metric(name: str, judged: Judged, baseline: str, side: Side) -> Metric:
+    """Return a metric with its margin, which may be a share of the baseline's mean over its finished seeds."""
+    log = judged.scale == "log"
+    values = side.values(name, log=log)
+    mean = float(np.mean(list(values.values()))) if values else None
+    margin = absolute_margin(judged.margin, log=log, baseline_mean=mean)
+    stated = f"{judged.margin:g}" if isinstance(judged.margin, float) else judged.margin.replace("%", " %")
+    reason = ""
+    if margin is None:
+        declared = stated.endswith("%")
+        value = "gives a margin of 0" if mean is not None else _no_mean(baseline, side)
+        reason = f"{stated} of {baseline}'s mean {value}" if declared else "no margin declared"
+    return Metric(
+        name=name, scale=judged.scale, better=judged.better, margin=margin, stated=stated, why_no_margin=reason
+    )
+
+
+# Tests: of two variants, in pairs or as two samples, and of a weighted sum.
 
 Floats = NDArray[np.float64]
 
@@ -345,7 +389,7 @@ def _of_sum(
 
 def missing(reasons: Mapping[Seed, str], what: str) -> list[str]:
     """Describe seeds with one line per reason: `seeds 2, 4 not paired: bug before`."""
-    return [f"{named(of)} {what}: {reason}" for reason, of in by_reason(reasons.items()).items()]
+    return [f"{seed_list(of)} {what}: {reason}" for reason, of in by_reason(reasons.items()).items()]
 
 
 def _of(result: Paired, metric: Metric, ruling: Ruling) -> Tested:

@@ -7,28 +7,32 @@ from dataclasses import dataclass, replace
 
 from ablate import statistics
 from ablate.plan.plan import Factors
-from ablate.space.documents import Judge
-from ablate.statistics.alpha_spending import spent
-from ablate.verdict.account import FIRST, Account
-from ablate.verdict.comparison_key import comparison_id
+from ablate.space.judge import Judge
+from ablate.statistics.multiple_testing import spent
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
     SpeedUpTrend,
     Term,
     WeightedSum,
+    comparison_id,
     contrasts,
     is_tested_on,
 )
-from ablate.verdict.experiment import Experiment
+from ablate.verdict.experiment import Experiment, Finals, Seed, Side, pair, same_results, sides
 from ablate.verdict.factorial import Analysed, analyse
-from ablate.verdict.finals import Finals
-from ablate.verdict.hypothesis_test import Ruling, Tested, test_by_floor, test_by_rank_sum, test_pairs, test_sum
+from ablate.verdict.hypothesis_test import (
+    Ruling,
+    Tested,
+    judged_metric,
+    test_by_floor,
+    test_by_rank_sum,
+    test_pairs,
+    test_sum,
+)
+from ablate.verdict.judgement import FIRST, Account
 from ablate.verdict.ladder import test_trend
-from ablate.verdict.margins import judged_metric
 from ablate.verdict.multiplicity import NOTHING, Asked, Corrected, Share, correct
-from ablate.verdict.pairing import Side, identical, pair, sides
-from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric
 
 
@@ -179,7 +183,7 @@ def the_same(request: Asked, look: InterimAnalysis) -> bool:
     tied = test.ranks is None and test.estimate == 0 and test.sd == 0
     if not tied or look.elsewhere or not isinstance(question, Difference):
         return False
-    return identical(look.sides[question.first], look.sides[question.second])
+    return same_results(look.sides[question.first], look.sides[question.second])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""From final metrics to verdicts: one `Effect` for each comparison of the plan and each metric of the judge."""
+"""Judge: from final metrics to verdicts, one `Effect` for each comparison of the plan and each metric of the judge."""
 
 from __future__ import annotations
 
@@ -10,37 +10,39 @@ from types import MappingProxyType
 import numpy as np
 
 from ablate import statistics
-from ablate.output import numbers
+from ablate.output import words
 from ablate.plan.plan import Comparison, Plan
-from ablate.space.documents import Judge
+from ablate.space.judge import Judge
 from ablate.space.metrics import BITS, LOSSES, Better
-from ablate.statistics.magnitude import logarithms, magnitude, times
-from ablate.verdict.account import FIRST, Account, ComparisonAccount
-from ablate.verdict.adjusted_interval import adjusted_interval
-from ablate.verdict.comparison_key import comparison_id, weights_of
+from ablate.statistics.spread import log_ratio, logarithms, magnitude, times
+from ablate.verdict.claims import correlations, expectations
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
     SpeedUpTrend,
     Term,
     WeightedSum,
+    comparison_id,
     contrasts,
     is_tested_on,
+    weights_of,
 )
-from ablate.verdict.correlation import correlations
-from ablate.verdict.expectations import expectations
-from ablate.verdict.experiment import Experiment, Treatment, experiment_of, names_of
-from ablate.verdict.finals import Finals
-from ablate.verdict.hypothesis_test import TIED, Ruling, Tested, missing, test_pairs
+from ablate.verdict.experiment import Experiment, Finals, Seed, Side, Treatment, experiment_of, names_of, pair
+from ablate.verdict.hypothesis_test import TIED, Ruling, Tested, absolute_margin, missing, test_pairs
 from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand, the_same
-from ablate.verdict.judgement import carried_over, groups, judgement_notes, judgement_of, settled
+from ablate.verdict.judgement import (
+    FIRST,
+    Account,
+    ComparisonAccount,
+    carried_over,
+    judgement_notes,
+    judgement_of,
+    metric_families,
+    settled,
+)
 from ablate.verdict.ladder import size_comparisons
-from ablate.verdict.margins import absolute_margin
-from ablate.verdict.multiplicity import NOTHING, Corrected
-from ablate.verdict.pairing import Side, pair
-from ablate.verdict.pareto import front
-from ablate.verdict.seeds import Seed
-from ablate.verdict.seeds_needed import seeds_needed
+from ablate.verdict.multiplicity import NOTHING, Corrected, adjusted_interval
+from ablate.verdict.power import seeds_needed
 from ablate.verdict.summary import (
     Anova,
     Arm,
@@ -100,7 +102,7 @@ def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Acco
         looked=analyses.looked,
         factors=experiment.factors,
         anova=tuple(_anova(look)),
-        front=front(look.sides, look.metrics),
+        front=pareto_front(look.sides, look.metrics),
         family=rules.family,
         tests=max((judgement.tests for judgement in judgements), default=0),
         judgements=judgements,
@@ -208,8 +210,8 @@ def _over_looks(
 
     def at(look: InterimAnalysis) -> str:
         test = _seen(comparison, question, metric.name, look)
-        seen = numbers.interval(test.estimate, test.low, test.high, log=metric.log)
-        return seen if test.ranks is None else f"{seen} among survivors, p = {numbers.chance(test.ranks.p)} by ranks"
+        seen = words.interval(test.estimate, test.low, test.high, log=metric.log)
+        return seen if test.ranks is None else f"{seen} among survivors, p = {words.chance(test.ranks.p)} by ranks"
 
     last = len(now.seeds)
     if shown is not now:
@@ -415,7 +417,7 @@ def _judgements(
     experiment: Experiment, rules: Judge, analyses: InterimAnalyses, account: Account
 ) -> Iterator[Judgement]:
     """Yield how each family was judged."""
-    for metrics in groups(rules):
+    for metrics in metric_families(rules):
         judgement = judgement_of(experiment, rules, metrics, account)
         pending = ""
         if analyses.left:
@@ -423,3 +425,39 @@ def _judgements(
         elif not account.get(metrics[0], FIRST).counted and judgement.tested:
             pending = "these seeds are not in the record of questions; `ablate run` adds them"
         yield replace(judgement, pending=pending)
+
+
+# The Pareto front: the variants that no other variant dominates.
+
+
+def pareto_front(of: Mapping[str, Side], metrics: Sequence[Metric]) -> tuple[str, ...]:
+    """Return the ids of the variants on the Pareto front by means: no other is at least as good on every metric that
+    has a better side, and better on one.
+
+    Two variants are compared at the seeds that both have, metric by metric, so that none wins by having lost the hard
+    ones; without a common seed neither dominates the other. Empty where there are fewer than two such metrics. Variants
+    without a value on some of them are not on the front and dominate none. Noise is ignored, so being on the front is
+    not a verdict.
+    """
+    metrics = [metric for metric in metrics if metric.better != "none"]
+    if len(metrics) < 2:
+        return ()
+    valued = [id for id, side in of.items() if all(side.values(metric.name, log=metric.log) for metric in metrics)]
+    return tuple(
+        id for id in valued if not any(_dominates(of[other], of[id], metrics) for other in valued if other != id)
+    )
+
+
+def _dominates(other: Side, here: Side, metrics: Sequence[Metric]) -> bool:
+    gains = [_mean_gain(other, here, metric) for metric in metrics]
+    known = [gain for gain in gains if gain is not None]
+    return len(known) == len(gains) and all(gain >= 0 for gain in known) and any(gain > 0 for gain in known)
+
+
+def _mean_gain(other: Side, here: Side, metric: Metric) -> float | None:
+    """Return how much better the other is on average over common seeds; the mean log ratio on the log scale."""
+    pairs = pair(here, other, metric.name, log=metric.log)
+    if not pairs.n:
+        return None
+    rises = [log_ratio(x, y) if metric.log else y - x for x, y in zip(pairs.before, pairs.after, strict=True)]
+    return math.fsum(rises) / pairs.n * (-1 if metric.better == "lower" else 1)

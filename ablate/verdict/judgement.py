@@ -1,29 +1,138 @@
-"""Which judgement of a question this is, and which verdicts of earlier ones stand.
+"""Judgement: which judgement of a question this is, with what is left of α, and which verdicts of earlier ones stand.
 
 A question is a family: the comparisons of a plan on a metric, or on all metrics of a page. It stays the same question
-at other seeds, on other machines and in any order of variants. Its comparisons have an account each (`account.py`): at
-data that they were judged at, in whatever company, the verdict is the earlier one; at other data each judgement spends
-part of α (`alpha_spending.py`), and earlier verdicts stand, unless their data contradict them.
+at other seeds, on other machines and in any order of variants. Its comparisons have an account each: at data that
+they were judged at, in whatever company, the verdict is the earlier one; at other data each judgement spends part of
+α (`alpha_spending.py`), and earlier verdicts stand, unless their data contradict them.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Literal, Protocol, TypeAlias
 
-from ablate.block.fingerprint import digest
-from ablate.output import numbers, words
-from ablate.output.numbers import interval
-from ablate.space.documents import Judge, Judged
+from ablate.block.normal_form import digest
+from ablate.output import words
+from ablate.output.words import interval
+from ablate.space.judge import Judge, Judged
 from ablate.space.metrics import AT_THE_END, Better, direction
-from ablate.statistics.alpha_spending import spent
-from ablate.verdict.account import FIRST, Account, EarlierVerdict
-from ablate.verdict.comparison_key import comparison_id
-from ablate.verdict.contrasts import Contrast, ContrastSource, contrasts, family_size, is_tested_on
-from ablate.verdict.judged_design import JudgedDesign
+from ablate.statistics.multiple_testing import spent
+from ablate.verdict.contrasts import (
+    Contrast,
+    ContrastSource,
+    JudgedDesign,
+    comparison_id,
+    contrasts,
+    family_size,
+    is_tested_on,
+)
 from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict, better_of, verdict_of
+
+# The account of a comparison: which judgement of it this is, with what is left of α, and over which family.
+#
+# The first judgement of a comparison spends 4 % of tables out of 5 %, the next at other data 0.8 %, then 0.16 %, each
+# divided by Holm over the largest family that it was ever judged in. New comparisons beside earlier ones are tested
+# at 4 % over all of them, so any verdict of the question is false in at most
+#
+#     Σ over judgements of   α_k · tested / family          4 · 3/3 + 4 · 2/5 = 5.6 %   for 2 new ones beside 3
+
+State: TypeAlias = Literal["new", "again", "continued", "settled"]
+"""`new`: never judged; `again`: judged, at other data; `continued`: the looks that were begun go on, in other company;
+`settled`: judged at these data, in whatever company.
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EarlierVerdict:
+    """A verdict of an earlier judgement, in the direction of the present one: its effect, and the number of seeds which
+    that judgement saw. `elsewhere` names the metric or the scale of the effect, where it is another one.
+    """
+
+    effect: Effect
+    seeds: int
+    elsewhere: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonAccount:
+    """How a comparison is judged now: as judgement `number` of it, with the share `left` of α; `earlier` is what it was
+    found to be, or, where it is settled, what it was judged to be.
+    """
+
+    state: State = "new"
+    number: int = 1
+    left: float = 1.0
+    earlier: EarlierVerdict | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NextJudgement:
+    """How a family is judged now. `accounts` are those of its comparisons, by metric and `comparison_id`; one that is
+    not named is judged as judgement `number` of it, with the share `left` of α.
+
+    `tests` is the size of the largest family (None: the comparisons of the plan). `counted`: the record of questions
+    may count this judgement; where it may not, numbers are shown and no verdict is given. `so_far` is the share of
+    tables in which any verdict of the question may be false, with this judgement; `questions` is the number of those on
+    trainings that are compared here, and `among` the share in which any verdict of them may be false.
+    """
+
+    question: str = ""
+    number: int = 1
+    left: float = 1.0
+    counted: bool = True
+    tests: int | None = None
+    accounts: Mapping[tuple[str, str], ComparisonAccount] = field(default_factory=dict)
+    so_far: float | None = None
+    questions: int = 1
+    among: float | None = None
+
+    def of(self, metric: str, comparison: str) -> ComparisonAccount:
+        """Return how a comparison is judged on a metric."""
+        place = metric, comparison
+        if place in self.accounts:
+            return self.accounts[place]
+        state: State = "new" if self.number == 1 else "again"
+        return ComparisonAccount(state=state, number=self.number, left=self.left)
+
+    @property
+    def before(self) -> float:
+        """The share of α that is left before this judgement: of the comparisons that it tests, the largest."""
+        tested = [account.left for account in self.accounts.values() if account.state != "settled"]
+        return max(tested or [account.left for account in self.accounts.values()], default=self.left)
+
+    def share(self, *, looks: bool) -> float:
+        """Return the share of α that this judgement spends on what it tests: of several, the largest."""
+        settled = self.accounts and all(account.state == "settled" for account in self.accounts.values())
+        return 0.0 if settled else spent(self.before, looks=looks)
+
+    def after(self, *, looks: bool) -> float:
+        """Return the share of α that it leaves."""
+        return self.before - self.share(looks=looks)
+
+
+FIRST = NextJudgement()
+"""A question that was never judged before."""
+
+Account: TypeAlias = Mapping[str, NextJudgement]
+"""How each metric of a plan is judged now; a metric that is not named is judged as in `FIRST`."""
+
+
+def any_false(shares: Iterable[float]) -> float:
+    """Return the share of tables in which any of several questions has a false verdict, from that of each.
+
+    1 - Π(1 - a): what independent questions reach; those that share a training are positively dependent, and reach less
+    (Šidák 1967, of t with two sides).
+
+    >>> round(any_false([0.04] * 8), 3)
+    0.279
+    """
+    return 1 - math.prod(1 - share for share in shares)
+
+
+# Questions, and what earlier judgements of them found.
 
 OPPOSITE: Mapping[str, Verdict] = {
     "better": "worse",
@@ -56,7 +165,7 @@ def families(design: JudgedDesign, rules: Judge) -> tuple[Family, ...]:
     """Return the questions of a design, whatever its seeds.
 
     An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
-    with their scale and direction: the same id is the same to the last sign. Accounts know more (`comparison_key.py`).
+    with their scale and direction: the same id is the same to the last sign. Accounts know more (`comparison_key`).
     """
     comparisons = {comparison_id(contrast): contrast for contrast in contrasts(design) if contrast is not None}
     about = {"trained": sorted(design.trained.items()), "comparisons": sorted(comparisons)}
@@ -66,11 +175,11 @@ def families(design: JudgedDesign, rules: Judge) -> tuple[Family, ...]:
             metrics=metrics,
             comparisons=comparisons,
         )
-        for metrics in groups(rules)
+        for metrics in metric_families(rules)
     )
 
 
-def groups(rules: Judge) -> list[tuple[str, ...]]:
+def metric_families(rules: Judge) -> list[tuple[str, ...]]:
     """Return the metrics that are judged as one family: each, or all of the page."""
     return [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
 
@@ -239,7 +348,7 @@ def renamed(effect: Effect, then: Better, now: Better) -> Effect:
 
 def judged_as(effect: Effect) -> str:
     """Describe which judgement gave an effect: `judged for the first time, at 4 %`."""
-    return f"judged for the {words.ordinal(effect.judgement or 1)} time, at {numbers.percent(effect.level or 0.0)}"
+    return f"judged for the {words.ordinal(effect.judgement or 1)} time, at {words.percent(effect.level or 0.0)}"
 
 
 class LookedAt(ContrastSource, Protocol):
@@ -295,7 +404,7 @@ def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterat
 
 
 def _judgement_note(judgement: Judgement) -> str:
-    ordinal, level = words.ordinal(judgement.number), numbers.percent(judgement.level)
+    ordinal, level = words.ordinal(judgement.number), words.percent(judgement.level)
     states = judgement.states
     if judgement.pending and states.settled:
         left = states.new + states.again + states.continued
@@ -323,7 +432,7 @@ def told_of(judgement: Judgement) -> Iterator[str]:
         )
     elif again:
         over = f" over all {tests}" if tests > again else ""
-        level = numbers.percent(judgement.again_level)
+        level = words.percent(judgement.again_level)
         yield (
             f"{among}judged {time}, at {level}{over}: earlier judgements had other seeds, results or margins, and "
             "their findings stand"
@@ -335,15 +444,15 @@ def told_of(judgement: Judgement) -> Iterator[str]:
     elif settled and not judgement.tested:
         yield "judged before, at the same seeds and margins: the verdicts stand"
     if new and (again or continued or settled):
-        level = numbers.percent(judgement.level)
+        level = words.percent(judgement.level)
         yield (
             f"{new} of {tests} {'is' if new == 1 else 'are'} new{',' if new == 1 else ', each'} at {level} over all "
-            f"{tests}: any false verdict in this question so far in at most {numbers.percent(judgement.so_far)}"
+            f"{tests}: any false verdict in this question so far in at most {words.percent(judgement.so_far)}"
         )
     if judgement.questions > 1:
         yield (
             f"these trainings were asked {judgement.questions} questions: at least one false verdict among them in up "
-            f"to {numbers.percent(judgement.among)}"
+            f"to {words.percent(judgement.among)}"
         )
 
 

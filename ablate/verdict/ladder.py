@@ -7,16 +7,13 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ablate import statistics
-from ablate.output.numbers import chance
-from ablate.output.words import plural
+from ablate.output.words import chance, plural
 from ablate.plan.plan import PlannedLadder
 from ablate.statistics import SizeLadder
-from ablate.statistics.magnitude import logarithms, magnitude, times
+from ablate.statistics.spread import logarithms, magnitude, times
 from ablate.verdict.contrasts import SpeedUpTrend, trend_of
-from ablate.verdict.experiment import Experiment
+from ablate.verdict.experiment import Experiment, Seed, Side, pair
 from ablate.verdict.hypothesis_test import Ruling, Tested
-from ablate.verdict.pairing import Side, pair
-from ablate.verdict.seeds import Seed
 from ablate.verdict.summary import Metric, SizeComparison, SizeResult
 
 PER_TENFOLD = math.log(10)

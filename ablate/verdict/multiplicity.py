@@ -1,14 +1,18 @@
-"""From the p-values of single tests to claims that hold for all of them together (multiple comparisons)."""
+"""Multiplicity: from the p-values and intervals of single tests to those that hold for all of them together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from ablate import statistics
-from ablate.space.documents import Judge
+from ablate.space.judge import Judge
+from ablate.statistics.paired import bounds_without_spread, sign_flip_interval, student_interval
 from ablate.verdict.contrasts import Contrast
 from ablate.verdict.hypothesis_test import Tested
+from ablate.verdict.summary import Verdict
 
 Asked = tuple[str, Contrast]
 """A metric's name, and a contrast on it."""
@@ -42,7 +46,7 @@ NOTHING = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None)
 """The p-values of what is not judged."""
 
 
-def families(requests: Sequence[Asked], rules: Judge) -> list[list[Asked]]:
+def test_families(requests: Sequence[Asked], rules: Judge) -> list[list[Asked]]:
     """Group tests into families, over each of which the chance of any false claim is bounded."""
     if rules.family == "page":
         return [list(requests)]
@@ -77,7 +81,7 @@ def correct(tested: Mapping[Asked, Tested], rules: Judge, shares: Mapping[Asked,
     α·j/m: Holm's divisor for one of i true ones is at least m - (j - i), and i/(m - j + i) ≤ j/m.
     """
     corrected: dict[Asked, Corrected] = {}
-    for family in families(list(tested), rules):
+    for family in test_families(list(tested), rules):
         q = statistics.benjamini_hochberg([tested[request].p for request in family])
         for request, q_adjusted in zip(family, q, strict=True):
             corrected[request] = replace(NOTHING, q=q_adjusted)
@@ -121,3 +125,71 @@ def _levels_of_one(
 
 def _times(p: float | None, factor: float) -> float | None:
     return None if p is None else min(1.0, p * factor)
+
+
+# The interval that agrees with a verdict: at the level that Holm's procedure tests its comparison at.
+#
+# Of m comparisons, k of which are rejected before this one,
+#
+#     a difference      estimate ± t(1 - a/2)·SE,  a = α/(m - k)          has no zero in it
+#     equivalent        estimate ± t(1 - a)·SE                             lies inside ±margin
+#     undecided         the union of both, with k all those rejected       holds zero, and is not inside the margin
+#
+# and likewise by sign flips, by the simulated t of a trend over sizes, or by the sign test where nothing varies, if
+# that gave the p-value. α is what the judgement or the look may spend. Where runs were lost and ranks decide, no
+# interval over the survivors agrees with the verdict, so there is none; nor is there one before a verdict, or where
+# no α is left.
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdjustedInterval:
+    """The bounds, and the `confidence` of this interval taken alone; infinite where n is too small for it."""
+
+    low: float
+    high: float
+    confidence: float
+
+
+def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> AdjustedInterval | None:
+    """Return the interval that agrees with the verdict of a test; None where none does."""
+    if test.ranks is not None or verdict == "diverged" or test.estimate is None or test.error is None:
+        return None
+    of_zero = None if corrected.level is None else _of_difference(test, corrected.level)
+    of_margin = None if corrected.level_equivalent is None else _of_equivalence(test, corrected.level_equivalent)
+    if verdict == "equivalent":
+        return of_margin
+    if verdict == "undecided" and of_zero is not None and of_margin is not None:
+        return AdjustedInterval(
+            low=min(of_zero.low, of_margin.low),
+            high=max(of_zero.high, of_margin.high),
+            confidence=max(of_zero.confidence, of_margin.confidence),
+        )
+    return of_zero
+
+
+def _of_difference(test: Tested, level: float) -> AdjustedInterval:
+    """Compute the interval of the two-sided test at that level."""
+    if test.interval is not None:
+        low, high = test.interval(level)
+        return AdjustedInterval(low=low, high=high, confidence=1 - level)
+    if test.method == "sign_flip":
+        low, high = sign_flip_interval(np.array(test.differences), level)
+        return AdjustedInterval(low=low, high=high, confidence=1 - level)
+    if test.critical is not None and test.estimate is not None and test.error is not None:
+        half = test.critical(1 - level) * test.error
+        return AdjustedInterval(low=test.estimate - half, high=test.estimate + half, confidence=1 - level)
+    return _by_student(test, level / 2)
+
+
+def _of_equivalence(test: Tested, level: float) -> AdjustedInterval:
+    """Compute the interval of the two one-sided tests, each at that level; by t at every n."""
+    return _by_student(test, level)
+
+
+def _by_student(test: Tested, tail: float) -> AdjustedInterval:
+    assert test.estimate is not None and test.error is not None
+    if test.df is None or test.error == 0:
+        low, high = bounds_without_spread(test.estimate, test.n, 2 * tail)
+    else:
+        low, high = student_interval(test.estimate, test.error, test.df, tail)
+    return AdjustedInterval(low=low, high=high, confidence=1 - 2 * tail)

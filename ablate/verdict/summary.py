@@ -1,4 +1,4 @@
-"""The answer to a space's question, as frozen values: what `judge` returns and the tables show."""
+"""Summary: the answer to a space's question as frozen values, from which every table, page and document is made."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
-from ablate.output.numbers import interval
-from ablate.output.words import plural, spoken
+from ablate.output.words import interval, plural, spoken
 from ablate.plan.plan import Factors
 from ablate.space.metrics import BITS, LOSSES, NATS, Better, Direction, direction
-from ablate.verdict.seeds import Seed
-from ablate.verdict.stamp import Stamp
+from ablate.verdict.experiment import Seed
 
 Method: TypeAlias = Literal[
     "student",
@@ -159,7 +157,7 @@ class Effect:
     scale; [`low`, `high`] is its interval at the summary's confidence 1-α, and [`tost_low`, `tost_high`] the one at
     1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Those are of this comparison
     alone; [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict, adjusted for the number of
-    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as its own confidence (`adjusted_interval.py`).
+    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as its own confidence (`multiplicity.py`).
     What cannot be computed is None; an interval that n is too small
     to bound is infinite. `differs` marks an equivalent effect that is nevertheless significant. `seeds_needed` is a
     total of pairs, None where nothing is left to decide or no affordable number is enough. `sd` is that of the
@@ -572,3 +570,28 @@ def verdicts_of(summary: Summary) -> str:
     counts = Counter(effect.verdict for effect in summary.effects if effect.judged)
     counted = ", ".join(f"{counts[verdict]} {spoken(verdict)}" for verdict in get_args(Verdict) if counts[verdict])
     return plural(counts.total(), "verdict") + (f": {counted}" if counted else "")
+
+
+Stamped: TypeAlias = Literal["before results", "after results", "not dated"]
+"""`not dated`: no plan with this claim was run yet, and one side has no result."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """The date of a claim against that of what it is about.
+
+    `at` is when the first plan with this claim, as it is, was kept, in seconds since 1970; that plan's id, `plan`, is
+    the hash of its whole `space`. `known_at` is when both sides had a result, at whatever seeds, profile or plan, and
+    `known_in` the space that the later of the two was in; None where one side has none. `changes` are what else differs
+    between that space and the present one, `was` other claims that were stated before on the same comparison and
+    metric, and are not made any more.
+    """
+
+    stamped: Stamped
+    at: float | None = None
+    plan: str = ""
+    space: str = ""
+    known_at: float | None = None
+    known_in: str = ""
+    changes: tuple[str, ...] = ()
+    was: tuple[str, ...] = ()

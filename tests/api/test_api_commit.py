@@ -9,7 +9,7 @@ import pytest
 from tiny_spaces import write_world
 
 from ablate import api
-from ablate.execute.executor_options import ExecutorOptions
+from ablate.execute.executor import ExecutorOptions
 from ablate.session import reporting
 from ablate.session.running import commit_of, run
 from ablate.store.snapshot import Snapshot

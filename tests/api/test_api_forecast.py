@@ -10,10 +10,9 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.block.architecture import plain_decoder
-from ablate.block.read import read_component
-from ablate.theory.dangers import collapse_layer, dangers
-from ablate.theory.sequences import forecast_patterns
-from ablate.theory.token_patterns import FORECAST, READ, SOURCE, draw_tokens, patterns
+from ablate.block.reader import read_component
+from ablate.theory.diagnostics import collapse_layer, dangers
+from ablate.theory.sequences import FORECAST, READ, SOURCE, draw_tokens, forecast_patterns, patterns
 
 ALIKE = "[residual: [layer_norm, attention: {query: identity, key: identity}]]"
 """A block that is not forecast: its scores are not random."""

@@ -15,9 +15,9 @@ from ablate.api import ask
 from ablate.report.forecasts import ends_in_words
 from ablate.session.reporting import report
 from ablate.store import files
-from ablate.store.kept_forecasts import NOT_KEPT
-from ablate.store.mlflow.pages import read_pages
+from ablate.store.mlflow_pages import read_pages
 from ablate.store.pending_rows import Stored, changes
+from ablate.store.predictions import NOT_KEPT
 from ablate.store.snapshot import Snapshot
 
 SETTINGS = (

@@ -9,18 +9,18 @@ import pytest
 from tiny_spaces import write_world
 
 import ablate
-from ablate.execute.model_inputs import SEQUENCES
-from ablate.plan import forecast as forecast_room
-from ablate.plan.forecast import PROBES, THEORY, Forecast
+from ablate.execute.forecaster import SEQUENCES
+from ablate.plan import plan as forecast_room
+from ablate.plan.plan import STREAM_PROBES, THEORY, Forecast
 from ablate.report.document import Fold
 from ablate.report.forecasts import ends_in_words
 from ablate.report.page.sections import _forecast
 from ablate.session.planning import plan_space
 from ablate.session.reporting import report
 from ablate.store import files
-from ablate.store import kept_forecasts as kept_room
-from ablate.store.kept_forecasts import NOT_KEPT, kept_forecasts
-from ablate.store.mlflow.pages import read_pages
+from ablate.store import predictions as kept_room
+from ablate.store.mlflow_pages import read_pages
+from ablate.store.predictions import NOT_KEPT, kept_forecasts
 from ablate.store.results import Results
 from ablate.theory import models as theory
 from ablate.theory import sequences
@@ -60,7 +60,7 @@ def test_the_arm_of_an_aa_test_has_no_errors_of_its_own(world):
 def test_errors_are_relative_for_sizes_and_gradients_and_differences_for_cosines(world):
     _, _, results = world
     rows = ablate.query("FROM forecast_errors", results=results).to_dict("records")
-    assert {row["quantity"] for row in rows} == set(PROBES)
+    assert {row["quantity"] for row in rows} == set(STREAM_PROBES)
     for row in rows:
         ahead, seen = row["forecast"], row["measured"]
         assert row["error"] == pytest.approx(
@@ -72,9 +72,9 @@ def test_the_view_reads_the_probe_of_each_quantity_that_is_forecast():
     from importlib.resources import files
 
     view = (files("ablate.store") / "views.sql").read_text(encoding="utf-8")
-    pairs = ", ".join(f"('{quantity}', '{probe}')" for quantity, probe in PROBES.items())
+    pairs = ", ".join(f"('{quantity}', '{probe}')" for quantity, probe in STREAM_PROBES.items())
     assert f"WITH probes (quantity, probe) AS (VALUES {pairs})" in view
-    for quantity in PROBES:
+    for quantity in STREAM_PROBES:
         assert f"{{'quantity': '{quantity}', 'forecast': l.{quantity}, 'low': l.{quantity}_low, 'high': " in view
 
 
@@ -130,7 +130,7 @@ def test_what_was_measured_last_stands_beside_it_of_trials_that_finished(world):
     trials = [trial.id for trial in run.plan.trials if trial.variant == id]
     text = report(space, results=results).markdown.read_text(encoding="utf-8")
     for row in rows.to_dict("records"):
-        read = values[(values["metric"] == PROBES[row["quantity"]]) & values["trial_id"].isin(trials)]
+        read = values[(values["metric"] == STREAM_PROBES[row["quantity"]]) & values["trial_id"].isin(trials)]
         read = read[read["step"] == read["step"].max()]
         assert row["trained_step"] == read["step"].max() > 0 and row["trained_n"] == 2
         by_trial = read.pivot(index="trial_id", columns="address", values="value")
@@ -192,7 +192,7 @@ def test_rows_say_which_theory_and_whether_trials_lie_within(world):
     values = ablate.query("SELECT * FROM metrics WHERE step = 0", results=results)
     for row in errors:
         trials = [trial.id for trial in run.plan.trials if trial.variant == row["variant_id"]]
-        read = values[(values["metric"] == PROBES[row["quantity"]]) & values["trial_id"].isin(trials)]
+        read = values[(values["metric"] == STREAM_PROBES[row["quantity"]]) & values["trial_id"].isin(trials)]
         by_trial = read.pivot(index="trial_id", columns="address", values="value")
         here = by_trial[row["address"]]
         if row["quantity"] == "gradient":

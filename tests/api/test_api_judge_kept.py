@@ -13,7 +13,7 @@ import pytest
 import ablate
 from ablate.errors import AblateWarning
 from ablate.session.reporting import export_figures, report_run
-from ablate.session.tables.kept import space_name
+from ablate.session.table_judging import space_name
 from ablate.store import files, mirror
 from ablate.store.repair import repair
 from ablate.store.results import Results
@@ -108,7 +108,7 @@ def test_a_trained_space_keeps_its_name(folder):
 
 
 def test_a_table_of_too_many_cells_is_judged_and_not_kept(folder, monkeypatch):
-    monkeypatch.setattr("ablate.session.tables.kept.MOST_CELLS", 44)
+    monkeypatch.setattr("ablate.session.table_judging.MOST_CELLS", 44)
     with pytest.warns(AblateWarning, match="not kept: the table has 45 cells, and at most 44 are kept"):
         judged = kept(rows(), folder)
     assert judged.space == "" and not folder.exists()
@@ -305,10 +305,10 @@ def test_a_page_of_lost_cells_is_refused(folder):
 
 
 def test_secrets_of_a_server_are_not_kept(folder, monkeypatch):
-    from ablate.session.tables import judging
-    from ablate.store.table_files import table_of
+    from ablate.session import table_judging
+    from ablate.store.foreign_tables import table_of
 
-    monkeypatch.setattr(judging, "read_tracked", lambda name, uri: table_of(rows()))
+    monkeypatch.setattr(table_judging, "read_tracked", lambda name, uri: table_of(rows()))
     kept("mlflow:mine", folder, uri="https://me:hunter2@host/x?token=abc")
     everything = b"".join(path.read_bytes() for path in Path(folder).rglob("*") if path.is_file())
     assert b"hunter2" not in everything and b"token=abc" not in everything and b"https://host/x" in everything

@@ -10,7 +10,7 @@ import pyarrow.parquet
 import pytest
 
 import ablate
-from ablate.store import table_files
+from ablate.store import foreign_tables
 
 ROWS = [{"variant": v, "seed": s, "loss": 2.0 + s * (1 + (v == "b"))} for v in "ab" for s in range(5)]
 
@@ -39,9 +39,9 @@ def written(tmp_path, name):
 @pytest.mark.parametrize("name", ["runs.csv", "runs.jsonl", "runs.parquet", "logs"])
 def test_a_file_of_too_many_rows_is_refused_with_the_limit(tmp_path, monkeypatch, name):
     path = written(tmp_path, name)
-    monkeypatch.setattr(table_files, "MOST_ROWS", 10)
+    monkeypatch.setattr(foreign_tables, "MOST_ROWS", 10)
     assert ablate.judge(path, metrics="loss").summary.effects
-    monkeypatch.setattr(table_files, "MOST_ROWS", 9)
+    monkeypatch.setattr(foreign_tables, "MOST_ROWS", 9)
     assert "rows, and at most 9 are read" in (said := refused(path)) and str(path) in said
     assert "give fewer: one row for each run, or the last steps of each" in said
 
@@ -51,13 +51,13 @@ def test_a_file_of_too_many_rows_is_refused_with_the_limit(tmp_path, monkeypatch
     [ROWS, pandas.DataFrame(ROWS), pyarrow.Table.from_pylist(ROWS), duckdb.from_arrow(pyarrow.Table.from_pylist(ROWS))],
 )
 def test_a_value_of_python_with_too_many_rows_is_refused(monkeypatch, table):
-    monkeypatch.setattr(table_files, "MOST_ROWS", 9)
+    monkeypatch.setattr(foreign_tables, "MOST_ROWS", 9)
     assert "the table has more than 9 rows" in refused(table)
 
 
 def test_sql_chooses_the_rows_of_a_file_of_too_many(tmp_path, monkeypatch):
     path = written(tmp_path, "runs.parquet")
-    monkeypatch.setattr(table_files, "MOST_ROWS", 9)
+    monkeypatch.setattr(foreign_tables, "MOST_ROWS", 9)
     assert "--sql can choose them, for which the table is called rows" in refused(path)
     assert ablate.judge(path, metrics="loss", sql="FROM rows WHERE seed < 4").summary.effects[0].n == 4
     assert "at most 9 are read" in refused(path, sql="FROM rows")

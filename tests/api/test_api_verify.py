@@ -28,9 +28,9 @@ from ablate.session.reporting import report_run
 from ablate.session.verifying import Verified, verify
 from ablate.store import files, sealed
 from ablate.store.bundle import SUMS
+from ablate.store.documents import digest, plan_id
 from ablate.store.files import put_listed
 from ablate.store.results import Results
-from ablate.store.serialise import digest, plan_id
 from ablate.store.snapshot import Snapshot
 
 

@@ -12,8 +12,8 @@ from test_api_verify import reseal
 from tiny_spaces import write_world
 
 import ablate
-from ablate.execute import interrupt
-from ablate.session import search_replay
+from ablate.execute import controller
+from ablate.session import verifying
 from ablate.session.verifying import verify
 from ablate.store import files
 from ablate.store.snapshot import Snapshot
@@ -120,7 +120,7 @@ def test_other_libraries_are_told_since_they_may_propose_otherwise(copy, monkeyp
     assert plan is not None
     derivation = plan.document["proposals"][-1]["derivation"]
     changed(copy, "plans", f'"derivation":"{derivation}"', f'"derivation":"{derivation}1"')
-    monkeypatch.setattr(search_replay, "packages", lambda: "optuna==0.1\n")
+    monkeypatch.setattr(verifying, "packages", lambda: "optuna==0.1\n")
     (told,) = (check for check in verify(copy).checks if check.check == "plan")
     assert told.answer == "told" and "other versions of" in told.what and "optuna" in told.what
 
@@ -130,14 +130,14 @@ def test_other_libraries_are_told_since_they_may_propose_otherwise(copy, monkeyp
 def test_a_search_that_was_stopped_follows_as_far_as_it_has_come(tmp_path, monkeypatch, more):
     calls = 0
 
-    def stop_soon(self: interrupt.Interrupt) -> bool:
+    def stop_soon(self: controller.Interrupt) -> bool:
         nonlocal calls
         calls += 1
         return calls > 60
 
     space = ablate.load_space(write_world(tmp_path), settings=[design("random", trials=8, more=more), "seeds=[0]"])
     with monkeypatch.context() as patched:
-        patched.setattr(interrupt.Interrupt, "__call__", stop_soon)
+        patched.setattr(controller.Interrupt, "__call__", stop_soon)
         assert carry_out(space, tmp_path / "results").ended.interrupted
     stopped = next(check for check in verify(tmp_path / "results").checks if check.check == "plan")
     assert stopped.answer == "right" and "from its results as far as it has come" in stopped.what

@@ -27,14 +27,13 @@ from typing import Any
 import numpy as np
 
 import ablate
-from ablate.data.repetition import measure_repetition
+from ablate.data.corpus_statistics import measure_repetition
 from ablate.data.streams import prepare
 from ablate.errors import InputError
-from ablate.execute.task import cache_of
+from ablate.execute.executor import cache_of
 from ablate.space.space import Space
 from ablate.statistics import separation
-from ablate.theory.danger_score import TERMS, DangerScore, danger_score
-from ablate.theory.dangers import danger_of_refusal
+from ablate.theory.diagnostics import SCORE_TERMS, DangerScore, danger_of_refusal, danger_score
 from ablate.theory.models import forecast
 
 ENDED = """
@@ -133,7 +132,7 @@ def main() -> None:
     print(f"of which {sum(block.failed for block in without)} failed\n")
     print("               AUC   95 % interval      failed  others")
     columns = {"danger score": [block.score for block in scored]}
-    columns |= {n: [math.inf if b.terms is None else getattr(b.terms, n) for b in scored] for n in TERMS}
+    columns |= {n: [math.inf if b.terms is None else getattr(b.terms, n) for b in scored] for n in SCORE_TERMS}
     for name, values in columns.items():
         try:
             area = separation(values, failed)
@@ -145,7 +144,7 @@ def main() -> None:
     wrong = [block for block in scored if (block.score >= at) is not block.failed]
     print(f"\n{len(wrong)} of {len(scored)} are misjudged at a score of {at:.2f}, the best of these blocks:")
     for block in wrong:
-        terms = block.refused or ", ".join(f"{name} {getattr(block.terms, name):.2f}" for name in TERMS)
+        terms = block.refused or ", ".join(f"{name} {getattr(block.terms, name):.2f}" for name in SCORE_TERMS)
         numbers = ", ".join(f"{metric} {value:.3g}" for metric, value in ends[block.name].items())
         print(f"\n{block.name}: {'failed' if block.failed else 'trained'} ({block.status}), score {block.score:.2f}")
         print(f"    forecast: {terms}\n    measured: {numbers}\n    edits: {'; '.join(block.edits)}")

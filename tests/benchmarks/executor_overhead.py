@@ -23,9 +23,9 @@ from pathlib import Path
 from rich.console import Console
 
 import ablate
-from ablate.execute.task import Task
+from ablate.execute.executor import Task
 from ablate.execute.worker import messages
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 HERE = Path(__file__).parent
 SLEPT = 0.95

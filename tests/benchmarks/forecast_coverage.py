@@ -27,8 +27,8 @@ import torch
 from sampled_coverage import GRAMMAR, QUANTITIES, Within
 
 from ablate.block.expression import Block
-from ablate.plan.forecast import THEORY
-from ablate.store.versions import installed
+from ablate.plan.plan import THEORY
+from ablate.store.machines import installed
 
 Row = dict[str, Any]
 LEAST = 0.85

@@ -26,8 +26,8 @@ from reading import transformer
 from ablate.block.architecture import Architecture
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
-from ablate.execute.sampled_initialisation import passed
-from ablate.store.versions import installed
+from ablate.execute.start import pass_through
+from ablate.store.machines import installed
 from ablate.theory.models import forecast
 
 LAYERS, SAMPLED = 1_000, 200
@@ -62,7 +62,7 @@ def main() -> None:
         sampled = compile_model(model(block, SAMPLED), catalogue, seed=0).train()
 
         def passes(sequences: int, sampled: torch.nn.Module = sampled) -> None:
-            streams, behind, _ = passed(sampled, torch.randint(0, 256, (sequences, 128)))
+            streams, behind, _ = pass_through(sampled, torch.randint(0, 256, (sequences, 128)))
             torch.autograd.grad(behind, streams, torch.randn_like(behind))
 
         computed = len(forecast(deep, catalogue, 0.05).computed)

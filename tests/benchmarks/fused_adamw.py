@@ -24,7 +24,7 @@ from torch import Tensor, nn, optim
 
 import ablate
 from ablate.compiler import compile_model
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 from ablate.train.loss import cross_entropy
 from ablate.train.optimizer import build_optimizer
 from ablate.train.optimizers import adamw

@@ -18,9 +18,10 @@ import pyarrow
 
 import ablate
 from ablate.source.located import to_python
-from ablate.store import files, sealed, serialise
+from ablate.store import files, sealed
+from ablate.store.documents import Documents, digest, plan_document, plan_id, trial_document
 from ablate.store.files import Ending, Written
-from ablate.store.plans import packed
+from ablate.store.records import packed
 from ablate.train.definitions import definitions
 
 ROOT = Path(__file__).parents[2]
@@ -69,7 +70,7 @@ def write(folder: Path, size: Size) -> None:
 
 def keep_plan(folder: Path, document: Mapping[str, Any], trials: list[dict[str, Any]], number: int) -> None:
     """Write the file of a plan, as a run does."""
-    id = serialise.plan_id(document["space"], asked=serialise.digest(document["resolved"]))
+    id = plan_id(document["space"], asked=digest(document["resolved"]))
     content = {"plan": id, "first_seen": 1.8e9, "document": document, "specifications": packed(trials)}
     files.keep(folder, "plans", content, number + 1, stem=id)
 
@@ -130,15 +131,15 @@ def real_documents() -> tuple[dict[str, Any], dict[str, Any]]:
     """A trial's specification and a plan, as the shipped space gives them."""
     space = ablate.load_space(SPACE)
     plan = ablate.check(space)
-    documents = serialise.Documents(
+    documents = Documents(
         source=SPACE.read_text(encoding="utf-8"),
         resolved=to_python(space.located),
         definitions=definitions(),
         corpus={"files": 1790, "tokens": 31_000_000, "fingerprint": "f" * 64},
     )
-    specification = serialise.trial_document(plan.trials[-1]) | {"corpus": "f" * 64}
+    specification = trial_document(plan.trials[-1]) | {"corpus": "f" * 64}
     specification["architecture"]["block"] *= 2  # 2.5 kB, as a block with two kinds of sublayers has
-    return specification, serialise.plan_document(plan, documents)
+    return specification, plan_document(plan, documents)
 
 
 def space_of(

@@ -25,10 +25,10 @@ from typing import Any
 
 from generated_store import Size, write
 
+from ablate.store.machines import installed
 from ablate.store.mirror import mirror
 from ablate.store.query import query
 from ablate.store.results import Results
-from ablate.store.versions import installed
 
 SEEDS, STEPS = 5, 3
 METRICS = ("eval_loss", "peak_kurtosis")

@@ -20,7 +20,7 @@ from scipy.special import erf
 from simulated_moments import BACKWARD, FORWARD, PERCENTILES, PUBLISHED, SETTINGS, SIMULATED, percentiles
 
 from ablate.signal.moments import Moments, dropout, gelu, relu
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 WORDS = {
     "mean": "mean",

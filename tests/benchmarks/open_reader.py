@@ -24,7 +24,7 @@ from executor_overhead import write_space
 from rich.console import Console
 
 import ablate
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 HERE = Path(__file__).parent
 PLUGINS = (HERE / "one_second_norm.py",)

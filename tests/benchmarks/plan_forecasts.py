@@ -28,7 +28,7 @@ from typing import Literal
 
 import ablate
 from ablate.session.planning import plan_space
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 SPACES = Path(__file__).resolve().parents[2] / "spaces"
 BEFORE = ("op_vs_preln", "masked_words", "mlp_gain", "sas_p_fair")

@@ -37,7 +37,7 @@ from search_fixtures import Surface, carried_out, search, surface
 
 from ablate.grammar.choices import OpenChoice, decide
 from ablate.grammar.derivation import Alternatives, Let, Named, Product, Template
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 PROPOSALS = 60
 OPTUNA: dict[str, dict[str, bool]] = {

@@ -7,7 +7,7 @@ The protocol, which was written down before anything was trained:
 - Blocks: all that `spaces/search_prior.yaml` can propose, each trained once, at seed 0, whatever its forecast says.
   What is the same model is one block. The reference is none of them.
 - Searches: by `random` and by `tpe`, each from the seeds 0 to 19, each with `beforehand.forecast: ignore` and `avoid`,
-  whose bounds are those that ship (`ablate/theory/dangers.py`). One trial at a time. The searches are those of the
+  whose bounds are those that ship (`ablate/theory/diagnostics.py`). One trial at a time. The searches are those of the
   engine, told what each block came to, which is the same in all of them, so that it need be trained only once.
 - The best: a loss of at most 1.01 times the lowest of all blocks; 1 % is the margin of the space. Also the lowest
   itself.
@@ -42,19 +42,18 @@ from scipy.stats import binomtest
 
 import ablate
 from ablate.data.streams import prepare
-from ablate.execute.search.choose import sampler_on
-from ablate.execute.search.result import JobOutcome
+from ablate.execute.executor import cache_of
+from ablate.execute.search.proposer import sampler_on
+from ablate.execute.search.ranking import JobOutcome
 from ablate.execute.search.search import BlockSearch
 from ablate.execute.search.search_space import SpaceGround, space_ground
-from ablate.execute.task import cache_of
 from ablate.grammar.derivation import Template
-from ablate.plan.proposals import join
-from ablate.plan.treatment import Treated, block_of, setting_of
+from ablate.plan.proposals import Treated, block_of, join, setting_of
 from ablate.session.planning import Planned
-from ablate.space.choice import Choice
 from ablate.space.design import ZeroCost
+from ablate.space.documents import Choice
 from ablate.space.space import Space
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 SAMPLERS = ("random", "tpe")
 SEEDS = range(20)

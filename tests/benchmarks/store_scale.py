@@ -21,12 +21,11 @@ from pathlib import Path
 import numpy
 
 import ablate
-from ablate.store import open_trial
+from ablate.store import journal
+from ablate.store.measurements import trial_seconds
 from ablate.store.query import query
 from ablate.store.results import Results
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_numbers import trial_seconds
-from ablate.store.trial_status import standings
+from ablate.store.snapshot import Snapshot, standings
 from ablate.train.events import Outcome, Row
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -89,7 +88,7 @@ def while_it_runs(sql: str) -> Callable[[Path], None]:
             started = time.perf_counter()
             query(folder, sql)
             print(f"  the question itself {time.perf_counter() - started:.2f} s", file=sys.stderr)
-        open_trial.path_of(folder, trial.id).unlink()
+        journal.path_of(folder, trial.id).unlink()
 
     return ask
 

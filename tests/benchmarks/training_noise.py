@@ -21,8 +21,8 @@ from tempfile import TemporaryDirectory
 from rich.console import Console
 
 import ablate
-from ablate.store.trial_numbers import finals
-from ablate.store.versions import installed
+from ablate.store.machines import installed
+from ablate.store.measurements import finals
 
 SEEDS = 20
 METRICS = ("eval_loss", "peak_kurtosis")

@@ -38,7 +38,7 @@ from verdict_rows import (
 )
 
 from ablate.statistics import wilson
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 COLUMNS = ("", "promised", "said in", "found", "of tables", "95 % interval", "worst", "broken on purpose", "")
 NOT_YET = (

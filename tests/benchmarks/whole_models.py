@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 import torch
 from whole_model_fixtures import LENGTH, NARROW, SEQUENCES, SIZES, Quantity, compare
 
-from ablate.store.versions import installed
+from ablate.store.machines import installed
 
 
 def figures(quantity: Quantity) -> dict[str, float]:

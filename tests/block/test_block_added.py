@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, Field
 
-from ablate.block.added import added, value_before, without_added
 from ablate.block.catalogue import (
     Arithmetic,
     Catalogue,
@@ -20,11 +19,13 @@ from ablate.block.catalogue import (
     Part,
     Parts,
     Word,
+    added,
+    value_before,
+    without_added,
 )
-from ablate.block.expression import Node, Sequence
-from ablate.block.fingerprint import canonical, fingerprint
-from ablate.block.printer import print_block
-from ablate.block.read import Reader
+from ablate.block.expression import Node, Sequence, print_block
+from ablate.block.normal_form import canonical, fingerprint
+from ablate.block.reader import Reader
 from ablate.components.registry import declarations
 from ablate.grammar.grammar import load_grammar
 from ablate.source.problems import Problems

@@ -6,8 +6,7 @@ import pytest
 from builders import CATALOGUE, gain, many_blocks, node, op, pre_ln, residual, sequence
 from reading import transformer
 
-from ablate.block.diagram import Box, diagram
-from ablate.block.drawing import as_svg, as_text
+from ablate.block.diagram import Box, as_svg, as_text, diagram
 from ablate.block.expression import Block
 
 pytestmark = pytest.mark.fast

@@ -11,11 +11,9 @@ from reading import read_block, transformer
 
 from ablate.block.address import name_parts
 from ablate.block.align import align, sites
-from ablate.block.diff import BlockDifference, Rank, diff, path_order
-from ablate.block.expression import Block, Node, Sequence, walk
+from ablate.block.diff import BlockDifference, Rank, diff, path_order, places
+from ablate.block.expression import Block, Node, Sequence, print_block, walk
 from ablate.block.normal_form import normalise
-from ablate.block.printer import print_block
-from ablate.block.sites import places
 
 splits = st.sampled_from([frozenset(), True])
 

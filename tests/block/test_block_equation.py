@@ -12,9 +12,8 @@ from reading import transformer
 
 from ablate.block.arithmetic import parse
 from ablate.block.catalogue import Catalogue
-from ablate.block.equation import equation
+from ablate.block.equation import equation, grouped, total, written
 from ablate.block.expression import Block
-from ablate.block.notation import grouped, total, written
 from ablate.compiler import compile_block
 
 pytestmark = pytest.mark.fast

@@ -8,27 +8,23 @@ import pytest
 from builders import CATALOGUE, architecture
 from reading import read_block, transformer
 
-from ablate.block import which_layers
-from ablate.block.added import without_added
-from ablate.block.address import name_parts
+from ablate.block import arithmetic
+from ablate.block.address import change_parts, name_parts, parts_by_name, value_at
+from ablate.block.architecture import check_patterns
 from ablate.block.arithmetic import ArithmeticProblem
-from ablate.block.diagram import diagram
+from ablate.block.catalogue import without_added
+from ablate.block.diagram import as_text, diagram
 from ablate.block.diff import diff
-from ablate.block.drawing import as_text
 from ablate.block.equation import equations
-from ablate.block.expression import Block, Node
-from ablate.block.fingerprint import fingerprint
+from ablate.block.expression import Block, Node, print_block
 from ablate.block.layers import at_layer, has_patterns, pattern_free
-from ablate.block.normal_form import normalise
-from ablate.block.pattern_check import check_patterns
-from ablate.block.printer import print_block
-from ablate.block.select import change_parts, parts_by_name, value_at
+from ablate.block.normal_form import fingerprint, normalise
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.plan.identity import computed, model_identity
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
-from ablate.space.override import overridden, read_overrides
+from ablate.space.variants import overridden, read_overrides
 
 pytestmark = pytest.mark.fast
 
@@ -310,7 +306,7 @@ def test_a_comparison_without_a_value_is_told_with_its_layer():
 )  # fmt: skip
 def test_a_comparison_that_cannot_be_read_says_where(text, start, end):
     with pytest.raises(ArithmeticProblem) as refused:
-        which_layers.parse(text)
+        arithmetic.parse_layers(text)
     assert (refused.value.start, refused.value.end) == (start, end)
 
 

@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from random_blocks import blocks, examples, pairs, respelt
 from reading import read_block
 
-from ablate.block.expression import Block, Size
-from ablate.block.fingerprint import DIGITS, canonical, digest, fingerprint
-from ablate.block.normal_form import fixed, normalise, resolve, units
-from ablate.block.printer import print_value
-from ablate.block.scalars import read_multiple
+from ablate.block.expression import Block, Size, print_value
+from ablate.block.normal_form import DIGITS, canonical, digest, fingerprint, fixed, normalise, resolve, units
+from ablate.block.reader import read_multiple
 from ablate.block.sizes import Sizes
 
 FINGERPRINTS = {

@@ -8,9 +8,8 @@ from hypothesis import given
 from random_blocks import blocks, examples
 from reading import GRAMMARS, read_block, transformer
 
-from ablate.block.expression import Block, Gain
+from ablate.block.expression import Block, Gain, print_block, print_value
 from ablate.block.normal_form import normalise
-from ablate.block.printer import print_block, print_value
 from ablate.grammar.grammar import load_grammar
 from ablate.source.yaml import parse_yaml, to_python
 

@@ -6,8 +6,8 @@ import pytest
 from builders import CATALOGUE, many_blocks, node, residual, sequence
 from reading import read_block
 
+from ablate.block.address import Selector, change_parts, node_at, parse_address, parts_by_name, value_at
 from ablate.block.expression import Node
-from ablate.block.select import Selector, change_parts, node_at, parse_address, parts_by_name, value_at
 
 BLOCK = read_block(
     "[residual: [layer_norm, attention: {entropy: {qk_norm: rms_norm}}],"

@@ -13,7 +13,7 @@ from tiny_spaces import write_world
 import ablate as package
 from ablate.cli import main, training
 from ablate.errors import InputError, RefusedError
-from ablate.execute.interrupt import Interrupt
+from ablate.execute.controller import Interrupt
 from ablate.report.screens import query
 
 

@@ -15,8 +15,8 @@ import pytest
 from kept_worlds import RUN, ablate, write_project
 from tiny_spaces import ROOT
 
-from ablate.execute.interrupt import Interrupt
-from ablate.store import files, requests
+from ablate.execute.controller import Interrupt
+from ablate.store import files, records
 from ablate.store.files import SOURCES as FOLDER
 from ablate.store.snapshot import Snapshot
 
@@ -52,8 +52,8 @@ def project(author: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
     assert str(author).encode() in lines, "what finds the files again is kept"
     ran = Snapshot(Path("results")).requests["tiny"]
     here = {"path": str(Path("spaces/tiny.yaml").resolve()), "plugins": (str(Path("pool.py").resolve()),)}
-    moved = requests.Request(**{**{name: getattr(ran, name) for name in ran.__slots__}, **here, "at": ran.at + 1})
-    requests.record(Path("results"), moved)
+    moved = records.Request(**{**{name: getattr(ran, name) for name in ran.__slots__}, **here, "at": ran.at + 1})
+    records.record_request(Path("results"), moved)
     return tmp_path / "project"
 
 

@@ -14,7 +14,7 @@ from rich.console import Console
 from tiny_spaces import ROOT
 
 from ablate.report.screens import catalogue
-from ablate.space.corpora import CorpusSpec
+from ablate.space.data import CorpusSpec
 
 ABLATE = "import sys; sys.argv[0] = 'ablate'; from ablate.cli import main; main()"
 PLUGIN = '''"""Half: half the peak once the hold is over."""

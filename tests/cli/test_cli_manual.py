@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from contextlib import nullcontext
 
 import pytest
@@ -13,11 +14,14 @@ from tiny_spaces import write_world
 from typer.testing import CliRunner
 
 from ablate import api
-from ablate.cli import app, main, manual
-from ablate.cli.manual import FOLDER, complete_topic, pages
+from ablate.cli import app, main
+from ablate.cli.app import MANUAL as FOLDER
+from ablate.cli.app import complete_topic, manual_pages
 from ablate.errors import InputError
 from ablate.output import terminal
-from ablate.space.objectives import ObjectiveSpec
+from ablate.space.recipe import ObjectiveSpec
+
+manual = sys.modules[main.__module__]  # `ablate.cli.app` is the Typer of that name
 
 
 def docs(*words):
@@ -28,7 +32,7 @@ def docs(*words):
 def test_it_lists_every_topic_with_the_question_it_answers():
     done = docs()
     assert done.exit_code == 0 and len(MANUAL) >= 15
-    for page in pages().values():
+    for page in manual_pages().values():
         assert f"{page.topic} {page.title}" in " ".join(done.stdout.split())
     listed = json.loads(docs("--json").stdout)
     assert [entry["topic"] for entry in listed] == list(MANUAL)
@@ -37,7 +41,7 @@ def test_it_lists_every_topic_with_the_question_it_answers():
 @pytest.mark.fast
 @pytest.mark.parametrize("topic", MANUAL)
 def test_a_page_opens_with_its_question_and_a_sentence(topic):
-    page = pages()[topic]
+    page = manual_pages()[topic]
     assert page.text.startswith(f"# {page.title}\n\n") and page.title.endswith("?")
     assert page.about.endswith(".") and len(page.about) < 160
     assert "\n# " not in page.text.replace("\n# spaces/", "") and all(

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 import ablate
 from ablate.cli.app import app
 from ablate.cli.queries import show_plan
-from ablate.execute.interrupt import Interrupt
+from ablate.execute.controller import Interrupt
 
 
 def shown(planned, before=None):

@@ -16,15 +16,15 @@ from reading import transformer
 from ablate.api import load_block
 from ablate.block.architecture import Share
 from ablate.compiler import compile_model, size_report
-from ablate.compiler.ahead import logits_ahead
-from ablate.compiler.data_dependent_init import profile
+from ablate.compiler.initialise import profile
+from ablate.compiler.values import logits_ahead
 from ablate.data.batch import Batch
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
 from ablate.probes.registry import select
 from ablate.probes.watch import watching
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.microbatches import BatchShares, Passes
 
 PLAIN = """[residual: [rms_norm: {eps: 1e-5}, attention],

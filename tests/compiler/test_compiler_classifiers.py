@@ -14,14 +14,14 @@ from numpy_transformer import norm, perturbed, post_layer, pre_layer, sines, wei
 from reading import decoders, transformer
 
 from ablate.api import load_block
-from ablate.block.classifier import n_tokens
+from ablate.block.architecture import n_tokens
 from ablate.block.expression import walk
 from ablate.compiler import compile_model, size_report
 from ablate.data.batch import Batch
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.microbatches import BatchShares, Passes
 from ablate.train.objectives import classification, regression
 from ablate.train.objectives.declare import Given

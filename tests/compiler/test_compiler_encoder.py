@@ -24,7 +24,7 @@ from ablate.probes.registry import select
 from ablate.probes.sites import read_at
 from ablate.probes.update import streams
 from ablate.probes.watch import padding_of, watching
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.microbatches import BatchShares, Passes
 from ablate.train.objectives.declare import Given
 from ablate.train.objectives.masked_words import MaskedWords, Objective

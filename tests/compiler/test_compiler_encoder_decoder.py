@@ -14,9 +14,8 @@ from numpy_transformer import HEADS, norm, perturbed, post_layer, pre_layer, sin
 from reading import transformer
 
 from ablate.api import load_block
-from ablate.block.architecture import Share
-from ablate.block.cross import encoder_block
-from ablate.block.printer import outline
+from ablate.block.architecture import Share, encoder_block
+from ablate.block.expression import outline
 from ablate.compiler import compile_model, size_report
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity

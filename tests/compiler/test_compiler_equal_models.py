@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
-from ablate.plan.effective import trained_kinds
+from ablate.plan.identity import trained_kinds
 from ablate.train.optimizer import parameter_kinds
 
 SIZES = Sizes(n_layers=4, d_model=32, n_heads=4, seq_len=16, vocab_size=64)

@@ -111,7 +111,7 @@ def test_a_trained_gain_starts_at_its_number_in_full_precision():
 
 
 def test_no_parameter_is_left_as_memory_was_found(monkeypatch):
-    # A trial carried out in this process has switched it off: see `train/threads.py`.
+    # A trial carried out in this process has switched it off: see `train/data_parallel.py`.
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", True)
     before = torch.are_deterministic_algorithms_enabled()
     torch.use_deterministic_algorithms(True)  # fills what `torch.empty` returns with NaN

@@ -8,7 +8,7 @@ from builders import CATALOGUE, SIZES, architecture, node, pre_ln, sequence
 from torch import nn
 
 from ablate.compiler import compile_model
-from ablate.compiler.data_dependent_init import profile
+from ablate.compiler.initialise import profile
 
 pytestmark = pytest.mark.fast
 

@@ -14,8 +14,7 @@ from reading import read_block, transformer
 
 from ablate.block.catalogue import Branches, ComponentSpec, FieldType, Flag, GainField, Number, Sequenced
 from ablate.block.expression import Block, Gain, Node, Value, walk
-from ablate.block.fingerprint import fingerprint
-from ablate.block.normal_form import normalise
+from ablate.block.normal_form import fingerprint, normalise
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.errors import InputError

@@ -13,12 +13,12 @@ from reading import read_block
 from torch.nn.functional import cross_entropy
 
 from ablate.block.architecture import Architecture, Share
-from ablate.block.fingerprint import canonical, digest
+from ablate.block.normal_form import canonical, digest
 from ablate.compiler import compile_model, size_report
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity
 from ablate.plan.size import cost, part_costs
-from ablate.space.choice import Choice
+from ablate.space.documents import Choice
 from ablate.train.optimizer import build_optimizer
 
 PLAIN = "[residual: [layer_norm, attention: {position: rope}], residual: {gain: 1/layer, branch: [layer_norm, mlp]}]"

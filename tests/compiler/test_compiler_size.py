@@ -9,8 +9,8 @@ from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.block.cost import Cost
 from ablate.block.expression import Size
+from ablate.block.sizes import Cost
 from ablate.compiler import size_report
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity

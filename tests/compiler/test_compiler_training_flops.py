@@ -15,8 +15,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 import ablate
-from ablate.block.cost import Cost
 from ablate.block.expression import Node, Sequence, walk
+from ablate.block.sizes import Cost
 from ablate.compiler import compile_model, size_report
 from ablate.kernels import Attend
 from ablate.plan.size import cost

@@ -11,10 +11,8 @@ from builders import CATALOGUE, SIZES, architecture, node, sequence
 from reading import read_block
 from scipy.special import erf
 
-from ablate.block.config_values import PartMaker
-from ablate.block.cost import Cost
 from ablate.block.expression import Size
-from ablate.block.sizes import Sizes
+from ablate.block.sizes import Cost, PartMaker, Sizes
 from ablate.compiler import compile_block
 from ablate.components.registry import implementation
 from ablate.errors import InputError

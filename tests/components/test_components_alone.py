@@ -19,57 +19,43 @@ MODULES = frozenset(
 )
 
 SAID = {
-    "extension/configured.py": {"frozen"},  # of settings: they do not change
+    "extension/declaration.py": {"frozen"},  # of settings: they do not change
     "probes/attention_entropy.py": {"attention", "causal", "padding"},  # what a probe reads
     "probes/watch.py": {"attention"},
-    "space/metrics.py": {"attention"},
-    "store/serialise.py": {"identity"},  # of a trial: the scheme that it is of
-    "store/trial_status.py": {"identity"},
-    "store/repair/report.py": {"where"},  # a key: the place of a file
+    "store/documents.py": {"identity"},  # of a trial: the scheme that it is of
+    "store/snapshot.py": {"document", "identity"},
+    "store/faults.py": {"where"},  # a key: the place of a file
+    "space/data.py": {"dropout", "padding"},  # of a tokenizer in a file
+    "space/design.py": {"from"},
+    "space/documents.py": {"dropout"},  # a key of other programs
     "space/fair.py": {"mlp"},  # a match `by: mlp` is of a size of the model
-    "space/ways.py": {"dropout"},  # a key of other programs
+    "space/fits.py": {"from", "mlp", "padding"},  # of a ramp; a kind of model; a token
+    "space/metrics.py": {"attention"},
+    "space/model.py": {"gelu", "mlp", "relu", "tanh"},  # of the head of an encoder; a kind of model
+    "space/recipe.py": {"from", "padding"},  # of a ramp; a token
+    "space/space.py": {"mlp"},  # a head
+    "space/vary.py": {"from"},  # a key: the lower end of a range
     "kernels/attend.py": {"causal", "dropout", "padding"},  # options of kernels
-    "kernels/entropy.py": {"causal"},
+    "kernels/scale.py": {"causal"},
     "kernels/gate.py": {"causal", "padding"},
     "plan/build.py": {"causal"},  # a key of `model:`
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
     "report/screens/machine.py": {"attention"},  # a heading
     "store/pending_rows.py": {"attention"},  # a column: which backend computes attention
-    "store/plans.py": {"document"},  # a key of a plan's file
-    "store/kept_tables.py": {"document"},
-    "store/snapshot.py": {"document"},
-    "store/earlier.py": {"document"},
+    "store/records.py": {"document"},  # a key of the files of plans and tables
     "store/results.py": {"document"},
     "data/corpora/files.py": {"document"},  # an option of another library
-    "store/versions.py": {"attention"},
-    "block/scalars.py": {"from"},  # {from: address}, as it may be written
+    "store/machines.py": {"attention"},
+    "block/reader.py": {"from"},  # {from: address}, as it may be written
     "report/screens/block.py": {"from"},
     "report/screens/check.py": {"from"},  # the blocks that a design begins with
-    "space/design.py": {"from"},
-    "space/vary.py": {"from"},  # a key: the lower end of a range
-    "space/number_range.py": {"from"},
     "report/searched/ask_next.py": {"from"},
-    "data/unigram.py": {"identity"},  # an option of another library
-    "space/documents.py": {
-        "from",
-        "gelu",
-        "mlp",
-        "padding",
-        "relu",
-        "tanh",
-    },  # of the head of an encoder; a token; a kind
-    "block/classifier.py": {"causal", "mlp"},  # a key of `model:`, a kind of model
+    "data/subwords.py": {"identity"},  # an option of another library
+    "block/architecture.py": {"causal", "mlp"},  # a key of `model:`, a kind of model
     "compiler/compile.py": {"mlp"},
-    "plan/forecast.py": {"mlp"},  # a kind of model
-    "theory/embedding.py": {"mlp"},  # a kind of model
-    "theory/models.py": {"attention", "tanh"},  # what may be sampled; of the head of an encoder
-    "space/layouts.py": {"mlp"},
-    "space/space.py": {"mlp"},  # a head
-    "space/sections.py": {"from"},  # of a ramp
+    "plan/plan.py": {"mlp"},  # a kind of model
+    "theory/models.py": {"attention", "mlp", "tanh"},  # what may be sampled; a kind of model; of the head of an encoder
     "compiler/encoder.py": {"gelu", "relu", "tanh"},  # of the head of an encoder
-    "space/objectives.py": {"padding"},  # a token
-    "space/objective_fit.py": {"from", "padding"},  # of a ramp; a token
-    "space/saved_tokenizer.py": {"dropout", "padding"},
     "train/objectives/classification.py": {"mlp"},  # a kind of model
     "train/objectives/masked_words.py": {"padding"},  # a token
     "train/objectives/regression.py": {"mlp"},  # a kind of model

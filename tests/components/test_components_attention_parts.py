@@ -9,7 +9,7 @@ import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, node, sequence
 
 from ablate.block.equation import equation
-from ablate.block.fingerprint import fingerprint
+from ablate.block.normal_form import fingerprint
 from ablate.compiler import compile_block, size_report
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity

@@ -14,8 +14,8 @@ from reading import read_block
 
 from ablate.block.diff import diff
 from ablate.block.equation import equation
-from ablate.block.fingerprint import fingerprint
-from ablate.block.printer import print_block
+from ablate.block.expression import print_block
+from ablate.block.normal_form import fingerprint
 from ablate.compiler import compile_block, compile_model, size_report
 from ablate.components.biases.alibi import slopes
 from ablate.components.biases.t5 import edges

@@ -9,7 +9,7 @@ from reading import read_block
 
 from ablate.block.arithmetic import number_text
 from ablate.block.catalogue import Arithmetic, Bounded
-from ablate.block.printer import print_block
+from ablate.block.expression import print_block
 from ablate.errors import InputError
 from ablate.plan.size import cost
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, gain, node, residual, sequence
 
-from ablate.block.fingerprint import fingerprint
-from ablate.block.printer import print_block
-from ablate.block.value_addresses import fault_of
+from ablate.block.address import address_fault
+from ablate.block.expression import print_block
+from ablate.block.normal_form import fingerprint
 from ablate.compiler import compile_block, compile_model, size_report
 from ablate.errors import InputError
 from ablate.plan.identity import model_identity
@@ -346,7 +346,7 @@ def test_a_block_alone_reads_only_what_is_its_own():
     ],
 )
 def test_addresses(text, fault):
-    found = fault_of(text, several=False)
+    found = address_fault(text, several=False)
     assert found is None if fault is None else fault in str(found)
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from builders import CATALOGUE, SIZES, architecture, default_init, node, residual, sequence
 
-from ablate.block.config_values import Surroundings
+from ablate.block.sizes import Surroundings
 from ablate.compiler import compile_block, compile_model
 from ablate.compiler.build import Builder
 from ablate.errors import InputError

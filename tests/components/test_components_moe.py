@@ -15,7 +15,7 @@ from ablate.compiler import compile_block, size_report
 from ablate.components.declare import ActsAfterStep, OffersLosses
 from ablate.errors import InputError
 from ablate.plan.size import cost
-from ablate.train.contributions import acting, offering
+from ablate.train.loss import acting, offering
 from ablate.train.optimizer import parameter_kinds
 
 RNG = np.random.default_rng(0)

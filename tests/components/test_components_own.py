@@ -9,7 +9,7 @@ from builders import CATALOGUE, architecture, node, sequence
 from tiny_spaces import write_world
 
 import ablate
-from ablate.block.cost import Cost
+from ablate.block.sizes import Cost
 from ablate.errors import InputError
 from ablate.plan.size import cost as cost_of
 

@@ -11,12 +11,11 @@ from reading import read_block
 
 from ablate.block.equation import equation, equations
 from ablate.block.expression import Node, Series
-from ablate.block.network import Layer, Repeated, layers_in
+from ablate.block.network import Layer, Repeated, layers_in, own_network
 from ablate.block.network import residual as shares
-from ablate.block.own_network import own_network
 from ablate.compiler import compile_block, compile_model
 from ablate.errors import InputError
-from ablate.kernels.shaped_activation import ShapedActivation
+from ablate.kernels.prescribed import ShapedActivation
 from ablate.plan.size import block_costs
 from ablate.theory.models import forecast
 

@@ -15,8 +15,8 @@ from ablate.components.masks.prefix import PrefixMask
 from ablate.components.masks.window import WindowMask
 from ablate.components.protocols import ActsAfterStep, OffersLosses, WatchesLogits
 from ablate.errors import InputError
-from ablate.kernels.largest import largest_logits
 from ablate.kernels.mask import Everything, PastMask
+from ablate.kernels.scale import largest_logits
 from ablate.plan.size import cost
 
 X = np.random.default_rng(3).normal(size=(2, 12, 16))

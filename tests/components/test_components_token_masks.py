@@ -19,7 +19,7 @@ from ablate.components.masks.padding import PaddingMask
 from ablate.errors import InputError
 from ablate.kernels import Attend
 from ablate.kernels.gate import THIS_PROCESS, sites
-from ablate.plan.hidden_future import leaking
+from ablate.plan.models import leaking
 from ablate.plan.size import cost
 from ablate.probes.watch import watching
 

@@ -11,13 +11,12 @@ import torch
 from scipy import stats
 from test_data_batches import philox_words
 
-from ablate.data.augmentation import Augmentation
 from ablate.data.record_stream import RecordCodec, Records, record_of
-from ablate.data.records import RecordBatches
-from ablate.data.standard import Standard
-from ablate.data.text import Text
-from ablate.space.corpora import Layout
-from ablate.space.documents import Augment
+from ablate.data.records import Augmentation, RecordBatches
+from ablate.data.sources import Text
+from ablate.data.standardisation import Standard
+from ablate.space.data import Layout
+from ablate.space.recipe import Augment
 
 IMAGES = Layout(shape=(3, 12, 12), dtype="uint8", targets=0, classes=7)
 STANDARD = Standard((100.0, 120.0, 90.0), (50.0, 60.0, 40.0))

@@ -10,7 +10,7 @@ from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.data.batches import Batches, evaluation_windows, window_starts
+from ablate.data.batch import Batches, evaluation_windows, window_starts
 from ablate.data.streams import prepare
 from ablate.errors import RefusedError
 

@@ -11,9 +11,8 @@ import pytest
 from data_library import data, pretend_library
 
 from ablate.data.cache import load_tokens, store_tokens, sweep, write_whole
-from ablate.data.refusal import CorpusError
+from ablate.data.sources import SPLITS, CorpusError
 from ablate.data.streams import fingerprint, prepare
-from ablate.data.text import SPLITS
 from ablate.errors import RefusedError
 
 spawn = multiprocessing.get_context("spawn")

@@ -21,9 +21,9 @@ from ablate.components.registry import declarations
 from ablate.data.corpora import declare
 from ablate.data.streams import fingerprint, prepare
 from ablate.errors import InputError
-from ablate.extension.kinds import CORPUS
-from ablate.space.choice import CorpusChoice
-from ablate.space.corpora import CorpusSpec
+from ablate.extension.declaration import CORPUS
+from ablate.space.data import CorpusSpec
+from ablate.space.documents import CorpusChoice
 from ablate.testing import CorpusContract
 
 POEMS = '''"""Verses: the lines of a file, a document each."""

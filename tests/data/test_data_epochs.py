@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.data.batches import Batches
-from ablate.data.epochs import Epochs
+from ablate.data.batch import Batches
+from ablate.data.corpus_statistics import Epochs
 
 
 @pytest.mark.parametrize("steps", [3, 30, 100, 400])

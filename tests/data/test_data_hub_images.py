@@ -17,9 +17,8 @@ import ablate
 from ablate.data.corpora.hub_images import HubImages, HubOfImages, pixels_of
 from ablate.data.corpus import read_corpus
 from ablate.data.records import RecordBatches
-from ablate.data.refusal import CorpusError
+from ablate.data.sources import SPLITS, CorpusError, Skipped
 from ablate.data.streams import prepare
-from ablate.data.text import SPLITS, Skipped
 
 
 def chosen(folder, **more):
@@ -253,7 +252,7 @@ def test_without_a_network_it_names_what_is_on_every_machine():
         "from pathlib import Path\n"
         "from ablate.data.corpus import read_corpus\n"
         "from ablate.errors import RefusedError\n"
-        "from ablate.space.documents import Data\n"
+        "from ablate.space.data import Data\n"
         "cifar = {'hub_images': 'someone/no-such-set', 'split': 'train', 'image': 'img', 'label': 'label'}\n"
         "cifar |= {'size': 32, 'classes': 10}\n"
         "pairs = dict(hub_pairs='someone/no-such-pairs', split='train', source='a', target='b')\n"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ablate
-from ablate.data.input_kernels import (
+from ablate.data.corpus_statistics import (
     FILLED,
     NONE,
     START,
@@ -41,7 +41,7 @@ def test_tokens_are_the_same_as_often_as_they_are():
 
 
 def test_the_images_of_a_corpus_are_standardised_and_spaced_over_its_training_split(tmp_path, monkeypatch):
-    monkeypatch.setattr("ablate.data.input_kernels.EXAMPLES", 10)
+    monkeypatch.setattr("ablate.data.corpus_statistics.EXAMPLES", 10)
     data, catalogue = ablate.load_space("sgd_mlp").data, ablate.catalogue()
     found = measure_inputs(data, tmp_path, tmp_path, None, catalogue)
     streams = prepare(data, tmp_path, tmp_path, catalogue)
@@ -61,9 +61,9 @@ def test_kernels_are_measured_once_and_kept_with_their_shape(space, tmp_path, mo
         return of(data, tmp_path, tmp_path, size, catalogue, known)
 
     measured, mark = measure(), fingerprint(data, tmp_path, tmp_path, catalogue).fingerprint
-    monkeypatch.setattr("ablate.data.input_kernels.prepare", lambda *given: pytest.fail("the streams were read"))
+    monkeypatch.setattr("ablate.data.corpus_statistics.prepare", lambda *given: pytest.fail("the streams were read"))
     assert (measure() == measured).all()
-    monkeypatch.setattr("ablate.data.input_kernels.fingerprint", lambda *given: pytest.fail("files were looked at"))
+    monkeypatch.setattr("ablate.data.corpus_statistics.fingerprint", lambda *given: pytest.fail("files were looked at"))
     assert (measure(mark) == measured).all()
     for other in ({"known": "of another corpus"}, {"known": mark, "size": 4}):
         with pytest.raises(pytest.fail.Exception, match="streams were read"):

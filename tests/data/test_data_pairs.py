@@ -13,13 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_data_batches import philox_words
 
-from ablate.data.batches import window_starts
+from ablate.data.batch import window_starts
 from ablate.data.corpora.hub_pairs import HubOfPairs, HubPairs
 from ablate.data.corpus import read_corpus
 from ablate.data.pair_stream import cut_notes, length_note
 from ablate.data.pairs import PairBatches, Pairs, evaluation_pairs
+from ablate.data.sources import SPLITS, Skipped, Text
 from ablate.data.streams import fingerprint, prepare
-from ablate.data.text import SPLITS, Skipped, Text
 from ablate.errors import RefusedError
 
 END = 9

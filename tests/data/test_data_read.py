@@ -15,8 +15,8 @@ import ablate
 from ablate.cli import app
 from ablate.data.batch import first
 from ablate.data.streams import prepare
-from ablate.execute.drawing import drawing_of
-from ablate.execute.task import cache_of
+from ablate.execute.executor import cache_of
+from ablate.execute.work import drawing_of
 from ablate.train.objective import chosen_objective
 
 

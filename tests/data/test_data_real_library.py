@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from data_library import data
 
+from ablate.data.sources import SPLITS
 from ablate.data.streams import check_corpus, fingerprint, prepare
-from ablate.data.text import SPLITS
 
 ROOT = Path(sysconfig.get_path("stdlib"))
 

@@ -13,18 +13,17 @@ from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from test_data_batches import philox_words
 
-from ablate.data.batch import NO_TARGET
-from ablate.data.batches import window_starts
+from ablate.data.batch import NO_TARGET, window_starts
 from ablate.data.corpora import drawn_images, drawn_speech
 from ablate.data.corpus import corpus_of, read_corpus
+from ablate.data.corpus_statistics import measure_repetition
 from ablate.data.record_stream import RecordCodec, Records, record_of, report_on, words_of
 from ablate.data.records import RecordBatches, evaluation_records
-from ablate.data.repetition import measure_repetition
-from ablate.data.standard import Standard
+from ablate.data.sources import SPLITS, Text
+from ablate.data.standardisation import Standard
 from ablate.data.streams import check_corpus, fingerprint, prepare
-from ablate.data.text import SPLITS, Text
 from ablate.errors import InputError, RefusedError
-from ablate.space.corpora import Layout
+from ablate.space.data import Layout
 
 ODD = Layout(shape=(1, 3, 3), dtype="uint8", targets=0, classes=7)
 SPOKEN = Layout(shape=(5, 2), dtype="float32", targets=3, classes=9)

@@ -9,7 +9,7 @@ import pytest
 from tiny_spaces import write_world
 
 from ablate import api
-from ablate.data.refusal import CorpusError, CorpusFault
+from ablate.data.sources import CorpusError, CorpusFault
 from ablate.errors import AblateError, RefusedError
 
 FILES = 'files: ["texts/**/*.txt"]'

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from data_library import data, settle
 
-from ablate.data import repetition as module
+from ablate.data import corpus_statistics as module
 from ablate.data import streams
-from ablate.data.repetition import measure_repetition, repetition
+from ablate.data.corpus_statistics import measure_repetition, repetition
 from ablate.errors import RefusedError
 
 pytestmark = pytest.mark.fast

@@ -17,10 +17,10 @@ import ablate
 from ablate.data.corpora.jsonl import Jsonl, JsonLines
 from ablate.data.corpora.parquet import Parquet, ParquetRows
 from ablate.data.corpus import read_corpus
+from ablate.data.sources import SPLITS, Skipped, Text
 from ablate.data.streams import fingerprint
-from ablate.data.text import SPLITS, Skipped, Text
 from ablate.errors import RefusedError
-from ablate.space.documents import Data
+from ablate.space.data import Data
 
 KINDS = ("jsonl", "parquet")
 kinds = pytest.mark.parametrize("kind", KINDS)

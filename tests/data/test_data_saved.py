@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 from ablate.data.corpus import CorpusError
-from ablate.data.special import SpecialTokens
+from ablate.data.sources import Text
 from ablate.data.streams import fingerprint, prepare
-from ablate.data.text import Text
+from ablate.data.subwords import SpecialTokens
 from ablate.data.tokenizer import describe_tokenizer, tokenizer_from, train_tokenizer, vocab_size_of
-from ablate.space.documents import Saved
-from ablate.space.saved_tokenizer import LARGEST, UnusableFileError, read_saved
+from ablate.space.data import LARGEST, Saved, UnusableFileError, read_saved
 
 SPECIAL = ["<pad>", "<mask>", "<s>", "</s>"]
 anything = st.lists(st.text(), max_size=5).map(lambda texts: [Text(str(i), t.encode()) for i, t in enumerate(texts)])

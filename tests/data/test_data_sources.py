@@ -12,7 +12,7 @@ import ablate
 from ablate.data.corpora.files import Files, LocalFiles
 from ablate.data.corpora.hub import HubDataset
 from ablate.data.corpus import read_corpus
-from ablate.data.text import SPLITS, Skipped, Text
+from ablate.data.sources import SPLITS, Skipped, Text
 from ablate.errors import InputError, RefusedError
 
 
@@ -191,7 +191,7 @@ def test_without_a_network_a_hub_data_set_is_refused():
         "from pathlib import Path\n"
         "from ablate.data.corpus import read_corpus\n"
         "from ablate.errors import RefusedError\n"
-        "from ablate.space.documents import Data\n"
+        "from ablate.space.data import Data\n"
         "hub = {'hub': 'someone/no-such-set', 'split': 'train', 'field': 'content'}\n"
         "try:\n"
         "    read_corpus(Data(corpus=hub, tokenizer='bytes', tuning=0.1, verdict=0.1), Path())\n"

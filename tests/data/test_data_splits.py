@@ -5,8 +5,8 @@ from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.data import splits as module
-from ablate.data.splits import assign_splits
+from ablate.data import corpus as module
+from ablate.data.corpus import assign_splits
 
 names = st.text("abcdefgh_", min_size=1, max_size=6)
 many_small = st.dictionaries(names, st.integers(1, 100), min_size=60, max_size=90)

@@ -11,8 +11,8 @@ from data_library import data, settle
 import ablate
 from ablate.data.corpora.python_stdlib import StandardLibrary
 from ablate.data.corpus import read_corpus
+from ablate.data.sources import SPLITS
 from ablate.data.streams import check_corpus, fingerprint, prepare
-from ablate.data.text import SPLITS
 from ablate.errors import RefusedError
 
 
@@ -175,7 +175,7 @@ def test_other_processes_find_the_same(library, tmp_path):
         "from pathlib import Path\n"
         "sysconfig.get_path = lambda name, *more: sys.argv[1]\n"
         "from ablate.data.streams import prepare\n"
-        "from ablate.space.documents import Data\n"
+        "from ablate.space.data import Data\n"
         "data = Data.model_validate_json(sys.argv[3])\n"
         "streams = prepare(data, Path(), Path(sys.argv[2]))\n"
         "print(streams.fingerprint, hash('salted'))\n"

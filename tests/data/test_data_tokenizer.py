@@ -8,10 +8,10 @@ from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.data.bpe import END_OF_TEXT, BpeTokenizer
-from ablate.data.text import Text
+from ablate.data.sources import Text
+from ablate.data.subwords import END_OF_TEXT, BpeTokenizer
 from ablate.data.tokenizer import ByteTokenizer, vocab_size_of
-from ablate.space.documents import Bpe
+from ablate.space.data import Bpe
 
 pytestmark = pytest.mark.fast
 

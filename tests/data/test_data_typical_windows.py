@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from data_library import data, settle
 
-from ablate.data import typical_windows as module
-from ablate.data.repetition import evenly_spaced, repetition
+from ablate.data import corpus_statistics as module
+from ablate.data.corpus_statistics import evenly_spaced, repetition, typical_windows, windows_of_stream
 from ablate.data.streams import fingerprint
-from ablate.data.typical_windows import of_stream, typical_windows
 from ablate.errors import RefusedError
 
 pytestmark = pytest.mark.fast
@@ -28,7 +27,7 @@ def shares(windows):
 @pytest.mark.parametrize("count", [1, 4, 8])
 def test_they_repeat_as_the_text_does(count):
     stream = uneven()
-    windows = of_stream(stream, 64, count)
+    windows = windows_of_stream(stream, 64, count)
     assert windows.shape == (count, 64)
     assert shares(windows).mean() == pytest.approx(repetition(stream, 64).value, rel=0.05)
     assert (np.diff(shares(windows)) >= 0).all()
@@ -38,20 +37,20 @@ def test_they_repeat_as_the_text_does(count):
 def test_several_differ_as_windows_do_and_those_from_its_start_do_not_repeat_as_it_does():
     stream = uneven()
     spread = shares(evenly_spaced(stream, 64)).std()
-    assert shares(of_stream(stream, 64, 8)).std() == pytest.approx(spread, rel=0.3)
+    assert shares(windows_of_stream(stream, 64, 8)).std() == pytest.approx(spread, rel=0.3)
     assert abs(shares(stream[: 4 * 64].reshape(4, 64)).mean() - repetition(stream, 64).value) > 0.1 * spread
 
 
 def test_a_short_text_has_as_many_as_there_are_and_one_of_no_window_is_refused():
-    assert of_stream(np.arange(40, dtype=np.uint16), 16, 8).shape == (2, 16)
+    assert windows_of_stream(np.arange(40, dtype=np.uint16), 16, 8).shape == (2, 16)
     with pytest.raises(RefusedError, match="has none with two tokens"):
-        of_stream(np.arange(8, dtype=np.uint16), 16, 8)
+        windows_of_stream(np.arange(8, dtype=np.uint16), 16, 8)
 
 
 def test_they_are_of_the_training_split_and_kept(library, cache, monkeypatch):
     settle(library)
     windows = typical_windows(data(), library, cache, 16, 4)
-    monkeypatch.setattr(module, "of_stream", lambda *given: pytest.fail("the text was read again"))
+    monkeypatch.setattr(module, "windows_of_stream", lambda *given: pytest.fail("the text was read again"))
     assert (typical_windows(data(), library, cache, 16, 4) == windows).all()
     known = fingerprint(data(), library, cache).fingerprint
     monkeypatch.setattr(module, "fingerprint", lambda *given: pytest.fail("files were looked at"))

@@ -14,16 +14,15 @@ from hypothesis import strategies as st
 from tiny_spaces import write_world
 
 from ablate import load_space
-from ablate.data import unigram
+from ablate.data import subwords
 from ablate.data.corpus import CorpusError
-from ablate.data.special import SpecialTokens
+from ablate.data.sources import Text
 from ablate.data.streams import prepare
-from ablate.data.text import Text
+from ablate.data.subwords import UNIGRAM_SPECIAL, SpecialTokens, UnigramTokenizer
 from ablate.data.tokenizer import describe_tokenizer, tokenizer_from, train_tokenizer, vocab_size_of
-from ablate.data.unigram import SPECIAL, UnigramTokenizer
 from ablate.errors import InputError
-from ablate.space import sections
-from ablate.space.documents import Data, Unigram
+from ablate.space import data as data_section
+from ablate.space.data import Data, Unigram
 
 TEXTS = [Text(str(seed), prose(seed, 2000).encode()) for seed in range(5)]
 SPACE = Unigram(unigram=330)
@@ -67,7 +66,7 @@ def test_a_text_is_cut_into_the_most_likely_pieces(trained):
 
 
 def test_special_tokens_have_their_ids(trained):
-    assert [trained.trained.piece_to_id(token) for token in SPECIAL] == [0, 1, 2, 3, 4]
+    assert [trained.trained.piece_to_id(token) for token in UNIGRAM_SPECIAL] == [0, 1, 2, 3, 4]
     assert trained.special == SpecialTokens(separator=3, padding=0, mask=4, start=2)
     assert Data.model_construct(tokenizer=SPACE).separator == trained.separator
     assert trained.token_bytes()[[0, 1, 2, 3, 4]].tolist() == [0, 0, 0, 1, 0]
@@ -83,8 +82,8 @@ def test_it_comes_back_from_its_json(trained):
 @pytest.mark.parametrize("seed", ["0", "1"])
 def test_training_is_the_same_in_another_process(trained, seed):
     script = (
-        "from data_library import prose; from ablate.data.text import Text\n"
-        "from ablate.data.unigram import UnigramTokenizer\n"
+        "from data_library import prose; from ablate.data.sources import Text\n"
+        "from ablate.data.subwords import UnigramTokenizer\n"
         "texts = [Text(str(seed), prose(seed, 2000).encode()) for seed in range(5)]\n"
         "print(UnigramTokenizer.train(texts, 330).to_json(), end='')"
     )
@@ -112,7 +111,7 @@ def test_more_letters_than_pieces_are_refused_at_their_place():
 
 
 def test_without_the_library_a_space_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sections, "find_spec", lambda name: None)
+    monkeypatch.setattr(data_section, "find_spec", lambda name: None)
     world = write_world(tmp_path)
     with pytest.raises(InputError, match=r"sentencepiece, which is not installed\n(.*\n)*.*unigram: 8000") as refused:
         load_space(world, settings=["data.tokenizer={unigram: 8000}"])
@@ -122,7 +121,14 @@ def test_without_the_library_a_space_says_how_to_get_it(tmp_path, monkeypatch):
 def test_pieces_are_learnt_from_all_lines_or_evenly_from_some(monkeypatch):
     long = "x" * 2500
     texts = [Text("a", f"one\ttwo\u2581three\n{long}\n".encode()), Text("b", b"four\nfive")]
-    assert list(unigram._lines(texts)) == ["one", "two", "three", *("x" * n for n in (1000, 1000, 500)), "four", "five"]
-    monkeypatch.setattr(unigram, "MOST_BYTES", sum(len(text.content) for text in texts) // 2)
-    assert list(unigram._lines(texts)) == ["one", "two", "three", "five"]
-    assert list(unigram._lines([])) == []
+    assert list(subwords._lines(texts)) == [
+        "one",
+        "two",
+        "three",
+        *("x" * n for n in (1000, 1000, 500)),
+        "four",
+        "five",
+    ]
+    monkeypatch.setattr(subwords, "MOST_BYTES", sum(len(text.content) for text in texts) // 2)
+    assert list(subwords._lines(texts)) == ["one", "two", "three", "five"]
+    assert list(subwords._lines([])) == []

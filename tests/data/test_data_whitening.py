@@ -5,11 +5,11 @@ import pytest
 import torch
 from data_library import data
 
-from ablate.data import whitening
+from ablate.data import standardisation
 from ablate.data.cache import faults, kept_numbers
 from ablate.data.records import RecordBatches, evaluation_records
+from ablate.data.sources import SPLITS
 from ablate.data.streams import fingerprint, prepare
-from ablate.data.text import SPLITS
 
 
 def independent(pixels, channels, eps):
@@ -88,7 +88,7 @@ def test_batches_and_evaluations_are_whitened(tmp_path, cache):
 def test_it_is_kept_and_made_again_where_it_is_damaged(tmp_path, cache, monkeypatch):
     first = digits(cache, tmp_path, whiten=0.1)
     with monkeypatch.context() as patched:
-        patched.setattr(whitening, "whiten", None)  # so that nothing can be computed
+        patched.setattr(standardisation, "whiten", None)  # so that nothing can be computed
         again = digits(cache, tmp_path, whiten=0.1)
     assert np.array_equal(first.standard.whitening.matrix, again.standard.whitening.matrix)
     assert np.array_equal(first.standard.whitening.mean, again.standard.whitening.mean)

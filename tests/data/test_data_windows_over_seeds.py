@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ablate import statistics
-from ablate.data.batches import window_starts
+from ablate.data.batch import window_starts
 
 SEEDS, WINDOWS, PLACES = 6, 32, 2000
 

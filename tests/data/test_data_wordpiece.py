@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from data_library import prose
 
-from ablate.data.special import SpecialTokens
-from ablate.data.text import Text
+from ablate.data.sources import Text
+from ablate.data.subwords import WORDPIECE_SPECIAL, SpecialTokens, WordPieceTokenizer
 from ablate.data.tokenizer import ByteTokenizer, describe_tokenizer, tokenizer_from, train_tokenizer, vocab_size_of
-from ablate.data.wordpiece import SPECIAL, WordPieceTokenizer
-from ablate.space.documents import Bpe, Data, WordPiece
+from ablate.space.data import Bpe, Data, WordPiece
 
 TEXTS = [Text(str(seed), prose(seed, 2000).encode()) for seed in range(5)]
 SPACE = WordPiece.model_validate({"wordpiece": 300})
@@ -46,7 +45,7 @@ def test_words_are_cut_by_the_longest_piece(trained):
 
 
 def test_special_tokens_have_the_ids_of_bert(trained):
-    assert [trained.trained.token_to_id(token) for token in SPECIAL] == [0, 1, 2, 3, 4]
+    assert [trained.trained.token_to_id(token) for token in WORDPIECE_SPECIAL] == [0, 1, 2, 3, 4]
     assert trained.special == SpecialTokens(separator=3, padding=0, mask=4, start=2)
     assert ByteTokenizer().special == SpecialTokens(0)
     assert train_tokenizer(Bpe(bpe=300), TEXTS).special == SpecialTokens(0)
@@ -92,8 +91,8 @@ def test_the_shorthand_is_the_size():
 def test_training_is_the_same_in_another_process(trained, threads):
     """The library's own training is not: it numbers letters by a hash table with a seed of the process."""
     script = (
-        "from data_library import prose; from ablate.data.text import Text\n"
-        "from ablate.data.wordpiece import WordPieceTokenizer\n"
+        "from data_library import prose; from ablate.data.sources import Text\n"
+        "from ablate.data.subwords import WordPieceTokenizer\n"
         "texts = [Text(str(seed), prose(seed, 2000).encode()) for seed in range(5)]\n"
         "print(WordPieceTokenizer.train(texts, 300, lowercase=True).to_json(), end='')"
     )

@@ -11,8 +11,8 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import worker
-from ablate.execute.attention import agreed
-from ablate.execute.task import Task
+from ablate.execute.executor import Task
+from ablate.execute.work import agreed_backends
 from ablate.kernels import BackendChoice, Needs, gate
 from ablate.kernels.attend import BACKENDS
 from ablate.store.query import query
@@ -155,6 +155,6 @@ def test_agreed_is_the_last_of_what_ranks_chose_in_their_order():
     theirs = {"layers.1.attention": BackendChoice("sdpa", "xformers gives wrong numbers here")}
     for held in ([mine, theirs], [theirs, mine]):
         ranks = SimpleNamespace(size=2, gathered=lambda found, held=held: held)
-        assert agreed(held[0], {"layers.1.attention": site}, ranks) == theirs
+        assert agreed_backends(held[0], {"layers.1.attention": site}, ranks) == theirs
     ranks = SimpleNamespace(size=2, gathered=lambda found: [mine, mine])
-    assert agreed(mine, {"layers.1.attention": site}, ranks) == mine
+    assert agreed_backends(mine, {"layers.1.attention": site}, ranks) == mine

@@ -14,9 +14,9 @@ import ablate
 from ablate.components.registry import declarations
 from ablate.data.streams import prepare
 from ablate.errors import InputError
-from ablate.execute.drawing import drawing_of, drawn_examples
-from ablate.execute.task import cache_of
-from ablate.space import augmentation
+from ablate.execute.executor import cache_of
+from ablate.execute.work import drawing_of, drawn_examples
+from ablate.space import fits
 from ablate.train.objective import chosen_objective
 
 
@@ -71,7 +71,7 @@ def test_digits_are_learnt_from_mixtures(tmp_path):
 
 
 def test_without_torchvision_a_space_says_how_to_get_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(augmentation, "find_spec", lambda name: None)
+    monkeypatch.setattr(fits, "find_spec", lambda name: None)
     with pytest.raises(InputError, match=r"torchvision, which is not installed\n(.*\n)*.*randaugment") as refused:
         mixed(tmp_path, more=["recipe.augment.randaugment={operations: 3}"])
     assert "= pip install 'ablate[images]'" in str(refused.value)

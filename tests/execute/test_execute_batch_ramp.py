@@ -10,7 +10,7 @@ from tiny_spaces import rows_of, write_world
 import ablate
 from ablate.errors import InputError, RefusedError
 from ablate.execute import work
-from ablate.execute.executor_options import ExecutorOptions
+from ablate.execute.executor import ExecutorOptions
 from ablate.store.query import query
 from ablate.train.data_parallel import Ranks
 from ablate.train.events import Checkpoint, Outcome, Row

@@ -17,11 +17,11 @@ from ablate.compiler import compile_model
 from ablate.components.registry import declarations
 from ablate.data.streams import prepare
 from ablate.execute import work, worker
-from ablate.execute.task import Task
+from ablate.execute.executor import Task
 from ablate.probes.registry import select
-from ablate.train.evaluation import evaluate
 from ablate.train.events import Outcome, Row
 from ablate.train.microbatches import BatchShares
+from ablate.train.objective import evaluate
 
 
 @pytest.fixture(scope="module", params=["bytes", "{bpe: 300}"])

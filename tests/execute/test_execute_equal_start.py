@@ -9,9 +9,9 @@ from rich.console import Console
 from tiny_spaces import write_world
 
 import ablate
-from ablate.execute import equal_start
-from ablate.execute.equal_start import start_of, starting_alike
-from ablate.execute.task import cache_of
+from ablate.execute import start as equal_start
+from ablate.execute.executor import cache_of
+from ablate.execute.start import start_of, starting_alike
 from ablate.session.planning import plan_space
 
 BLOCKS = """\
@@ -54,7 +54,7 @@ def test_treatments_of_two_recipes_are_not_asked(world, monkeypatch):
 
 def test_models_that_are_too_large_are_told(world, monkeypatch):
     found = planned(world)
-    monkeypatch.setattr(equal_start, "MOST", 1_000)
+    monkeypatch.setattr(equal_start, "MOST_NUMBERS", 1_000)
     (line,) = starting_alike(found.plan, found.space.grammar.catalogue, cache_of(world.parent / "results"))
     assert line == "not asked whether they start alike: plain, bounded, capped, clipped and sparse (too large)"
 

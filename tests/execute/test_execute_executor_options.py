@@ -13,16 +13,10 @@ from ablate import api
 from ablate.cli.app import app
 from ablate.components.registry import declarations
 from ablate.errors import InputError
-from ablate.execute import cores, device
-from ablate.execute.cores import default_workers
-from ablate.execute.executor_options import ExecutorOptions
-from ablate.execute.executors import build_executor
-from ablate.execute.inline import Inline
-from ablate.execute.local import Local
-from ablate.execute.packer import Packer
-from ablate.execute.packing import CONTEXT, Gpu
-from ablate.execute.policy import NO_STEP, SHARE
-from ablate.execute.task import Task
+from ablate.execute import executor, gpu
+from ablate.execute.executor import NO_STEP, SHARE, ExecutorOptions, Task, default_workers
+from ablate.execute.gpu import CONTEXT, Gpu, Packer
+from ablate.execute.local import Inline, Local, build_executor
 from ablate.train.events import Outcome, Row
 
 GIB = 2**30
@@ -127,7 +121,7 @@ def test_what_an_older_or_newer_version_kept_is_understood():
 
 @pytest.mark.full
 def test_ranks_are_resumed_as_they_were_asked_for(space, tmp_path, monkeypatch):
-    from ablate.execute.interrupt import Interrupt
+    from ablate.execute.controller import Interrupt
 
     monkeypatch.setattr(Interrupt, "__call__", lambda self: True)
     asked = {"executor": "inline", "ranks": 2, "console": Console(quiet=True), "mirror": False}
@@ -138,7 +132,7 @@ def test_ranks_are_resumed_as_they_were_asked_for(space, tmp_path, monkeypatch):
 
 
 def test_a_run_is_resumed_with_its_profile_and_settings(tmp_path, monkeypatch):
-    from ablate.execute.interrupt import Interrupt
+    from ablate.execute.controller import Interrupt
 
     path = write_world(tmp_path, seeds=1)
     path.write_text(path.read_text(encoding="utf-8") + "profiles: {small: {recipe: {batch: 2}}}\n", encoding="utf-8")
@@ -160,7 +154,7 @@ def test_the_command_line_refuses_nonsense_in_words(tmp_path):
 
 @pytest.mark.fast
 def test_workers_by_cores_and_gpus(monkeypatch):
-    monkeypatch.setattr(cores, "available_cores", lambda: 16)
+    monkeypatch.setattr(executor, "available_cores", lambda: 16)
     assert [default_workers(threads, (), ranks) for threads, ranks in ((1, 1), (3, 1), (2, 2), (16, 2))] == [
         16,
         5,
@@ -177,12 +171,12 @@ def test_workers_by_cores_and_gpus(monkeypatch):
 @pytest.mark.fast
 def test_what_this_machine_makes_of_it(monkeypatch):
     notices = []
-    monkeypatch.setattr(cores, "available_cores", lambda: 16)
+    monkeypatch.setattr(executor, "available_cores", lambda: 16)
     assert build_executor(ExecutorOptions(), 1, notices.append).workers == 16 and notices == []
     assert build_executor(ExecutorOptions(pack=2), 1, notices.append).workers == 16
     assert notices.pop() == "--pack 2 has no effect: this machine has no GPU"
     assert build_executor(ExecutorOptions(ranks=2), 4, notices.append).workers == 2
-    monkeypatch.setattr(device, "gpus", lambda: (Gpu(0, 80 * GIB), Gpu(1, 80 * GIB)))
+    monkeypatch.setattr(gpu, "gpus", lambda: (Gpu(0, 80 * GIB), Gpu(1, 80 * GIB)))
     for given, workers in (({}, 16), ({"pack": 3}, 6), ({"workers": 3}, 3), ({"ranks": 2}, 1)):
         assert build_executor(ExecutorOptions(**given), 1, notices.append).workers == workers, given
     assert notices == []
@@ -259,8 +253,8 @@ def test_alone_is_the_whole_gpu_and_ranks_have_gpus_in_a_row(space, tmp_path):
 
 
 def test_the_share_of_a_trial_that_had_no_whole_gpu_is_in_its_outcome():
-    from ablate.execute.packer import with_share
-    from ablate.execute.task import Message
+    from ablate.execute.executor import Message
+    from ablate.execute.gpu import with_share
 
     lacking = Message("t", (Outcome("out_of_memory", 3, {"cause": "…"}),), 3)
     assert with_share(lacking, 0.25).events[0].detail == {"cause": "…", SHARE: 0.25}
@@ -273,10 +267,10 @@ def test_the_share_of_a_trial_that_had_no_whole_gpu_is_in_its_outcome():
 def test_ranks_give_the_same_rows_in_a_worker_as_in_this_process(space, tmp_path):
     (task, *_) = tasks_of(space, tmp_path, ranks=2)
     heard = {}
-    for executor in (Inline(), Local(1)):
+    for each in (Inline(), Local(1)):
         messages, tasks = [], [task]
-        executor.run(lambda: tasks.pop() if tasks else None, messages.append, lambda: False)
-        heard[executor] = [event for message in messages for event in message.events if isinstance(event, Row)]
+        each.run(lambda: tasks.pop() if tasks else None, messages.append, lambda: False)
+        heard[each] = [event for message in messages for event in message.events if isinstance(event, Row)]
         assert messages[-1].events[-1].detail["ranks"] == 2
     first, second = heard.values()
     assert first == second and len(first) > 20

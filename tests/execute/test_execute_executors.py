@@ -8,9 +8,8 @@ from rich.console import Console
 from tiny_spaces import rows_of, write_world
 
 import ablate
-from ablate.execute.inline import Inline
-from ablate.execute.local import Local
-from ablate.execute.task import Message, Task
+from ablate.execute.executor import Message, Task
+from ablate.execute.local import Inline, Local
 from ablate.train.events import Began, Outcome, Row, Saved
 
 
@@ -46,7 +45,7 @@ def test_local_gives_the_same_bits_as_inline(space, undisturbed, tmp_path):
 @pytest.mark.full
 def test_stopped_and_gone_on_gives_the_same_bits(space, undisturbed, tmp_path, monkeypatch):
     """Stop after a few messages, again and again, until nothing is left: the rows are those of an undisturbed run."""
-    from ablate.execute import interrupt, worker
+    from ablate.execute import controller, worker
 
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
 
@@ -55,7 +54,7 @@ def test_stopped_and_gone_on_gives_the_same_bits(space, undisturbed, tmp_path, m
         self.requested = self.calls > 8
         return self.requested
 
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+    monkeypatch.setattr(controller.Interrupt, "__call__", stop_soon)
     interruptions = 0
     for _ in range(40):
         done = ablate.run(space, results=tmp_path, executor="inline", console=Console(quiet=True), mirror=False)
@@ -87,7 +86,7 @@ def test_what_no_trial_can_help_stops_the_run(space, tmp_path):
 
     from ablate.errors import RefusedError
     from ablate.execute.controller import Controller, Work
-    from ablate.execute.executor_options import ExecutorOptions
+    from ablate.execute.executor import ExecutorOptions
     from ablate.store.results import Results
 
     trials = [dataclasses.replace(task.trial, corpus="0" * 64) for task in tasks_of(space, tmp_path)]

@@ -13,8 +13,8 @@ from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.data.batch import NO_TARGET, first
-from ablate.execute.drawing import drawn_examples
-from ablate.execute.task import cache_of
+from ablate.execute.executor import cache_of
+from ablate.execute.work import drawn_examples
 from ablate.train.objective import chosen_objective, examples_of, objective_of
 
 QUIET = {"console": Console(quiet=True), "mirror": False, "plugins": PLUGINS}

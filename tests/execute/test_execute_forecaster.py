@@ -12,13 +12,13 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.data import streams
-from ablate.data.typical_windows import typical_windows
+from ablate.data.corpus_statistics import typical_windows
 from ablate.execute import forecaster as room
 from ablate.report.forecasts import definitions
 from ablate.session.planning import check, plan_space
 from ablate.theory import models as theory
 from ablate.theory import sequences
-from ablate.theory.dangers import dangers
+from ablate.theory.diagnostics import dangers
 
 ALIKE = "blocks={alike: [residual: [layer_norm, attention: {query: identity, key: identity}]]}"
 """A block that is not forecast."""

@@ -8,7 +8,7 @@ from tiny_spaces import write_world
 import ablate
 from ablate.errors import InputError
 from ablate.execute import forecaster as room
-from ablate.plan.forecast import KINDS
+from ablate.plan.plan import FORECAST_KINDS
 from ablate.session.planning import plan_space
 from ablate.theory import models as theory
 from ablate.theory import sequences
@@ -40,14 +40,14 @@ def test_a_reason_has_the_way_out(tmp_path, monkeypatch):
 
 def test_a_kind_that_is_never_forecast_reads_no_text(tmp_path, monkeypatch):
     """The reason is that of the theory, which is not asked."""
-    assert room.KINDS is theory.KINDS is KINDS
+    assert room.FORECAST_KINDS is theory.FORECAST_KINDS is FORECAST_KINDS
     space = planned(tmp_path)
     model = space.models.architecture(space.plan.variants[0].block)
     object.__setattr__(model, "kind", "retriever")
     with pytest.raises(InputError) as error:
         theory.forecast(model, space.space.grammar.catalogue, None)
     assert room.reason(error.value) == room.not_forecast("retriever")
-    monkeypatch.setattr(room, "KINDS", ())
+    monkeypatch.setattr(room, "FORECAST_KINDS", ())
     monkeypatch.setattr(room, "measure_model_inputs", lambda *given: pytest.fail("the text was read"))
     monkeypatch.setattr(sequences, "forecast", lambda *given: pytest.fail("a forecast was made"))
     (reason,) = {made.refused for _, made in planned(tmp_path).plan.forecasts}

@@ -9,13 +9,11 @@ from device_fixtures import notes_of, write_metered
 import ablate
 from ablate.components.registry import declarations
 from ablate.errors import RefusedError
-from ablate.execute import gpu, memory
-from ablate.execute.ending import ending_of
+from ablate.execute import gpu
+from ablate.execute.executor import SHARE, Attempt, Message, Task, after_lack
+from ablate.execute.gpu import CONTEXT, Gpu, Packer, with_share
 from ablate.execute.local import Local
-from ablate.execute.packer import Packer, with_share
-from ablate.execute.packing import CONTEXT, Gpu
-from ablate.execute.policy import SHARE, Attempt, after_lack
-from ablate.execute.task import Message, Task
+from ablate.execute.worker import ending_of
 from ablate.train.events import Outcome
 
 GIB = 2**30
@@ -122,15 +120,15 @@ def test_contexts_are_left_out_of_what_is_shared():
 
 
 def test_a_part_of_a_gpu_on_ray_is_one_of_what_contexts_leave():
-    from ablate.execute.ray.driver import _held
+    from ablate.execute.ray_driver import _with_memory_share
 
     task = Task(trial=None, folder=None, memory=1.0)
-    assert (_held(task, 0.125, 8).memory, _held(task, 0.125, 8).contexts) == (0.125, 8)
-    assert (_held(task, 1.0, 8).memory, _held(task, 1.0, 8).contexts) == (None, 0)
+    assert (_with_memory_share(task, 0.125, 8).memory, _with_memory_share(task, 0.125, 8).contexts) == (0.125, 8)
+    assert (_with_memory_share(task, 1.0, 8).memory, _with_memory_share(task, 1.0, 8).contexts) == (None, 0)
 
 
 def test_a_gpu_that_is_there_and_not_seen_is_told_of_once(tmp_path, monkeypatch):
-    from ablate.execute.ray.driver import Conductor
+    from ablate.execute.ray_driver import Conductor
 
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
@@ -161,7 +159,7 @@ def test_a_gpu_that_is_there_and_not_seen_is_told_of_once(tmp_path, monkeypatch)
     ],
 )
 def test_a_trial_of_middle_size_is_waited_for_too(running, waits):
-    from ablate.execute.ray.driver import Conductor
+    from ablate.execute.ray_driver import Conductor
 
     conductor = Conductor(lambda: None, print, lambda: False, lambda: 9, lambda task: 1.0)
     for place, (gpus, has_worker) in enumerate(running):
@@ -173,7 +171,7 @@ def test_the_whole_of_a_small_gpu_is_a_share_of_the_largest(tmp_path, monkeypatc
     """So a trial that lacked memory there is tried as it is on the largest, before its bits are changed."""
     path, plugin = write_metered(tmp_path, seeds=1)
     trials = ablate.plan_space(ablate.load_space(path, plugins=[plugin]), results=tmp_path / "results").plan.trials
-    monkeypatch.setattr(memory.Forecast, "needed", lambda self, task: 20 * GIB)
+    monkeypatch.setattr(gpu.MemoryForecast, "needed", lambda self, task: 20 * GIB)
     packer = Packer([Gpu(0, 24 * GIB), Gpu(1, 80 * GIB)], declarations((plugin,)), workers=2, pack=1)
     first, second = (packer.placed(Task(trial=trial, folder=tmp_path)) for trial in trials)
     assert (first.gpu, first.memory, second.gpu) == (0, 1.0, 1)

@@ -17,13 +17,13 @@ from rich.console import Console
 from tiny_spaces import write_world
 
 import ablate
-from ablate.execute.kernel_fingerprint import kernels
+from ablate.execute.machine import kernel_digest
 from ablate.session.planning import plan_space
 from ablate.session.reporting import report
 from ablate.store import files, machines
+from ablate.store.machines import by_name, installed, mixed, of_machine
 from ablate.store.snapshot import Snapshot
-from ablate.store.versions import by_name, installed, mixed, of_machine
-from ablate.verdict.finals import RanWith, alike
+from ablate.verdict.experiment import RanWith, pairable
 
 CAPABILITIES = ("default", "avx2", "avx512")
 KNOWN_BY_TORCH = {"DEFAULT": 1, "AVX2": 2, "AVX512": 3}
@@ -33,9 +33,9 @@ several = pytest.mark.skipif(len(HERE) < 2, reason="this processor has one set o
 
 PRINTED = """
 import sys, torch
-from ablate.execute.kernel_fingerprint import kernels
+from ablate.execute.machine import kernel_digest
 x = torch.arange(-160, 160, dtype=torch.float64).div(97).reshape(16, 20)
-print(kernels(sys.argv[1], "cpu"), (x @ x.T).sum().item().hex())
+print(kernel_digest(sys.argv[1], "cpu"), (x @ x.T).sum().item().hex())
 """
 
 RUN = """
@@ -70,7 +70,7 @@ def told(code: str, *arguments: object, capability: str | None = None) -> str:
 def test_each_set_of_instructions_has_its_own_fingerprint_and_the_best_is_that_of_this_machine(dtype):
     of = {capability: told(PRINTED, dtype, capability=capability).split() for capability in HERE}
     assert len({digest for digest, _ in of.values()}) == len(HERE)
-    assert of[HERE[-1]][0] == kernels(dtype, "cpu") == kernels.__wrapped__(dtype, "cpu")
+    assert of[HERE[-1]][0] == kernel_digest(dtype, "cpu") == kernel_digest.__wrapped__(dtype, "cpu")
     assert of["default"][1] == of["avx2"][1]  # the twin: a matrix product alone would not tell them
 
 
@@ -78,7 +78,7 @@ def test_the_dtype_of_the_trial_is_in_it_and_threads_are_left_as_they_were():
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(2)
-        assert len({kernels.__wrapped__(dtype, "cpu") for dtype in ("float32", "bfloat16", "float16")}) == 3
+        assert len({kernel_digest.__wrapped__(dtype, "cpu") for dtype in ("float32", "bfloat16", "float16")}) == 3
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
@@ -119,7 +119,7 @@ def test_another_torch_is_told(tmp_path, monkeypatch):
     assert plan_space(space, results=results, forecasts="none").mixed == ()
     here = installed()["torch"]
     monkeypatch.setattr(
-        "ablate.store.versions.version_of", lambda package: "9.9" if package == "torch" else version(package)
+        "ablate.store.machines.version_of", lambda package: "9.9" if package == "torch" else version(package)
     )
     more = ablate.load_space(space.path, settings=["seeds=2"])
     (line, *_) = plan_space(more, results=results, forecasts="none").mixed
@@ -137,10 +137,12 @@ def ran_with(versions: dict[str, str]) -> RanWith:
 
 def test_what_is_not_known_is_paired_by_the_name_as_before_and_said():
     before, now, other = map(ran_with, (BEFORE, NOW, OTHER))
-    assert alike([before, now]) and not alike([before, other]) and not alike([now, other])
-    assert alike([now, ran_with(NOW | {"cpu": "another name"})])  # what is computed decides, not the name
-    assert not alike([now, ran_with(NOW | {"torch": "3"})]) and not alike([before, ran_with(BEFORE | {"cpu": "x"})])
-    assert not alike([now, before, ran_with(NOW | {"kernels": "k3"})])  # not all of these with each other
+    assert pairable([before, now]) and not pairable([before, other]) and not pairable([now, other])
+    assert pairable([now, ran_with(NOW | {"cpu": "another name"})])  # what is computed decides, not the name
+    assert not pairable([now, ran_with(NOW | {"torch": "3"})]) and not pairable(
+        [before, ran_with(BEFORE | {"cpu": "x"})]
+    )
+    assert not pairable([now, before, ran_with(NOW | {"kernels": "k3"})])  # not all of these with each other
     assert mixed([(BEFORE, "trial"), (NOW, "trial"), (NOW, "trial")]) == (
         "1 trial recorded no kernels, only the processor's name: paired by that, as before",
     )
@@ -157,7 +159,7 @@ def test_sql_pairs_them_in_the_same_way(tmp_path):
             ids = [*ran_with(cases[one]), *ran_with(cases[other])]
             given = [f"{name}={id}" for name, id in zip("abcd", ids, strict=True)]
             (row,) = ablate.query("SELECT alike($a, $b, $c, $d) AS same", results=results, given=given)["same"]
-            assert row == alike([ran_with(cases[one]), ran_with(cases[other])])
+            assert row == pairable([ran_with(cases[one]), ran_with(cases[other])])
 
 
 def test_what_a_worker_recorded_is_remembered_by_all_that_decides_it(tmp_path, monkeypatch):
@@ -190,7 +192,7 @@ def test_a_trial_goes_on_under_another_name_and_not_with_other_kernels(tmp_path)
     ablate.run(space, results=results, executor="inline", console=Console(quiet=True), mirror=False)
     ending = next(iter(Snapshot(results).endings.values()))
     assert {"kernels", "cpu", "device"} <= ending.versions.keys()
-    assert ending.versions["kernels"] == kernels("float32", "cpu")
+    assert ending.versions["kernels"] == kernel_digest("float32", "cpu")
     other = replace(ending, versions=ending.versions | {"cpu": "another name"})
     assert of_machine(other.versions) == of_machine(ending.versions)
     assert files.ENDING.validate_python(files.ENDING.dump_python(other)) == other

@@ -11,9 +11,7 @@ from tiny_spaces import rows_of
 import ablate
 from ablate.errors import FailedError
 from ablate.execute.controller import Controller, Work
-from ablate.execute.executor_options import ExecutorOptions
-from ablate.execute.policy import SHARE, Attempt, after_lack
-from ablate.execute.task import Message
+from ablate.execute.executor import SHARE, Attempt, ExecutorOptions, Message, after_lack
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
 from ablate.train.events import Began, Outcome
@@ -84,7 +82,7 @@ def test_what_never_fits_is_told_and_tried_again_by_the_next_run(tmp_path):
 def test_an_interrupted_trial_in_parts_goes_on_in_parts(tmp_path, monkeypatch):
     """Stopped at once and again after it has come to parts: it tries nothing twice, and ends in the same rows."""
     from ablate.execute import worker
-    from ablate.execute.interrupt import Interrupt
+    from ablate.execute.controller import Interrupt
 
     paths = write_metered(tmp_path, most=2, seeds=1)
     calm, _, _ = run(tmp_path, paths, results="calm")

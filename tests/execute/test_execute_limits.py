@@ -14,9 +14,8 @@ from tiny_spaces import rows_of, write_world
 import ablate
 from ablate.errors import FailedError
 from ablate.execute import worker
+from ablate.execute.executor import REFUSED, Task
 from ablate.execute.local import Local
-from ablate.execute.policy import REFUSED
-from ablate.execute.task import Task
 from ablate.store import machines
 from ablate.store.results import Results
 from ablate.train.events import Began, Outcome, Row

@@ -13,12 +13,12 @@ from torch.utils._pytree import tree_iter
 
 import ablate
 from ablate.compiler import compile_model
-from ablate.compiler.ahead import logits_ahead
-from ablate.compiler.data_dependent_init import profile
+from ablate.compiler.initialise import profile
+from ablate.compiler.values import logits_ahead
 from ablate.components.registry import declarations
-from ablate.execute.memory import LEAST, MARGIN, UNSURE, Forecast, predict
-from ablate.execute.task import Task
-from ablate.space.choice import Choice
+from ablate.execute.executor import Task
+from ablate.execute.gpu import LEAST_MEMORY, MARGIN, UNSURE, MemoryForecast, predict_memory
+from ablate.space.documents import Choice
 from ablate.train.events import Outcome
 from ablate.train.loss import cross_entropy, forward, parameter_type
 from ablate.train.optimizer import build_optimizer
@@ -100,7 +100,7 @@ def measured(trial, parts=1):
 @pytest.mark.parametrize("block", BLOCKS)
 def test_the_formula_is_near_what_is_measured(tmp_path, block):
     trial = trial_of(tmp_path, block)
-    predicted = predict(trial, declarations(), device_type="cpu")
+    predicted = predict_memory(trial, declarations(), device_type="cpu")
     assert TOO_LITTLE < predicted / measured(trial) < TOO_MUCH
 
 
@@ -120,17 +120,19 @@ def test_the_formula_is_near_what_is_measured(tmp_path, block):
 )
 def test_it_follows_type_batch_width_context_and_depth(tmp_path, settings):
     trial = trial_of(tmp_path, "pre_ln", *settings)
-    predicted = predict(trial, declarations(), device_type="cpu")
+    predicted = predict_memory(trial, declarations(), device_type="cpu")
     assert TOO_LITTLE < predicted / measured(trial) < TOO_MUCH
 
 
 def test_scores_are_counted_on_the_heads_that_a_block_has_itself(tmp_path):
     sizes = ["model.context=128", "recipe.batch=2"]
     own = trial_of(tmp_path, "op_softcap", *sizes, "block={attention.heads: 16}")
-    predicted = predict(own, declarations(), device_type="cpu")
+    predicted = predict_memory(own, declarations(), device_type="cpu")
     assert TOO_LITTLE < predicted / measured(own) < TOO_MUCH
     plain = trial_of(tmp_path, "op_softcap", *sizes)
-    assert predict(plain, declarations(), device_type="cpu") / measured(own) < TOO_LITTLE, "else this could not fail"
+    assert predict_memory(plain, declarations(), device_type="cpu") / measured(own) < TOO_LITTLE, (
+        "else this could not fail"
+    )
 
 
 OPTIMIZERS = ("adamw", "adam", "sgd", "lion", "muon", "soap")
@@ -146,7 +148,7 @@ def test_it_follows_the_optimiser(tmp_path, name):
 
     def predicted(other):
         settings = [*few, f"recipe.optimizer={{{other}: {{lr: 1e-3}}}}"]
-        return predict(trial_of(tmp_path / other, "pre_ln", *settings), declarations(), device_type="cpu")
+        return predict_memory(trial_of(tmp_path / other, "pre_ln", *settings), declarations(), device_type="cpu")
 
     trial = trial_of(tmp_path / "own", "pre_ln", *few, f"recipe.optimizer={{{name}: {{lr: 1e-3}}}}")
     assert TOO_LITTLE < predicted(name) / measured(trial) < TOO_MUCH
@@ -186,14 +188,16 @@ def test_of_an_optimiser_that_reads_numbers_two_moments_are_assumed(tmp_path):
     like_adam = trial_of(tmp_path / "adamw", "pre_ln")
     chosen = Choice("reads", {"lr": 1e-3, "embedding_lr": None, "weight_decay": 0.0, "decays": []})
     trial = replace(like_adam, recipe=like_adam.recipe.model_copy(update={"optimizer": chosen}))
-    assert predict(trial, declarations((plugin,))) == pytest.approx(predict(like_adam, declarations()), rel=1e-4)
+    assert predict_memory(trial, declarations((plugin,))) == pytest.approx(
+        predict_memory(like_adam, declarations()), rel=1e-4
+    )
 
 
 def test_half_a_batch_is_less_and_near_what_is_measured(tmp_path):
     """The twin: the bounds above see a factor of four."""
     trial = trial_of(tmp_path, "pre_ln", "recipe.batch=32")
-    whole, quarter = (predict(trial, declarations(), parts=parts, device_type="cpu") for parts in (1, 4))
-    assert quarter == predict(trial, declarations(), ranks=4, device_type="cpu")
+    whole, quarter = (predict_memory(trial, declarations(), parts=parts, device_type="cpu") for parts in (1, 4))
+    assert quarter == predict_memory(trial, declarations(), ranks=4, device_type="cpu")
     assert TOO_LITTLE < quarter / measured(trial, parts=4) < TOO_MUCH
     assert not TOO_LITTLE < whole / measured(trial, parts=4) < TOO_MUCH
 
@@ -202,8 +206,8 @@ def test_a_pass_over_the_whole_first_batch_is_no_less_for_parts(tmp_path):
     """Admin looks at all of it before training, however it is cut then; the twin: Pre-LN does not."""
     settings = ["recipe.batch=512", "model.layers=2"]
     admin, other = (trial_of(tmp_path, block, *settings) for block in ("admin", "pre_ln"))
-    cut = predict(admin, declarations(), parts=512, device_type="cpu")
-    assert cut == predict(admin, declarations(), parts=512, ranks=2, device_type="cpu")
+    cut = predict_memory(admin, declarations(), parts=512, device_type="cpu")
+    assert cut == predict_memory(admin, declarations(), parts=512, ranks=2, device_type="cpu")
     with Living() as living:
         model = compile_model(
             admin.architecture, declarations(), seed=0, salt=0, dtype=parameter_type("float32"), device="cpu"
@@ -211,14 +215,14 @@ def test_a_pass_over_the_whole_first_batch_is_no_less_for_parts(tmp_path):
         living.peak = 0
         profile(model, torch.zeros(512, admin.architecture.sizes.seq_len, dtype=torch.int64))
     assert 0.7 < cut / living.peak < TOO_MUCH
-    assert predict(other, declarations(), parts=512, device_type="cpu") < 0.3 * living.peak
+    assert predict_memory(other, declarations(), parts=512, device_type="cpu") < 0.3 * living.peak
 
 
 def test_what_was_measured_counts_more_than_what_was_predicted(tmp_path):
     trial = trial_of(tmp_path, "pre_ln", "model.width=256", "recipe.batch=64")
-    task, peak = Task(trial=trial, folder=tmp_path), 3 * LEAST
-    forecast = Forecast(declarations())
-    assert forecast.needed(task) == max(LEAST, math.ceil(UNSURE * predict(trial, declarations())))
+    task, peak = Task(trial=trial, folder=tmp_path), 3 * LEAST_MEMORY
+    forecast = MemoryForecast(declarations())
+    assert forecast.needed(task) == max(LEAST_MEMORY, math.ceil(UNSURE * predict_memory(trial, declarations())))
     forecast.learn(trial, 1, 1, Outcome("out_of_memory", 0, {"peak_memory": 9 * peak}))
     assert forecast.needed(task) != math.ceil(MARGIN * 9 * peak), "it died before it had what it needs"
     forecast.learn(trial, 2, 1, Outcome("finished", 9, {"peak_memory": 9 * peak}))
@@ -227,18 +231,18 @@ def test_what_was_measured_counts_more_than_what_was_predicted(tmp_path):
     forecast.learn(trial, 1, 1, Outcome("paused", 3, {"peak_memory": peak - 1}))
     assert forecast.needed(task) == math.ceil(MARGIN * peak)
     earlier = [(trial, Outcome("finished", 9, {"peak_memory": peak, "parts": 2}))]
-    assert Forecast(declarations(), earlier).needed(task) == Forecast(declarations()).needed(task)
+    assert MemoryForecast(declarations(), earlier).needed(task) == MemoryForecast(declarations()).needed(task)
     earlier = [(trial, Outcome("finished", 9, {"peak_memory": peak}))]
-    assert Forecast(declarations(), earlier).needed(task) == math.ceil(MARGIN * peak)
+    assert MemoryForecast(declarations(), earlier).needed(task) == math.ceil(MARGIN * peak)
 
 
 def test_the_average_of_the_weights_is_one_copy_of_them(tmp_path):
     plain = trial_of(tmp_path / "plain", "pre_ln")
     averaged = trial_of(tmp_path / "averaged", "pre_ln", "recipe.average={ema: 0.9}")
-    needed = [predict(trial, declarations(), device_type="cpu") for trial in (plain, averaged)]
+    needed = [predict_memory(trial, declarations(), device_type="cpu") for trial in (plain, averaged)]
     parameters = sum(p.numel() for p in compile_model(plain.architecture, declarations(), device="meta").parameters())
     assert needed[1] - needed[0] == 4 * parameters
-    forecast = Forecast(declarations())
+    forecast = MemoryForecast(declarations())
     forecast.learn(plain, 1, 1, Outcome("finished", 12, {"peak_memory": 10**9}))
     tasks = [Task(trial=trial, folder=tmp_path) for trial in (plain, averaged)]
     assert [forecast.needed(task) == math.ceil(MARGIN * 10**9) for task in tasks] == [True, False]

@@ -59,7 +59,7 @@ def test_it_trains_inline_with_its_losses_and_actions_in_the_rows(tmp_path):
 
 @pytest.mark.full
 def test_stopped_again_and_again_it_ends_with_the_same_bits(tmp_path, monkeypatch):
-    from ablate.execute import interrupt, worker
+    from ablate.execute import controller, worker
 
     inline = numbers(tmp_path, "inline")
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
@@ -69,7 +69,7 @@ def test_stopped_again_and_again_it_ends_with_the_same_bits(tmp_path, monkeypatc
         self.requested = self.calls > 5
         return self.requested
 
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+    monkeypatch.setattr(controller.Interrupt, "__call__", stop_soon)
     space, interruptions = opened(tmp_path), 0
     for _ in range(60):
         done = ablate.run(space, results=tmp_path / "stopped", executor="inline", **QUIET)

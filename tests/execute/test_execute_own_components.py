@@ -68,7 +68,7 @@ def test_the_process_goes_on_as_if_no_trial_had_drawn(spaces, undisturbed, tmp_p
 
 @pytest.mark.full
 def test_stopped_and_gone_on_in_a_process_that_drew_other_numbers(spaces, undisturbed, tmp_path, monkeypatch):
-    from ablate.execute import interrupt, worker
+    from ablate.execute import controller, worker
 
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
 
@@ -77,7 +77,7 @@ def test_stopped_and_gone_on_in_a_process_that_drew_other_numbers(spaces, undist
         self.requested = self.calls > 8
         return self.requested
 
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+    monkeypatch.setattr(controller.Interrupt, "__call__", stop_soon)
     space, plugins = spaces[0]
     interruptions = 0
     for attempt in range(40):

@@ -13,16 +13,15 @@ from tiny_spaces import write_world
 
 from ablate.data.streams import fingerprint
 from ablate.errors import RefusedError
-from ablate.execute import step_time as pacing
-from ablate.execute.step_time import NoStep, Pace, pace
-from ablate.execute.task import cache_of
+from ablate.execute import machine as pacing
+from ablate.execute.executor import cache_of
+from ablate.execute.machine import NoStep, Pace, pace
 from ablate.plan.build import build_plan
-from ablate.plan.known import Known
 from ablate.plan.models import Models
-from ablate.session.stages import Plans
-from ablate.session.step_time import measure_step_times, read_step_times, step_times_of, timed_models
+from ablate.plan.plan import Known
+from ablate.session.stages import Plans, measure_step_times, read_step_times, step_times_of, timed_models
 from ablate.space.load import load_space
-from ablate.store.step_times import kept
+from ablate.store.machines import paces_in
 from ablate.train.events import Row, Step
 
 FAIR = "fair={under: {equal steps: {budget: steps}, equal wall-clock: {budget: wallclock}}}"
@@ -37,8 +36,8 @@ TOLD = (
 @pytest.fixture
 def quick(monkeypatch):
     """Fewer steps than one would trust."""
-    monkeypatch.setattr(pacing, "SECONDS", 0.0)
-    monkeypatch.setattr(pacing, "FEWEST", 2)
+    monkeypatch.setattr(pacing, "TIMED_SECONDS", 0.0)
+    monkeypatch.setattr(pacing, "FEWEST_STEPS", 2)
 
 
 def world(tmp_path, *settings, blocks="pre_ln, sas_p", fair=FAIR):
@@ -68,11 +67,11 @@ def test_steps_are_taken_in_turn_and_clocked_without_the_first(tmp_path, monkeyp
             clock[0] += trial.architecture.sizes.n_layers + (50 if step <= pacing.WARM_UP else 0)
             yield Step(step)
 
-    monkeypatch.setattr(pacing, "compute", steps)
+    monkeypatch.setattr("ablate.execute.work.compute", steps)
     monkeypatch.setattr(pacing.time, "perf_counter", lambda: clock[0])
     found = pace(large, small, cache=cache_of(results), plugins=())
     assert (found.seconds, found.beside, found.ratio, found.middle) == (8.0, 2.0, 4.0, (4.0, 4.0))
-    assert order == [8, 2] * (pacing.WARM_UP + pacing.FEWEST)
+    assert order == [8, 2] * (pacing.WARM_UP + pacing.FEWEST_STEPS)
 
 
 def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
@@ -87,7 +86,7 @@ def test_it_is_measured_once_and_decides_steps(tmp_path, quick):
         == paces
         == measure_step_times(results, Plans(models), say=notices.append)
     )
-    assert len(kept(results)) == 1
+    assert len(paces_in(results)) == 1
     assert len([text for text in notices if not text.startswith("! ")]) == 2
     plan = planned(models, paces)
     assert not plan.open
@@ -134,7 +133,7 @@ def test_a_model_that_comes_later_is_put_beside_what_is_known(tmp_path, quick, m
     found = measure_step_times(results, Plans(all_known), say=notices.append)
     assert (len(calls), notices) == (2, [])
     assert read_step_times(results, Plans(all_known)) == found
-    monkeypatch.setattr(pacing, "machine", lambda: {"device": "another"})
+    monkeypatch.setattr(pacing, "timing_versions", lambda: {"device": "another"})
     _, most = world(tmp_path, blocks="pre_ln, sas_p, op, post_ln")
     measure_step_times(results, Plans(most))
     assert len(calls) == 5  # on another machine what was measured on this one says nothing
@@ -169,7 +168,7 @@ def test_what_takes_no_step_has_the_steps_of_the_baseline_and_is_told(tmp_path, 
         "broken, equal wall-clock completes no step (eval_loss is nan): it gets as many steps as pre_ln"
     ]
     assert len(set(paces.values())) == 1
-    assert list(kept(results)[0].unmeasured.values()) == ["eval_loss is nan"]
+    assert list(paces_in(results)[0].unmeasured.values()) == ["eval_loss is nan"]
     plan = planned(models, paces)
     assert {t.recipe.steps for t in plan.trials} == {12}
 
@@ -183,7 +182,7 @@ def test_a_baseline_that_takes_no_step_is_refused(tmp_path, monkeypatch):
     monkeypatch.setattr(pacing, "pace", none)
     with pytest.raises(RefusedError, match="the time of pre_ln, which completes no step: diverged"):
         measure_step_times(results, Plans(models))
-    assert kept(results) == ()
+    assert paces_in(results) == ()
 
 
 def test_a_lack_of_memory_for_two_is_none_for_one_after_the_other(tmp_path, quick, monkeypatch):
@@ -226,7 +225,7 @@ def test_no_terms_no_paces(tmp_path):
     results, models = world(tmp_path, fair="fair={under: {equal steps: {}, equal FLOPs: {budget: flops}}}")
     assert timed_models(Plans(models)) == ()
     assert measure_step_times(results, Plans(models)) == read_step_times(results, Plans(models)) == {}
-    assert kept(results) == ()
+    assert paces_in(results) == ()
 
 
 def test_reading_loads_no_torch(tmp_path):
@@ -237,7 +236,7 @@ from pathlib import Path
 from ablate.components.registry import declarations
 from ablate.plan.models import Models
 from ablate.session.stages import Plans
-from ablate.session.step_time import read_step_times
+from ablate.session.stages import read_step_times
 from ablate.space.load import load_space
 found = load_space(Path({str(path)!r}), declarations(), settings=({FAIR!r},))
 assert read_step_times(Path({str(tmp_path)!r}), Plans(Models(found, 256, "corpus"))) == {{}}
@@ -255,5 +254,5 @@ def test_a_pace_that_scatters_is_told_and_its_middle_half_kept(tmp_path, quick, 
     measure_step_times(results, Plans(models), say=said.append)
     told = [text for text in said if text.startswith("! these pairs scatter by 42 %")]
     assert bool(told) == warned == any("--fresh" in text for text in said)
-    (held,) = kept(results)
+    (held,) = paces_in(results)
     assert list(held.middles.values()) == ([middle] if middle else [])

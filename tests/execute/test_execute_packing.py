@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ablate.errors import InputError
-from ablate.execute.packing import Gpu, Ledger, Slot
+from ablate.execute.gpu import Gpu, Ledger, Slot
 
 pytestmark = pytest.mark.fast
 

@@ -6,7 +6,7 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.errors import FailedError
-from ablate.execute.policy import is_settled
+from ablate.execute.executor import is_settled
 from ablate.store.results import Results
 from ablate.train.events import Outcome
 

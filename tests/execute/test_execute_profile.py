@@ -9,7 +9,7 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.execute.controller import Controller, Work
-from ablate.execute.executor_options import ExecutorOptions
+from ablate.execute.executor import ExecutorOptions
 from ablate.execute.work import compute
 from ablate.store.results import Results
 from ablate.train.events import Checkpoint, Row
@@ -88,8 +88,8 @@ def test_only_a_trial_that_looks_at_data_is_profiled(trials, monkeypatch):
 def test_where_the_pass_over_the_first_batch_lacks_memory_parts_are_not_tried(trials, tmp_path, monkeypatch):
     """It takes the whole batch at once; what is told says so. The twin: a trial on a share is tried alone before."""
     from ablate.execute import work
-    from ablate.execute.inline import Inline
-    from ablate.execute.policy import SHARE, UNCUT, Attempt, after_lack
+    from ablate.execute.executor import SHARE, UNCUT, Attempt, after_lack
+    from ablate.execute.local import Inline
 
     def lacking(model, tokens):
         raise torch.OutOfMemoryError(f"CUDA out of memory for {len(tokens)} sequences")

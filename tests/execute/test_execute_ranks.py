@@ -19,12 +19,11 @@ from crashes import MARK, alive
 from tiny_spaces import write_world
 
 import ablate
-from ablate.execute import rank_processes as together
 from ablate.execute import worker
+from ablate.execute import worker as together
+from ablate.execute.executor import REFUSED, Task
 from ablate.execute.local import Local
-from ablate.execute.policy import REFUSED
-from ablate.execute.task import Task
-from ablate.store import checkpoints, claim
+from ablate.store import claim, journal
 from ablate.train import data_parallel as ranks_module
 from ablate.train.data_parallel import RankLost, Ranks
 from ablate.train.events import Began, Outcome, Row, Saved
@@ -95,7 +94,7 @@ def exact(events):
 
 def parameters(task, events):
     saved = next(e for e in events if isinstance(e, Saved))
-    state = checkpoints.read(task.folder, task.trial.id, saved)
+    state = journal.read_checkpoint(task.folder, task.trial.id, saved)
     return torch.load(io.BytesIO(state), weights_only=True)["model"]
 
 
@@ -375,10 +374,13 @@ def test_ranks_take_no_module_from_where_they_are_begun(world, tmp_path, monkeyp
 @pytest.mark.full
 def test_ranks_that_do_not_meet_are_lost_soon(monkeypatch):
     monkeypatch.setattr(together, "MEET_WITHIN", timedelta(seconds=1))
-    store = together._store(2)
-    with pytest.raises(RankLost, match="ranks could not connect"), together._group(store, 0, 2, timedelta(minutes=9)):
+    store = together._rank_store(2)
+    with (
+        pytest.raises(RankLost, match="ranks could not connect"),
+        together._process_group(store, 0, 2, timedelta(minutes=9)),
+    ):
         raise AssertionError("there is no other")
-    assert not any(name in os.environ for name in together.INTERFACES)
+    assert not any(name in os.environ for name in together.RANKS_INTERFACES)
 
 
 @pytest.mark.full
@@ -457,7 +459,7 @@ def children(of: int | None = None) -> list[int]:
                 command = (place / "cmdline").read_bytes()
             except OSError:
                 continue
-            if int(parent) == (of or os.getpid()) and state != "Z" and b"ablate.execute.rank_process" in command:
+            if int(parent) == (of or os.getpid()) and state != "Z" and b"import main_of_rank" in command:
                 processes.append(int(place.name))
     return processes
 

@@ -22,9 +22,9 @@ from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.errors import RefusedError
-from ablate.execute.ray import RayTune, keeper
-from ablate.execute.ray.cluster import own
-from ablate.execute.task import Message, Task
+from ablate.execute import ray_keeper
+from ablate.execute.executor import Message, Task
+from ablate.execute.ray import RayTune, own_cluster
 from ablate.store import claim
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
@@ -123,9 +123,9 @@ def test_a_cluster_of_our_own_gives_the_same_bits_and_leaves_nothing(short, temp
 @pytest.mark.full
 def test_what_a_driver_starts_beside_a_cluster_of_its_own_outlives_that(temporary):
     """A sender to MLflow was killed with the cluster, and its store was not there, or half written."""
-    with own(1, gpus=False) as folder:
+    with own_cluster(1, gpus=False) as folder:
         beside = subprocess.Popen(["sleep", "60"])
-        its = {*keeper.belonging(str(folder))}
+        its = {*ray_keeper.belonging(str(folder))}
     with beside:
         assert its and beside.pid not in its
         assert beside.poll() is None
@@ -159,7 +159,7 @@ def test_a_lost_node_costs_nothing_but_time(world, cluster, tmp_path, capfd):
 @pytest.mark.full
 def test_stopped_on_ray_and_gone_on_elsewhere(world, cluster, tmp_path, monkeypatch):
     """What runs saves where it is, within moments of being asked; it goes on in this process to the same bits."""
-    from ablate.execute.interrupt import Interrupt
+    from ablate.execute.controller import Interrupt
 
     times = []
 
@@ -254,14 +254,14 @@ def test_only_the_gpus_that_were_asked_for_are_seen(cluster):
     """Ray shows a trial that asked for none all of them."""
     import ray
 
-    from ablate.execute.ray.cluster import joined
-    from ablate.execute.ray.worker import RayWorker
+    from ablate.execute.ray import joined_cluster
+    from ablate.execute.ray_driver import RayWorker
 
     class Seen(RayWorker):
         def step(self):
             return {"seen": os.environ.get("CUDA_VISIBLE_DEVICES"), "done": True}
 
-    with joined(cluster.address):
+    with joined_cluster(cluster.address):
         for gpus, seen in ((0, ""), (1, "0")):
             worker = ray.remote(num_gpus=gpus, num_cpus=1)(Seen).remote()
             assert ray.get(worker.train.remote())["seen"] == seen

@@ -3,7 +3,7 @@
 import pytest
 
 from ablate.errors import InputError, RefusedError
-from ablate.execute.ray.demand import Demand
+from ablate.execute.executor import Demand
 
 pytestmark = pytest.mark.fast
 

@@ -17,11 +17,10 @@ from tiny_spaces import rows_of, write_world
 import ablate
 from ablate.components.registry import declarations
 from ablate.errors import RefusedError
-from ablate.execute.inline import Inline
-from ablate.execute.memory import Forecast
-from ablate.execute.packing import CONTEXT
+from ablate.execute.executor import Task
+from ablate.execute.gpu import CONTEXT, MemoryForecast
+from ablate.execute.local import Inline
 from ablate.execute.ray import RayTune
-from ablate.execute.task import Task
 from ablate.store import claim
 from ablate.store.snapshot import Snapshot
 from ablate.train.events import Outcome, Row
@@ -78,7 +77,9 @@ def test_what_a_trial_needs_says_how_many_share_a_gpu(tmp_path):
     """Half as much memory in each GPU, half as many trials: the parts are what the ledger of memory says."""
     path, plugin = write_metered(tmp_path, seeds=1)
     (task, *_) = tasks_of(ablate.load_space(path, plugins=[plugin]), tmp_path / "results")
-    forecast = Forecast(declarations((plugin,)), [(task.trial, Outcome("finished", 12, {"peak_memory": 16 * 2**30}))])
+    forecast = MemoryForecast(
+        declarations((plugin,)), [(task.trial, Outcome("finished", 12, {"peak_memory": 16 * 2**30}))]
+    )
     for times, gpus in ((8, 0.125), (4, 0.25), (3, 0.375), (1.5, 0.75), (0.5, 1.0)):
         memory = math.ceil(times * forecast.needed(task)) + 8 * CONTEXT
         executor = RayTune(None, address="x:1", pack=8, forecast=forecast, gpu_memory=memory)

@@ -9,11 +9,9 @@ from tiny_spaces import rows_of, write_world
 import ablate
 from ablate.execute import worker
 from ablate.execute.controller import Controller, Work
-from ablate.execute.executor_options import ExecutorOptions
-from ablate.execute.inline import Inline
-from ablate.execute.local import Local
-from ablate.execute.task import Task
-from ablate.store import checkpoints
+from ablate.execute.executor import ExecutorOptions, Task
+from ablate.execute.local import Inline, Local
+from ablate.store import journal
 from ablate.store.results import Results
 from ablate.train.events import Began, Outcome, Row, Saved
 
@@ -106,7 +104,7 @@ def test_a_rung_that_is_behind_is_not_trained_for(space, tmp_path, until):
     saved = next(event for event in before if isinstance(event, Saved) and event.step == 9)
     task = Task(trial=trial, folder=tmp_path, resume=saved, versions=before[0].versions, until=until)
     assert carried_out(task) == [Began(9, before[0].versions), Outcome("paused", 9)]
-    assert checkpoints.read(tmp_path, trial.id, saved) is not None
+    assert journal.read_checkpoint(tmp_path, trial.id, saved) is not None
 
 
 @pytest.mark.full

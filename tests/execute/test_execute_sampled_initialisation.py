@@ -12,7 +12,7 @@ from reading import transformer
 
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
-from ablate.execute.sampled_initialisation import sampled_initialisation
+from ablate.execute.start import sampled_initialisation
 from ablate.theory.initial_state import mean_cosine
 from ablate.theory.models import forecast
 

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
 
 import ablate
 from ablate.execute import worker
-from ablate.execute.task import Task
+from ablate.execute.executor import Task
 from ablate.train.events import Outcome, Row
 
 

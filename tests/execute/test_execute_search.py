@@ -15,15 +15,13 @@ from hypothesis import strategies as st
 from reading import transformer
 from search_fixtures import World, carried_out, proposer, reference, run, search, searched, surface
 
-from ablate.block.fingerprint import fingerprint
+from ablate.block.normal_form import fingerprint
 from ablate.errors import InputError
-from ablate.execute.search import sampled
-from ablate.execute.search.proposer import Proposal
-from ablate.execute.search.result import Result
-from ablate.execute.search.sampled import SampledProposer
+from ablate.execute.search import proposer as sampled
+from ablate.execute.search.proposer import Proposal, SampledProposer
+from ablate.execute.search.ranking import JobOutcome, Result
 from ablate.execute.search.samplers import evolution, tpe
 from ablate.execute.search.samplers.evolution import EvolutionProposer
-from ablate.execute.search.search import JobOutcome
 from ablate.grammar.choices import choices
 from ablate.grammar.grammar import Grammar
 from ablate.space.design import Budget, Goal
@@ -384,7 +382,7 @@ def test_tpe_is_told_of_what_is_refused_before_it_draws_again(monkeypatch: pytes
 
 def test_tpe_is_told_the_last_that_were_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """And none before there is a model: after ten that are told, of which five have values."""
-    monkeypatch.setattr("ablate.execute.search.sampled.TOLD", 3)
+    monkeypatch.setattr("ablate.execute.search.proposer.TOLD", 3)
     came_to, rng = surface(SMALL, 1), random.Random(4)
     results = [came_to(rng.randrange(SMALL.count)) for _ in range(12)]
     met = [Result(index, "refused") for index in range(5)]
@@ -479,7 +477,7 @@ def test_what_evolution_crosses_was_not_left_to_chance(monkeypatch: pytest.Monke
 
 def test_optuna_is_not_imported_before_it_is_needed() -> None:
     code = (
-        "import sys, ablate.execute.search.choose, ablate.execute.search.search; "
+        "import sys, ablate.execute.search.proposer, ablate.execute.search.search; "
         "sys.exit(any(name == 'optuna' or name.startswith('optuna.') for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

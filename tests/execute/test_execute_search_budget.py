@@ -11,9 +11,8 @@ from search_fixtures import STEPS, World, results, run, search, searched, surfac
 from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError
-from ablate.execute.search.budget import HOUR, JobCost, affords, check_reference, used_up
-from ablate.execute.search.rungs import Ladder
-from ablate.execute.search.search import BlockSearch, JobOutcome
+from ablate.execute.search.ranking import JobOutcome, Ladder
+from ablate.execute.search.search import HOUR, BlockSearch, JobCost, affords, check_reference, used_up
 from ablate.space.design import Budget
 
 pytestmark = pytest.mark.fast

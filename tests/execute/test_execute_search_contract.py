@@ -15,14 +15,13 @@ from search_fixtures import World, best, carried_out, searched, surface
 
 from ablate.components.registry import declarations
 from ablate.errors import InputError
-from ablate.execute.search.choose import sampler_on
+from ablate.execute.search.proposer import sampler_on
 from ablate.execute.search.samplers import declare
-from ablate.extension.kinds import SAMPLER
+from ablate.extension.declaration import SAMPLER
 from ablate.extension.loader import shipped
-from ablate.space.choice import Choice
-from ablate.space.design import Budget
+from ablate.space.design import Budget, SamplerSpec
+from ablate.space.documents import Choice
 from ablate.space.load import load_space
-from ablate.space.samplers import SamplerSpec
 from ablate.testing import SamplerContract
 
 SHIPPED = tuple(sorted(spec.name for spec in shipped(SAMPLER)))
@@ -184,7 +183,7 @@ def test_what_is_declared_is_read_without_what_proposes() -> None:
     script = f"""
 import sys
 from ablate.components.registry import declarations
-from ablate.space.samplers import SamplerSpec
+from ablate.space.design import SamplerSpec
 known = declarations().of_kind(SamplerSpec)
 print(sorted(known), [name for name in {heavy} if name in sys.modules])
 """

@@ -12,8 +12,8 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.errors import RefusedError
-from ablate.execute import interrupt, rank_processes, worker
-from ablate.plan.trial import Trial
+from ablate.execute import controller, worker
+from ablate.plan.plan import Trial
 from ablate.store.snapshot import open_trials
 from ablate.train.events import Outcome, Training
 
@@ -32,7 +32,7 @@ def space_of(world: Path, more: str = "", *settings: str, **options: Any) -> abl
 @pytest.fixture
 def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Has every third trial, or those chosen, end as `kind` once it has come to `step`: real training until then."""
-    real = rank_processes.compute
+    real = worker.compute
 
     def every_third(trial: Trial) -> bool:
         return (int(trial.variant, 16) + trial.seed) % 3 == 0
@@ -45,7 +45,7 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
                     return
                 yield event
 
-        monkeypatch.setattr(rank_processes, "compute", compute)
+        monkeypatch.setattr(worker, "compute", compute)
 
     return put
 
@@ -54,12 +54,12 @@ def stopping(monkeypatch: pytest.MonkeyPatch, calls: int) -> None:
     """Ctrl-C after so many looks at it, in every run anew."""
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
 
-    def stop_soon(self: interrupt.Interrupt) -> bool:
+    def stop_soon(self: controller.Interrupt) -> bool:
         self.calls = getattr(self, "calls", 0) + 1  # type: ignore[attr-defined]
         self.requested = self.calls > calls  # type: ignore[attr-defined]
         return bool(self.requested)
 
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+    monkeypatch.setattr(controller.Interrupt, "__call__", stop_soon)
 
 
 def until_done(space: ablate.Space, results: Path, **options: Any) -> int:

@@ -19,12 +19,11 @@ from ablate.execute.forecaster import SEQUENCES
 from ablate.execute.search.search_space import IN_DANGER, space_ground
 from ablate.execute.search.source import SearchSource
 from ablate.grammar.mutate import draw
-from ablate.plan.forecast import DANGERS, Forecast
+from ablate.plan.plan import DANGERS, Forecast
 from ablate.plan.proposals import search_notes
-from ablate.signal.attention_start import AttentionStart
-from ablate.signal.sampled_attention import random_attention
+from ablate.signal.sampled_attention import AttentionStart, random_attention
 from ablate.store import files as kept_files
-from ablate.theory import dangers as theory
+from ablate.theory import diagnostics as theory
 from ablate.theory import models, sequences
 from ablate.theory.initial_state import InitialModel, InitialStream
 

@@ -19,28 +19,26 @@ from hypothesis import strategies as st
 from reading import ROOT
 from space_fixtures import space as small
 
+from ablate.block.address import parts_by_name
 from ablate.block.architecture import sizes_named
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Block, Gain, Node, Sequence, walk
-from ablate.block.read import MOST_PARTS
-from ablate.block.select import parts_by_name
+from ablate.block.reader import MOST_PARTS
 from ablate.compiler import compile_model, size_report
 from ablate.components.registry import implementation
-from ablate.data.batch import Batch
-from ablate.data.batches import Examples
+from ablate.data.batch import Batch, Examples
 from ablate.errors import InputError, RefusedError
-from ablate.execute.search.rungs import ladder_of
+from ablate.execute.search.ranking import ladder_of
 from ablate.execute.search.search_space import TOO_LONG, UNBUILT, VETO, SpaceGround, space_ground
 from ablate.grammar.mutate import draw
 from ablate.plan.build import build_plan
-from ablate.plan.trial import Trial
-from ablate.space.design import Pruner, Rungs
-from ablate.space.search import misplaced
+from ablate.plan.plan import Trial
+from ablate.space.design import Pruner, Rungs, misplaced
 from ablate.space.space import Space
+from ablate.train.data_parallel import pin_threads
 from ablate.train.events import Row
 from ablate.train.loop import train
 from ablate.train.loss import parameter_type
-from ablate.train.threads import pin_threads
 
 SEARCH = "{search: {from: pre_ln, objective: {eval_loss: min}, budget: {trials: 60}}}"
 VOCABULARY = 32

@@ -13,9 +13,8 @@ from scipy.stats import chisquare, wilcoxon
 from search_fixtures import World, proposer, score
 
 from ablate.errors import InputError
-from ablate.execute.search.proposer import Proposer
-from ablate.execute.search.result import Result
-from ablate.execute.search.sampled import some_place
+from ablate.execute.search.proposer import Proposer, some_place
+from ablate.execute.search.ranking import Result
 from ablate.execute.search.samplers.cmaes import CmaProposer, within_reach
 from ablate.grammar.choices import choices, decide
 from ablate.grammar.grammar import Grammar

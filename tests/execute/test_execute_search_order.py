@@ -15,11 +15,8 @@ from test_execute_search import SMALL
 
 from ablate.block.expression import Block
 from ablate.errors import InputError
-from ablate.execute.search.choose import proposer_for
-from ablate.execute.search.preselection import Ordered
-from ablate.execute.search.proposer import Proposal
-from ablate.execute.search.result import Result
-from ablate.execute.search.sampled import SampledProposer
+from ablate.execute.search.proposer import Ordered, Proposal, SampledProposer, proposer_for
+from ablate.execute.search.ranking import Result
 from ablate.execute.search.samplers import gp, nsga2, tpe
 from ablate.execute.search.samplers.cmaes import CmaProposer
 from ablate.execute.search.samplers.evolution import EvolutionProposer

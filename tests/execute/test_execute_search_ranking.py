@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablate.execute.search.ranking import crowding, dominates, front, hypervolume, ranked
-from ablate.execute.search.result import Result, told
+from ablate.execute.search.ranking import Result, crowding, dominates, front, hypervolume, ranked, told
 
 
 @pytest.mark.fast

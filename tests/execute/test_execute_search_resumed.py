@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from search_fixtures import STEPS, Surface, proposer, results, run, search, searched, surface
 from test_execute_search import QUICK, SMALL
 
-from ablate.execute.search.budget import HOUR
-from ablate.execute.search.rungs import Ladder
-from ablate.execute.search.search import BlockSearch, Job
+from ablate.execute.search.ranking import Ladder
+from ablate.execute.search.search import HOUR, BlockSearch, Job
 from ablate.space.design import Budget, Goal
 
 LADDERS = {

@@ -10,7 +10,7 @@ from search_runs import carry_out, design, searched, tables_of
 from tiny_spaces import write_world
 
 import ablate
-from ablate.execute import interrupt, worker
+from ablate.execute import controller, worker
 from ablate.space.space import Space
 from ablate.store.query import query
 
@@ -79,12 +79,12 @@ def test_stopped_and_gone_on_gives_the_same_tables(calm, tmp_path: Path, monkeyp
     space, tables, _ = calm
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
 
-    def stop_soon(self: interrupt.Interrupt) -> bool:
+    def stop_soon(self: controller.Interrupt) -> bool:
         self.calls = getattr(self, "calls", 0) + 1  # type: ignore[attr-defined]
         self.requested = self.calls > 25  # type: ignore[attr-defined]
         return bool(self.requested)
 
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+    monkeypatch.setattr(controller.Interrupt, "__call__", stop_soon)
     stopped = 0
     for _ in range(60):
         done = carry_out(space, tmp_path)
@@ -141,7 +141,7 @@ def test_what_another_space_has_trained_is_not_trained_again(world: Path, tmp_pa
 @pytest.mark.full
 def test_a_search_that_was_stopped_can_be_resumed(world: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     space = space_of(world, CONFIRMED)
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", _after(40))
+    monkeypatch.setattr(controller.Interrupt, "__call__", _after(40))
     assert carry_out(space, tmp_path).ended.interrupted
     monkeypatch.undo()
     ((found,), refused) = ablate.resumable(tmp_path)
@@ -159,7 +159,7 @@ def test_a_search_over_another_start_trains_the_newer_parts_and_can_be_resumed(
     assert whole.searched.derivations == space.grammar.count > space.grammar.starting("block").count
     (blocks,) = zip(*query(tmp_path / "whole", "SELECT block FROM variants").rows, strict=True)
     assert any(word in " ".join(blocks) for word in ("mask", "kv_heads", "sink", "moe", "lookup", "recall", "gate"))
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", _after(30))
+    monkeypatch.setattr(controller.Interrupt, "__call__", _after(30))
     assert carry_out(space, tmp_path / "stopped").ended.interrupted
     monkeypatch.undo()
     ((found,), refused) = ablate.resumable(tmp_path / "stopped")

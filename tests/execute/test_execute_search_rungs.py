@@ -10,10 +10,20 @@ from search_fixtures import STEPS, carried_out, run, search, searched, surface
 from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError
-from ablate.execute.search.correlation import Correlation, correlations, spearman
-from ablate.execute.search.result import JobOutcome, Result
-from ablate.execute.search.rung_progress import Arrival, Origin, history, told_level
-from ablate.execute.search.rungs import Ladder, ladder_of, let_on
+from ablate.execute.search.ranking import (
+    Arrival,
+    Correlation,
+    JobOutcome,
+    Ladder,
+    Origin,
+    Result,
+    correlations,
+    history,
+    ladder_of,
+    let_on,
+    spearman,
+    told_level,
+)
 from ablate.execute.search.search import BlockSearch
 from ablate.space.design import Budget, Pruner, Rungs
 

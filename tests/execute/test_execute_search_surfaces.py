@@ -11,7 +11,7 @@ from reading import transformer
 from scipy.stats import wilcoxon
 from search_fixtures import best, carried_out, search, surface
 
-from ablate.execute.search.sampled import STARTUP
+from ablate.execute.search.proposer import STARTUP
 from ablate.execute.search.search import STUCK
 from ablate.grammar.choices import choices
 

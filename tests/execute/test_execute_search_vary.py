@@ -16,19 +16,16 @@ from hypothesis import strategies as st
 from scipy.stats import wilcoxon
 from space_fixtures import space as small
 
-from ablate.block.select import parts_by_name
-from ablate.execute.search.choose import sampler_on
-from ablate.execute.search.proposer import Proposer
-from ablate.execute.search.result import Result
-from ablate.execute.search.search_space import TOGETHER, VETO, SpaceGround, space_ground
-from ablate.execute.search.varied_values import apart
+from ablate.block.address import parts_by_name
+from ablate.execute.search.proposer import Proposer, sampler_on
+from ablate.execute.search.ranking import Result
+from ablate.execute.search.search_space import TOGETHER, VETO, SpaceGround, parts_of_number, space_ground
 from ablate.grammar.choices import choices
 from ablate.grammar.mutate import draw, mutate
 from ablate.plan.build import build_plan
 from ablate.plan.models import Models
-from ablate.plan.proposals import join
-from ablate.plan.treatment import TreatedBlock, block_of, setting_of, treated
-from ablate.space.choice import Choice
+from ablate.plan.proposals import TreatedBlock, block_of, join, setting_of, treated
+from ablate.space.documents import Choice
 
 RATE = "recipe.optimizer.adamw.lr"
 NUMBERS = f"{RATE}: {{from: 1e-4, to: 1e-1, scale: log}}, recipe.clip: {{from: 0.5, to: 2}}"
@@ -74,7 +71,9 @@ def made(here: SpaceGround, sampler: str, seed: int = 0) -> Proposer:
 
 
 def values(here: SpaceGround, index: int) -> dict[str, object]:
-    return {f.address: level.value for f, level in zip(here.varied, apart(index, here.varied)[1], strict=True)}
+    return {
+        f.address: level.value for f, level in zip(here.varied, parts_of_number(index, here.varied)[1], strict=True)
+    }
 
 
 # What a derivation is
@@ -96,7 +95,7 @@ def test_a_derivation_is_one_of_the_grammar_with_a_value_at_each_address(tmp_pat
     rng = random.Random(0)
     for _ in range(20):
         index = rng.randrange(here.count)
-        of_grammar, _ = apart(index, here.varied)
+        of_grammar, _ = parts_of_number(index, here.varied)
         names = [(one.name, one.word) for one in choices(here.derivations, index)]
         alone = [(one.name, one.word) for one in choices(grammar.derivations, of_grammar)]
         assert names[: len(alone)] == alone
@@ -260,8 +259,8 @@ def test_a_mutation_moves_a_number_nearby(plain: SpaceGround) -> None:
 def test_half_of_the_mutations_are_of_values(tmp_path: Path) -> None:
     here, rng = ground(tmp_path), random.Random(0)
     start = here.count // 2
-    changed = [apart(mutate(here.derivations, start, rng), here.varied)[0] for _ in range(400)]
-    assert 150 < sum(index == apart(start, here.varied)[0] for index in changed) < 250
+    changed = [parts_of_number(mutate(here.derivations, start, rng), here.varied)[0] for _ in range(400)]
+    assert 150 < sum(index == parts_of_number(start, here.varied)[0] for index in changed) < 250
 
 
 # What joins the plan

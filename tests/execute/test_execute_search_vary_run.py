@@ -11,7 +11,7 @@ from search_runs import carry_out, design, searched, tables_of
 from tiny_spaces import ROOT, write_world
 
 import ablate
-from ablate.execute import interrupt, worker
+from ablate.execute import controller, worker
 from ablate.report.searched.answer import headline
 from ablate.report.searched.json_form import from_json
 from ablate.space.space import Space
@@ -108,12 +108,12 @@ def test_a_search_that_is_stopped_again_and_again_proposes_the_same(
     _, results = calm
     monkeypatch.setattr(worker, "SPEAK_EVERY", 0.0)
 
-    def stop_soon(self: interrupt.Interrupt) -> bool:
+    def stop_soon(self: controller.Interrupt) -> bool:
         self.calls = getattr(self, "calls", 0) + 1  # type: ignore[attr-defined]
         self.requested = self.calls > 12  # type: ignore[attr-defined]
         return bool(self.requested)
 
-    monkeypatch.setattr(interrupt.Interrupt, "__call__", stop_soon)
+    monkeypatch.setattr(controller.Interrupt, "__call__", stop_soon)
     space, stopped = space_of(world, f"{VARY}, confirm: {{blocks: 1, seeds: 2}}"), 0
     for _ in range(40):
         if not carry_out(space, tmp_path).ended.interrupted:

@@ -18,8 +18,8 @@ from ablate.data.batch import NO_TARGET
 from ablate.data.corpora import drawn_speech
 from ablate.data.streams import prepare
 from ablate.errors import InputError
-from ablate.execute.drawing import drawing_of, drawn_examples
-from ablate.execute.task import cache_of
+from ablate.execute.executor import cache_of
+from ablate.execute.work import drawing_of, drawn_examples
 from ablate.train.objective import Batches, chosen_objective, objective_of
 
 SPACE = """\

@@ -14,15 +14,14 @@ from tiny_spaces import write_world
 import ablate
 from ablate.execute.controller import Controller, EndCounts
 from ablate.plan.build import build_plan
-from ablate.plan.known import NOTHING, Known
+from ablate.plan.plan import NOTHING_KNOWN, Known
 from ablate.report.screens.interrupted import stopped
-from ablate.session import step_time
+from ablate.session import stages
 from ablate.session.planning import plan_space
-from ablate.session.staged_run import StagedRun, work_of
+from ablate.session.running import StagedRun, work_of
 from ablate.session.stages import Stage, adapts, unfold
 from ablate.store.query import query
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_status import growing, not_over
+from ablate.store.snapshot import Snapshot, growing, not_over
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +102,7 @@ def test_a_failed_trial_has_ended_without_a_number(calm):
 
 
 def staged_finals(results):
-    from ablate.store.trial_numbers import finals
+    from ablate.store.measurements import finals
 
     return finals(results, Snapshot(results).outcomes().keys())
 
@@ -263,8 +262,8 @@ def test_a_space_that_learns_nothing_has_one_stage(tmp_path):
     space = ablate.load_space(write_world(tmp_path))
     planned = plan_space(space, results=tmp_path / "r")
     assert not adapts(space) and not planned.plan.open
-    assert planned.plan == planned.plans.of(NOTHING)
-    assert planned.stage == Stage(plan=planned.plan, known=NOTHING)
+    assert planned.plan == planned.plans.of(NOTHING_KNOWN)
+    assert planned.stage == Stage(plan=planned.plan, known=NOTHING_KNOWN)
 
 
 @pytest.mark.full
@@ -306,7 +305,7 @@ def count_plans(monkeypatch):
 def test_each_plan_of_a_run_is_built_once(tmp_path, monkeypatch):
     built = count_plans(monkeypatch)
     run(write_looks(tmp_path, looks="[2, 3]"), tmp_path / "r", executor="inline")
-    assert built == [NOTHING, Known(seeds=(0, 1)), Known(seeds=(0, 1, 2))]
+    assert built == [NOTHING_KNOWN, Known(seeds=(0, 1)), Known(seeds=(0, 1, 2))]
 
 
 @pytest.mark.full
@@ -315,7 +314,7 @@ def test_a_run_is_planned_again_where_steps_follow_from_measured_time(tmp_path, 
     path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
     built = count_plans(monkeypatch)
     done = run(path, tmp_path / "r", executor="inline")
-    assert built[0] == NOTHING and len(built) == 2 and built[1].paces
+    assert built[0] == NOTHING_KNOWN and len(built) == 2 and built[1].paces
     assert not done.plan.open and len(done.plan.trials) == 4
 
 
@@ -334,7 +333,7 @@ def test_stopped_while_steps_are_measured_it_is_known_of(tmp_path, monkeypatch):
     path.write_text(path.read_text().replace("design: {path:", "fair: {budget: wallclock}\ndesign: {path:"))
     results = tmp_path / "r"
     with monkeypatch.context() as patched:
-        patched.setattr(step_time, "measure_step_times", lambda *told, **how: interrupted(None))
+        patched.setattr(stages, "measure_step_times", lambda *told, **how: interrupted(None))
         with pytest.raises(KeyboardInterrupt):
             run(path, results, executor="inline")
     assert not_over(Snapshot(results)) == {"tiny": "not all of it is decided"}

@@ -27,15 +27,14 @@ from typer.testing import CliRunner
 import ablate
 from ablate.cli.app import app
 from ablate.errors import InputError
-from ablate.execute.executor_options import ExecutorOptions
-from ablate.execute.interrupt import Interrupt
+from ablate.execute.controller import Interrupt
+from ablate.execute.executor import ExecutorOptions, Message
 from ablate.execute.local import _Driver, _LocalTrial
-from ablate.execute.ray import cluster
-from ablate.execute.task import Message
+from ablate.execute.ray import own_cluster
 from ablate.session.reporting import report_run
 from ablate.store import claim
 from ablate.store.files import digest_of
-from ablate.store.requests import Request, record, withdrawn_if_refused
+from ablate.store.records import Request, record_request, withdrawn_if_refused
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
 from ablate.train.events import Began
@@ -196,7 +195,7 @@ def asked(path: Path, results: Path, request: Request, *, text: str | None = Non
     """A run that was asked for, of a space as it is now or says here, and was killed before it was planned."""
     source = digest_of((path.read_text() if text is None else text).encode())
     with Results(results):
-        record(results, replace(request, source=source, at=request.at + 1, **changes))
+        record_request(results, replace(request, source=source, at=request.at + 1, **changes))
 
 
 @pytest.mark.full
@@ -228,7 +227,7 @@ def test_a_page_says_how_its_own_plan_was_run(known):
 def test_an_interrupt_that_a_library_renames_withdraws_no_request(known):
     _, results, request = known
     with Results(results):
-        name = record(results, replace(request, source="another", at=request.at + 1))
+        name = record_request(results, replace(request, source="another", at=request.at + 1))
         with suppress(RuntimeError), withdrawn_if_refused(results, name):
             raise RuntimeError("Query interrupted")
         assert Snapshot(results).requests["tiny"].source == "another"
@@ -260,7 +259,7 @@ def test_a_trial_that_started_over_is_asked_to_save_what_it_has_done_since():
 
 
 def test_a_log_shows_each_line_when_it_is_written():
-    code = "import sys; from ablate.output import streams; streams.prepare_streams(); print(1); sys.stdin.read()"
+    code = "import sys; from ablate.output import escape; escape.prepare_streams(); print(1); sys.stdin.read()"
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
     command = [sys.executable, "-c", code]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
@@ -342,7 +341,7 @@ def test_a_library_cannot_make_an_error_of_it():
 
 
 def test_in_the_end_everything_stops(monkeypatch):
-    monkeypatch.setattr("ablate.execute.interrupt.LAST", 0.1)
+    monkeypatch.setattr("ablate.execute.controller.LAST_SECONDS", 0.1)
     with pytest.raises(KeyboardInterrupt), Interrupt(lambda said: None, within=0.1) as interrupt, interrupt.trials():
         assert not interrupt()
         signal.raise_signal(signal.SIGTERM)
@@ -376,5 +375,5 @@ def test_a_sigterm_while_ray_starts_is_a_stop(monkeypatch):
     import ray
 
     monkeypatch.setattr(ray, "init", lambda *_, **__: sys.exit(signal.SIGTERM))  # as Ray's own handler does meanwhile
-    with pytest.raises(KeyboardInterrupt), cluster.own(1, gpus=False):
+    with pytest.raises(KeyboardInterrupt), own_cluster(1, gpus=False):
         raise AssertionError

@@ -6,7 +6,7 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.session.planning import plan_space
-from ablate.space.documents import Bpe
+from ablate.space.data import Bpe
 from ablate.store.query import query
 
 ADDRESSES = {

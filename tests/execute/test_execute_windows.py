@@ -10,7 +10,7 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import work, worker
-from ablate.execute.task import Task
+from ablate.execute.executor import Task
 from ablate.train.events import Outcome
 
 

@@ -15,10 +15,8 @@ from tiny_spaces import rows_of, write_world
 
 import ablate
 from ablate.errors import RefusedError
-from ablate.execute.inline import Inline
-from ablate.execute.local import Local
-from ablate.execute.policy import NO_STEP
-from ablate.execute.task import Task
+from ablate.execute.executor import NO_STEP, Task
+from ablate.execute.local import Inline, Local
 from ablate.store.snapshot import Snapshot
 
 QUIET = {"console": Console(quiet=True), "mirror": False}
@@ -177,8 +175,8 @@ def test_workers_of_a_cluster_that_never_take_a_trial_up_stop_the_run(world, tmp
     """Nor do they cost the trials anything: such a death is none of theirs."""
     from ray.exceptions import ActorDiedError
 
-    from ablate.execute.policy import STARTS_ALLOWED, UNTOUCHED
-    from ablate.execute.ray.driver import Conductor, Escape
+    from ablate.execute.executor import STARTS_ALLOWED, UNTOUCHED
+    from ablate.execute.ray_driver import Conductor, Escape
 
     _, space, _ = world
     task, heard = task_of(space, tmp_path), []

@@ -8,13 +8,11 @@ from pathlib import Path
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from ablate.extension.configured import Configured
-from ablate.extension.kinds import SAMPLER
+from ablate.extension.declaration import SAMPLER, Configured
 from ablate.source.document import NO_HINTS
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
-from ablate.space.choice import Choice, read_choice
-from ablate.space.documents import Document, Positive
+from ablate.space.documents import Choice, Document, Positive, read_choice
 
 pytestmark = pytest.mark.fast
 

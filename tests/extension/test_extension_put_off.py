@@ -12,7 +12,7 @@ import pytest
 from builders import CATALOGUE
 
 from ablate.components.registry import declarations, implementation
-from ablate.extension.put_off import complete, import_head, put_off
+from ablate.extension.head import complete, import_head, put_off
 
 OWN = '''"""Twice: twice x."""
 from ablate.components.declare import Cost, component, implements

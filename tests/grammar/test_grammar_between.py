@@ -16,14 +16,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import read_block, transformer
 
-from ablate.block.fingerprint import fingerprint
+from ablate.block.normal_form import fingerprint
 from ablate.errors import InputError
-from ablate.grammar.between import spaced
 from ablate.grammar.census import take_census
 from ablate.grammar.choices import Decision, choices, decide
 from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.mutate import crossover, mutate
+from ablate.grammar.rules import spaced
 from ablate.report.screens import check
 
 

@@ -7,8 +7,8 @@ from builders import CATALOGUE
 from reading import ROOT
 
 from ablate.block.architecture import sizes_named
+from ablate.grammar.derivation import sizes_derived
 from ablate.grammar.grammar import load_grammar
-from ablate.grammar.value_range import sizes_derived
 
 pytestmark = pytest.mark.fast
 SMALL = (ROOT / "tests" / "errors" / "grammars" / "small.yaml").read_text(encoding="utf-8")

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from documents import DOCUMENTS, MANUAL
 
-from ablate.extension.kinds import KINDS
+from ablate.extension.declaration import KINDS
 
 pytestmark = pytest.mark.fast
 

@@ -32,7 +32,7 @@ def test_every_room_has_two_or_more():
 def test_every_room_has_tests_of_which_those_of_the_faulty_file_come_first():
     tests = [seeded_faults.tests_of(fault, ROOT) for fault in FAULTS]
     assert all(tests)
-    schedule = seeded_faults.tests_of({"file": "ablate/space/rate_schedule.py"}, ROOT)
+    schedule = seeded_faults.tests_of({"file": "ablate/space/schedule.py"}, ROOT)
     assert schedule[0].name == "test_space_rate_schedule.py" and len(schedule) > 5
 
 

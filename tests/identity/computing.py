@@ -16,11 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ablate.components.registry import declarations
-from ablate.extension.declaration import Declaration
-from ablate.extension.kinds import COMPONENT, KINDS, OBJECTIVE, OPTIMIZER, PROBE, SCHEDULE
+from ablate.extension.declaration import COMPONENT, KINDS, OBJECTIVE, OPTIMIZER, PROBE, SCHEDULE, Declaration
 from ablate.plan.syntax_hash import syntax_hash
 from ablate.plan.versions import SHARED, declared_version
-from ablate.space.documents import NEXT_TOKEN
+from ablate.space.recipe import NEXT_TOKEN
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "ablate"
@@ -28,7 +27,7 @@ LIST = Path(__file__).parent / "numbers.json"
 COMPUTE = (COMPONENT, PROBE, OPTIMIZER, SCHEDULE, OBJECTIVE)
 """Kinds whose things decide numbers of a trial. Text enters by the fingerprint of the corpus, and what a sampler
 proposes is a trial like any other."""
-ROOMS = ("components", "compiler", "kernels", "probes", "signal", "train", "execute/work.py", "execute/attention.py")
+ROOMS = ("components", "compiler", "kernels", "probes", "signal", "train", "execute/work.py")
 """Where what computes may stand, beside the files that `SHARED` names elsewhere."""
 
 NOT_COMPUTING = frozenset(
@@ -38,17 +37,13 @@ NOT_COMPUTING = frozenset(
         "train/definitions.py",  # texts
         "probes/declare.py",  # what is declared
         "compiler/size.py",  # counts
-        "block/effective.py",  # which variants of a plan are one
-        "block/normal_form.py",
+        "block/normal_form.py",  # which blocks, and which variants of a plan, are one
         "components/inverted.py",  # forecasts, as all below
         "signal/propagation.py",
         "signal/attention_kernel.py",
-        "signal/gaussian_activations.py",
-        "signal/mixing.py",
-        "signal/routing.py",
+        "signal/width.py",
+        "signal/network_shaping.py",
         "signal/sampled_attention.py",
-        "signal/side_by_side.py",
-        "signal/sink.py",
     }
 )
 """Files of those rooms that no number of a trial hangs on."""

@@ -32,11 +32,11 @@ from ablate import api
 from ablate.block.expression import Block, Node
 from ablate.components.registry import declarations
 from ablate.execute.work import compute
-from ablate.extension.kinds import COMPONENT, OBJECTIVE, OPTIMIZER, PROBE, SCHEDULE
+from ablate.extension.declaration import COMPONENT, OBJECTIVE, OPTIMIZER, PROBE, SCHEDULE
 from ablate.plan.models import Models
-from ablate.plan.trial import Trial
+from ablate.plan.plan import Trial
 from ablate.plan.versions import SHARED
-from ablate.space.documents import NEXT_TOKEN
+from ablate.space.recipe import NEXT_TOKEN
 from ablate.space.space import Space
 from ablate.train.events import Checkpoint, Outcome, Row
 

@@ -36,7 +36,8 @@ def test_every_change_of_code_that_computes_is_declared_or_proved(request, tmp_p
         assert not undeclared, TOLD.format(things="\n".join(undeclared))
         assert not found, "versions rose: pytest -n 0 --update-goldens tests/identity writes the list and the numbers"
         return
-    to_prove = [change.name for change in found if not change.declared]
+    shown = {*names(), *NOT_HERE}  # a pattern over layers has no cases: it computes nothing of its own
+    to_prove = [change.name for change in found if not change.declared and change.name in shown]
     cannot = [name for name in to_prove if name in NOT_HERE]
     assert not cannot, f"without a GPU nothing shows that {', '.join(cannot)} compute the same: raise their version"
     if to_prove:
@@ -85,8 +86,8 @@ def edited(ending: str, old: str, new: str):
         ("components/norms/rms_norm.py", "keepdim=True) / math", "keepdim=True) * math", "component rms_norm"),
         ("probes/kurtosis.py", "square()", "abs()", "probe kurtosis"),
         ("train/loop.py", "% measure.every == 0", "% measure.every == 1", "loop"),
-        ("train/clipping.py", "clip is not None", "clip is None", "loop"),
-        ("data/batches.py", "seed", "feed", "batches"),
+        ("train/optimizer.py", "clip is not None", "clip is None", "loop"),
+        ("data/batch.py", "seed", "feed", "batches"),
         ("kernels/sdpa.py", "is_causal", "is_casual", "kernel sdpa"),
         ("compiler/initialise.py", "generator", "generators", "initialisation"),
     ],
@@ -122,38 +123,27 @@ def test_everything_that_computes_is_of_something_and_has_a_version() -> None:
 
 
 CARRY_NO_NUMBERS = {
-    "block/value_addresses.py": "names; enters by what is read",
-    "block/added.py": "which fields an identity leaves out",
-    "block/architecture.py": "data; enters by its values",
-    "block/user_code.py": "messages",
+    "block/catalogue.py": "what a component may hold, checked before; which fields an identity leaves out; messages",
+    "block/architecture.py": "data, enters by its values; what is refused; which stack a part is of",
     "block/expression.py": "data; enters by its values",
-    "block/catalogue.py": "what a component may hold; checked before",
-    "block/cross.py": "which layer reads the encoder: names, and which stack a part is of",
-    "block/classifier.py": "sizes of an input, and what is refused; they enter by their values",
-    "block/cost.py": "counted, not trained",
     "block/layers.py": "what a layer is; the layers themselves enter",
-    "block/which_layers.py": "what a layer is; the layers themselves enter",
-    "block/pattern_check.py": "what is refused",
-    "block/sharing.py": "what is refused; which layers share enters",
-    "block/notation.py": "texts",
+    "block/equation.py": "texts",
     "data/cache.py": "what is kept; what it holds enters by the fingerprint of the corpus",
-    "data/special.py": "names of tokens",
-    "space/corpora.py": "data; enters by the fingerprint of the corpus",
+    "data/subwords.py": "names of tokens",
     "data/corpus.py": "which texts there are is in the fingerprint of the corpus",
-    "data/refusal.py": "messages",
+    "data/sources.py": "messages",
     "data/tokenizer.py": "what the tokens are is in the fingerprint of the corpus",
     "data/streams.py": "what the tokens are is in the fingerprint of the corpus",
-    "data/text.py": "names of splits; what the tokens are is in the fingerprint of the corpus",
     "errors.py": "messages",
-    "execute/device.py": "which device it is, is recorded with the versions; trials that differ are not paired",
-    "execute/policy.py": "what follows from an outcome",
-    "execute/task.py": "what is sent to and fro",
-    "plan/trial.py": "data; enters by its values",
-    "space/choice.py": "data; enters by its values",
+    "execute/gpu.py": "which device it is, is recorded with the versions; trials that differ are not paired",
+    "execute/executor.py": "what is sent to and fro, and what follows from an outcome",
+    "plan/plan.py": "data; enters by its values",
+    "space/data.py": "data; enters by the fingerprint of the corpus",
     "space/documents.py": "data; enters by its values",
+    "space/judge.py": "data; enters by its values",
     "space/metrics.py": "names",
-    "space/optimizers.py": "data; enters by its values",
-    "space/objectives.py": "data; enters by its values",
+    "space/model.py": "data; enters by its values",
+    "space/recipe.py": "data; enters by its values",
     "train/optimizers/__init__.py": "text",
 }
 NO_ROOM_OF_NUMBERS = ("source/", "extension/")

@@ -7,7 +7,8 @@ import pytest
 import torch
 from fake_cuda import fake_cuda, inputs
 
-from ablate.kernels import attend, xformers, xformers_library
+from ablate.kernels import attend, xformers
+from ablate.kernels.choose import missing_xformers
 from ablate.kernels.xformers import Dispatch, dispatch
 
 pytestmark = pytest.mark.fast
@@ -61,9 +62,9 @@ class Simulated:
 @pytest.fixture(autouse=True)
 def forgotten(monkeypatch):
     monkeypatch.setattr(xformers, "_asked", {})
-    xformers_library.missing.cache_clear()
+    missing_xformers.cache_clear()
     yield
-    xformers_library.missing.cache_clear()
+    missing_xformers.cache_clear()
 
 
 def ask(dropout=0.0, device="cpu", **given):

@@ -7,7 +7,7 @@ import torch
 from ablate.kernels import Attend, attend, attend_lse, attention_entropy
 from ablate.kernels.choose import Needs, objection
 from ablate.kernels.gate import BACKENDS
-from ablate.kernels.largest import largest_logits
+from ablate.kernels.scale import largest_logits
 
 UNFUSED = pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 LENGTHS = pytest.mark.parametrize(("n_queries", "n_keys"), [(3, 8), (8, 3), (1, 5), (5, 5)])

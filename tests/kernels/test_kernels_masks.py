@@ -11,10 +11,10 @@ from held import Held
 from ablate.components.masks.prefix import PrefixMask
 from ablate.components.masks.window import WindowMask
 from ablate.kernels import Attend, attend, attend_lse, attention_entropy, choose
+from ablate.kernels.attend import mask_blocks, without_padding
 from ablate.kernels.bias import masked, with_mask
 from ablate.kernels.choose import Needs, objection, order, reservation
 from ablate.kernels.flex import fused, score_mod
-from ablate.kernels.flex_masked import blocks, without_padding
 from ablate.kernels.gate import BACKENDS, Gate, check, sites
 from ablate.kernels.mask import Everything, MaskOfBatch, PastMask, named
 
@@ -235,13 +235,13 @@ def test_flex_takes_a_mask_that_varies_over_the_batch():
 
 def test_flex_skips_the_blocks_that_a_mask_hides_in_each_sequence():
     q = torch.zeros(2, 1, 512, 8)
-    window = blocks(WindowMask(100), q, q, causal=True)
+    window = mask_blocks(WindowMask(100), q, q, causal=True)
     near = torch.eye(4) + torch.eye(4).roll(1, 0).tril(-1)  # of 4 blocks of 128: the query's own, and the one before
     assert torch.equal(window.to_dense()[0, 0].float(), near)
-    assert window is blocks(WindowMask(100), q, q, causal=False)
+    assert window is mask_blocks(WindowMask(100), q, q, causal=False)
     of = torch.zeros(2, 512, dtype=torch.long)
     of[1, 256:] = 1
-    halves = blocks(Documents(of), q, q, causal=True).to_dense()[:, 0].bool()
+    halves = mask_blocks(Documents(of), q, q, causal=True).to_dense()[:, 0].bool()
     past = torch.ones(4, 4).tril().bool()
     assert torch.equal(halves[0], past)
     assert torch.equal(halves[1], past & (torch.arange(4)[:, None] // 2 == torch.arange(4) // 2))
@@ -455,7 +455,7 @@ def test_flex_compiled_under_a_mask_with_padding(name):
     mask, padding = MASKS[name][0], padding_of(2, 300)
     seen = mask.rows(0, 300, 300).numpy() & padding.numpy()[:, None, None]
     expected, _ = numpy_masked(q, k, v, seen, scale=0.3, maps="softcap", bias=bias)
-    mod, seen_blocks = without_padding(score_mod(MAPS["softcap"], bias), padding), blocks(mask, q, k, causal=True)
+    mod, seen_blocks = without_padding(score_mod(MAPS["softcap"], bias), padding), mask_blocks(mask, q, k, causal=True)
     with torch.no_grad():
         close(fused()(q, k, v, score_mod=mod, block_mask=seen_blocks, scale=0.3), expected, 1e-5)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ablate import api
-from ablate.execute.kernel_orders import KernelOrder, described, kernel_orders
+from ablate.execute.machine import KernelOrder, described_orders, kernel_orders
 from ablate.kernels import flex
 from ablate.report.json_form import plan_to_json
 
@@ -28,7 +28,7 @@ def test_each_variant_on_cpu_and_in_which_order(loaded):
     sdpa = KernelOrder("layers.*.attention", ("sdpa", "eager"), "first choice on cpu")
     assert uses == {variant.id: (sdpa,) for variant in plan.variants}
     names = ", ".join(variant.name for variant in plan.variants)
-    said = described(plan, uses)
+    said = described_orders(plan, uses)
     assert said == f"attention kernels:\n  layers.*.attention  sdpa, then eager: first choice on cpu  ({names})"
 
 

@@ -13,7 +13,7 @@ from ablate.kernels import Attend, attend, attention_entropy, choose, order
 from ablate.kernels.choose import Needs, objection
 from ablate.kernels.gate import Gate, check, sites
 from ablate.kernels.mask import Everything
-from ablate.kernels.sink import attend_sdpa_sink, in_pieces
+from ablate.kernels.sdpa import attend_sdpa_sink, in_pieces
 from ablate.probes.attention_entropy import mean_entropy
 
 B, H, T, K = 2, 3, 13, 8

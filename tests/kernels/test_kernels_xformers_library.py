@@ -9,10 +9,10 @@ import torch
 from fake_cuda import fake_cuda, inputs
 from packaging.requirements import Requirement
 
-from ablate.kernels import attend, xformers, xformers_library
+from ablate.kernels import attend, xformers
 from ablate.kernels.attend import BACKENDS
+from ablate.kernels.choose import WAY_OUT, dispatch_xformers, missing_xformers
 from ablate.kernels.xformers import Dispatch
-from ablate.kernels.xformers_library import WAY_OUT, missing
 
 pytestmark = pytest.mark.fast
 
@@ -27,7 +27,7 @@ class Package:
         monkeypatch.setattr(torch, "__version__", "2.15.0+cu130")
         for name in [name for name in sys.modules if name.partition(".")[0] == "xformers"]:
             monkeypatch.delitem(sys.modules, name)
-        missing.cache_clear()
+        missing_xformers.cache_clear()
 
     def says(self, **files):
         self.folder.mkdir()
@@ -41,7 +41,7 @@ def package(monkeypatch, tmp_path):
     yield Package(monkeypatch, tmp_path)
     for name in [name for name in sys.modules if name.partition(".")[0] == "xformers"]:
         del sys.modules[name]
-    missing.cache_clear()
+    missing_xformers.cache_clear()
 
 
 LOADS_NOT = """
@@ -57,12 +57,12 @@ logging.getLogger("xformers").warning("WARNING[XFORMERS]: many\\nlines")
 
 def test_one_that_is_not_there(package, monkeypatch):
     monkeypatch.setattr(sys, "path", [])
-    assert missing() == f"xformers is not installed; {WAY_OUT}"
+    assert missing_xformers() == f"xformers is not installed; {WAY_OUT}"
 
 
 def test_one_that_uses_what_a_newer_pytorch_has_not(package):
     package.says(ops="raise AttributeError(\"module 'torch' has no attribute 'gone'\\nand more\")")
-    assert missing() == (
+    assert missing_xformers() == (
         "xformers cannot be imported beside PyTorch 2.15.0+cu130 "
         f"(AttributeError: module 'torch' has no attribute 'gone'); {WAY_OUT}"
     )
@@ -70,12 +70,14 @@ def test_one_that_uses_what_a_newer_pytorch_has_not(package):
 
 def test_one_that_needs_another_package(package):
     package.says(ops="import xformers_is_not_alone")
-    assert missing().startswith("xformers is not whole beside PyTorch 2.15.0+cu130 (ModuleNotFoundError: No module")
+    assert missing_xformers().startswith(
+        "xformers is not whole beside PyTorch 2.15.0+cu130 (ModuleNotFoundError: No module"
+    )
 
 
 def test_one_whose_kernels_do_not_load_says_so_in_one_line_and_not_in_its_own(package, capfd):
     package.says(ops="import xformers._cpp_lib", _cpp_lib=LOADS_NOT)
-    assert missing() == (
+    assert missing_xformers() == (
         "xformers has no kernels here: its library, built for PyTorch 2.10.0+cu128, does not load beside PyTorch "
         f"2.15.0+cu130 (OSError: libcudart.so.12: cannot open shared object file); {WAY_OUT}"
     )
@@ -103,15 +105,15 @@ def test_a_dispatcher_that_fails_is_a_refusal_too(package, monkeypatch):
 
     monkeypatch.setattr(xformers, "dispatch", fails)
     refusal = f"xformers fails beside PyTorch 2.15.0+cu130 (TypeError: Inputs() has no argument 'p'); {WAY_OUT}"
-    assert xformers_library.dispatch(*inputs(device="cpu")[:3], causal=True, scale=0.3) == Dispatch(refusal=refusal)
+    assert dispatch_xformers(*inputs(device="cpu")[:3], causal=True, scale=0.3) == Dispatch(refusal=refusal)
 
 
 def test_one_that_loads_is_asked(package, monkeypatch):
     """The twin: nothing is wrong with it."""
     package.says()
     monkeypatch.setattr(xformers, "dispatch", lambda *args, **asked: Dispatch(operators="F, B"))
-    assert missing() == ""
-    assert xformers_library.dispatch(*inputs(device="cpu")[:3], causal=True, scale=0.3) == Dispatch(operators="F, B")
+    assert missing_xformers() == ""
+    assert dispatch_xformers(*inputs(device="cpu")[:3], causal=True, scale=0.3) == Dispatch(operators="F, B")
 
 
 def test_no_newer_pytorch_is_refused_for_the_sake_of_xformers():

@@ -18,9 +18,8 @@ from rich.table import Table
 
 from ablate.cli import main
 from ablate.errors import AblateWarning, InputError
-from ablate.output.escape import DIRECTIONS, drives_terminal, visible
-from ablate.output.streams import line_writer, write_data, write_text
-from ablate.output.terminal import Console, Text
+from ablate.output.escape import DIRECTIONS, drives_terminal, visible, write_data, write_text
+from ablate.output.terminal import Console, Text, line_writer
 
 
 def is_harmless(text: str) -> bool:

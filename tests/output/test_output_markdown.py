@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ablate.output import markdown
+from ablate.output import escape
 from ablate.output.escape import visible
 
 READER = MarkdownIt("commonmark").enable(["table", "strikethrough"])
@@ -74,7 +74,7 @@ ANY = st.one_of(
 
 @given(ANY)
 def test_a_paragraph_is_its_text(text):
-    said, kinds = texts(READER.parse(markdown.paragraph("x" + text)))
+    said, kinds = texts(READER.parse(escape.markdown_paragraph("x" + text)))
     assert [line.strip() for line in said.split("\n") if line.strip()] == [
         line.strip() for line in blanks("x" + text).split("\n") if line.strip()
     ]
@@ -86,7 +86,7 @@ def test_a_paragraph_is_its_text(text):
 @example("# heading")
 @example("0\n ")
 def test_a_line_of_a_list_is_its_text(text):
-    said, kinds = texts(READER.parse(f"- {markdown.escape(text)}"))
+    said, kinds = texts(READER.parse(f"- {escape.for_markdown(text)}"))
     assert blanks(said) == blanks(text)
     assert kinds <= {
         "bullet_list_open", "list_item_open", "paragraph_open", "inline", "text", "text_special", "html_inline",
@@ -97,7 +97,7 @@ def test_a_line_of_a_list_is_its_text(text):
 
 @given(ANY, ANY)
 def test_a_table_keeps_its_cells(first, second):
-    lines = "\n".join(markdown.table(("head|ing", "b"), [(first, second)]))
+    lines = "\n".join(escape.markdown_table(("head|ing", "b"), [(first, second)]))
     cells = [token.children for token in READER.parse(lines) if token.type == "inline"]
     assert [blanks("".join(map(seen, cell))) for cell in cells] == [
         "head|ing",
@@ -110,7 +110,7 @@ def test_a_table_keeps_its_cells(first, second):
 
 @given(ANY)
 def test_code_is_its_text(text):
-    said, kinds = texts(READER.parse("x " + markdown.code(text)))
+    said, kinds = texts(READER.parse("x " + escape.markdown_code(text)))
     line = " ".join(visible(text).split("\n"))
     assert said.removeprefix("x").strip() == line.strip()
     assert kinds <= {"paragraph_open", "paragraph_close", "inline", "text", "code_inline"}
@@ -118,7 +118,7 @@ def test_code_is_its_text(text):
 
 @pytest.mark.parametrize("text", ["a | b", "|", "`|`", "a || b `c`", "plain"])
 def test_code_within_a_cell_is_its_text_and_ends_no_cell(text):
-    lines = f"| head | b |\n| --- | --- |\n| {markdown.code_cell(text)} | next |"
+    lines = f"| head | b |\n| --- | --- |\n| {escape.markdown_code_cell(text)} | next |"
     cells = [token.children for token in READER.parse(lines) if token.type == "inline"]
     assert [seen(child) for cell in cells for child in cell] == ["head", "b", text, "next"]
     assert cells[2][0].type == "code_inline"
@@ -126,7 +126,7 @@ def test_code_within_a_cell_is_its_text_and_ends_no_cell(text):
 
 @given(ANY)
 def test_a_block_of_code_ends_where_its_text_ends(text):
-    tokens = READER.parse(markdown.fenced("yaml", text) + "\n\nafter")
+    tokens = READER.parse(escape.markdown_fence("yaml", text) + "\n\nafter")
     assert [token.type for token in tokens][-3:] == ["paragraph_open", "inline", "paragraph_close"]
     assert tokens[-2].content == "after"
     if visible(text).strip("\n"):
@@ -135,7 +135,7 @@ def test_a_block_of_code_ends_where_its_text_ends(text):
 
 @given(ANY)
 def test_a_sentence_has_code_where_it_says_so_and_nothing_else(text):
-    _, kinds = texts(READER.parse("- " + markdown.sentence("`a_b|c` is " + text + " and *so* on")))
+    _, kinds = texts(READER.parse("- " + escape.markdown_sentence("`a_b|c` is " + text + " and *so* on")))
     assert kinds <= {
         "bullet_list_open", "list_item_open", "paragraph_open", "inline", "text", "text_special", "code_inline",
         "paragraph_close", "list_item_close", "bullet_list_close",
@@ -144,7 +144,7 @@ def test_a_sentence_has_code_where_it_says_so_and_nothing_else(text):
 
 @pytest.mark.parametrize("text", ["eval_loss", "[-0.082, -0.027]", "p < 0.05", "-0.05", "a (b)", "+qk_norm", "= 3"])
 def test_what_means_nothing_is_left_as_it_is(text):
-    assert markdown.escape(f"at {text}, so").removeprefix("at ").removesuffix(", so") == text
+    assert escape.for_markdown(f"at {text}, so").removeprefix("at ").removesuffix(", so") == text
 
 
 def test_the_reader_would_see_more_without_it():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ablate.output.numbers import deviation, interval, measured
+from ablate.output.words import deviation, interval, measured
 
 pytestmark = pytest.mark.fast
 

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ablate.output.escape import for_html
-from ablate.output.spreadsheet import no_formula
+from ablate.output.escape import for_html, no_formula
 from ablate.output.terminal import Console
 from ablate.report.screens.query import Answered, as_csv
 

@@ -6,7 +6,7 @@ import pytest
 from tiny_spaces import write_world
 
 import ablate
-from ablate.store.serialise import trial_document
+from ablate.store.documents import trial_document
 
 
 @pytest.fixture(scope="module")

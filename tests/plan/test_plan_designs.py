@@ -8,8 +8,7 @@ from builders import CATALOGUE
 from reading import SPACES, copy_grammar
 from space_fixtures import space
 
-from ablate.block.fingerprint import fingerprint
-from ablate.block.normal_form import normalise
+from ablate.block.normal_form import fingerprint, normalise
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Comparison, Plan

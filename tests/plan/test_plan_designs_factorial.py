@@ -15,9 +15,9 @@ from test_plan_designs import CONSTRAINED, constrained, plan, refused
 
 from ablate.block.diff import diff, path_order
 from ablate.block.expression import Block, Sequence
-from ablate.block.fingerprint import fingerprint
+from ablate.block.normal_form import fingerprint
 from ablate.plan.designs import Layout, factorial, lay_out
-from ablate.plan.designs.terms import TOLERANCE
+from ablate.plan.designs.design_matrix import TOLERANCE
 from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Factors, Plan
 from ablate.source.problems import Problems

@@ -8,17 +8,22 @@ from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ablate.plan.designs.optimal import d_optimal
-from ablate.plan.designs.regular import (
+from ablate.plan.designs.design_matrix import (
     ROMAN,
+    aliases,
+    columns,
+    d_efficiency,
+    d_optimal,
+    estimable,
     every_combination,
     fraction,
     generators,
+    mains,
+    pairs,
     plackett_burman,
     resolution,
     siblings,
 )
-from ablate.plan.designs.terms import aliases, columns, d_efficiency, estimable, mains, pairs
 
 pytestmark = pytest.mark.fast
 

@@ -6,9 +6,8 @@ from equal_models import BLOCKS, RECIPES
 from reading import read_block
 from space_fixtures import space
 
-from ablate.block.effective import effective
 from ablate.block.expression import walk
-from ablate.block.normal_form import resolve
+from ablate.block.normal_form import effective, resolve
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.plan.build import build_plan

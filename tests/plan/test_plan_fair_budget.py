@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from space_fixtures import space
 
 from ablate.plan.build import build_plan
-from ablate.plan.fair.budget import compared, nearest
-from ablate.plan.known import Known
+from ablate.plan.matching import compared_counts, nearest_steps
 from ablate.plan.models import Models
+from ablate.plan.plan import Known
 
 DESIGN = "{compare: [pre_ln, sas_p, post_ln]}"
 JUDGE = "{against: pre_ln, metrics: {eval_loss: {margin: 1%}}}"
@@ -36,7 +36,7 @@ def notes(plan, word):
 
 @given(st.integers(1, 10**6), st.integers(1, 10**15), st.integers(1, 10**15))
 def test_no_other_number_of_steps_is_nearer(baseline, wanted, here):
-    found = nearest(baseline, wanted, here)
+    found = nearest_steps(baseline, wanted, here)
     assert found >= 1
     off = abs(found * here - baseline * wanted)
     assert all(off <= abs(other * here - baseline * wanted) for other in (max(1, found - 1), found + 1))
@@ -155,7 +155,7 @@ def test_the_noise_arm_is_beside_the_baseline_as_it_is(tmp_path):
     ],
 )
 def test_a_residual_is_never_rounded_away(here, wanted, said):
-    assert compared(here, wanted) == said
+    assert compared_counts(here, wanted) == said
 
 
 @pytest.mark.parametrize(

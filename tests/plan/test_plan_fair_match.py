@@ -12,9 +12,9 @@ from ablate.compiler.size import size_report
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.designs import DesignArm
-from ablate.plan.fair.match import PASSED_OVER, _around, match
+from ablate.plan.matching import MOST_SKIPPED, _around, match
 from ablate.plan.models import Models
-from ablate.plan.setting import PLAIN, Setting
+from ablate.plan.plan import PLAIN, Setting
 from ablate.space.fair import Match
 from ablate.space.load import load_space
 
@@ -215,7 +215,7 @@ def test_between_which_sizes_it_lies(wanted, expected):
 def test_sizes_that_cannot_be_built_at_all_are_given_up():
     asked = []
     assert _around(lambda n: asked.append(n), 10, 10**6) == (None, None)
-    assert len(asked) == PASSED_OVER
+    assert len(asked) == MOST_SKIPPED
 
 
 def test_a_match_that_misses_its_bound_is_refused_wherever_it_does(tmp_path):

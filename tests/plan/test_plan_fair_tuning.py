@@ -8,8 +8,8 @@ from space_fixtures import space
 from ablate.components.registry import declarations
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
-from ablate.plan.fair import choose, tuning_seeds, tuning_settings
-from ablate.plan.known import Known
+from ablate.plan.plan import Known
+from ablate.plan.tuning import choose, tuning_seeds, tuning_settings
 from ablate.space.load import load_space
 
 TUNE = "{tune: {seeds: 2, lr: [1e-3, 1e-2, 1e-1], weight_decay: [0, 0.1]}}"

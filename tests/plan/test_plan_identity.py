@@ -17,7 +17,7 @@ from space_fixtures import SECTIONS, space, text
 
 from ablate.block.catalogue import Catalogue
 from ablate.components.registry import declarations
-from ablate.extension.kinds import PACKAGE
+from ablate.extension.declaration import PACKAGE
 from ablate.plan import versions
 from ablate.plan.build import build_plan
 from ablate.plan.identity import trial_id

@@ -9,7 +9,7 @@ from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.report.screens import check
-from ablate.store.serialise import Documents, plan_document
+from ablate.store.documents import Documents, plan_document
 from ablate.verdict.experiment import experiment_of
 from ablate.verdict.fairness_audit import unequal
 

@@ -7,9 +7,8 @@ from builders import CATALOGUE
 from tiny_spaces import write_world
 
 from ablate import session
-from ablate.data.repetition import measure_repetition
-from ablate.execute.executor_options import ExecutorOptions
-from ablate.execute.task import cache_of
+from ablate.data.corpus_statistics import measure_repetition
+from ablate.execute.executor import ExecutorOptions, cache_of
 from ablate.plan.build import build_plan
 from ablate.session.running import run
 from ablate.space.load import load_space

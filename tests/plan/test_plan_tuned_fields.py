@@ -10,11 +10,10 @@ from space_fixtures import space
 
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
-from ablate.plan.fair import choose
-from ablate.plan.known import Known
-from ablate.plan.models import Models
-from ablate.plan.tuned import recipe_at
-from ablate.session.staged_run import work_of
+from ablate.plan.models import Models, recipe_at
+from ablate.plan.plan import Known
+from ablate.plan.tuning import choose
+from ablate.session.running import work_of
 from ablate.verdict.fairness_audit import unequal
 
 DESIGN = "{compare: [pre_ln, op]}"

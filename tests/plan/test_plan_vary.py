@@ -12,10 +12,10 @@ from space_fixtures import space
 
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
-from ablate.plan.designs.coding import coded, columns_of, fitted_terms, places_of, scale_of
+from ablate.plan.designs.design_matrix import coded, columns_of, fitted_terms, places_of, scale_of
 from ablate.plan.models import TokenisedText
 from ablate.plan.plan import Factors, VariedFactor
-from ablate.store.serialise import Documents, plan_document
+from ablate.store.documents import Documents, plan_document
 
 JUDGE = "{against: pre_ln, metrics: {eval_bits_per_byte: {}}}"
 DEPTHS = "{factorial: {from: pre_ln, to: op, vary: {model.layers: [16, 4, 8]}}}"

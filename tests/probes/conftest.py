@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from ablate.compiler.scale import Scale
+from ablate.compiler.build import Scale
 from ablate.kernels import Attend
 
 

@@ -17,8 +17,8 @@ from scipy.stats import binom
 from vectorised_judge import pooled_p
 
 from ablate.plan.plan import Plan
-from ablate.space.documents import Judge
-from ablate.verdict.finals import Final
+from ablate.space.judge import Judge
+from ablate.verdict.experiment import Final
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 

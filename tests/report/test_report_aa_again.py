@@ -17,18 +17,16 @@ from scipy import stats
 from test_report_aa import any_claim, bound
 
 from ablate.plan.plan import Plan
-from ablate.statistics.alpha_spending import KEPT, spent
-from ablate.verdict.account import ComparisonAccount, EarlierVerdict, NextJudgement
-from ablate.verdict.comparison_key import comparison_id
-from ablate.verdict.contrasts import contrasts
-from ablate.verdict.finals import Final
+from ablate.statistics.multiple_testing import SHARE_LEFT, spent
+from ablate.verdict.contrasts import comparison_id, contrasts
+from ablate.verdict.experiment import Final
 from ablate.verdict.judge import judge
-from ablate.verdict.judgement import FOUND
+from ablate.verdict.judgement import FOUND, ComparisonAccount, EarlierVerdict, NextJudgement
 from ablate.verdict.summary import Summary
 
 MOST = 40
 """Seeds up to which advice is followed."""
-ALL = NextJudgement(left=1 / (1 - KEPT))
+ALL = NextJudgement(left=1 / (1 - SHARE_LEFT))
 """What has α left for a judgement that is held at all of it."""
 FIRST = 5
 

@@ -23,8 +23,8 @@ from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.session.planning import plan_space
 from ablate.space.space import Space
+from ablate.store.measurements import finals as read_finals
 from ablate.store.results import Results
-from ablate.store.trial_numbers import finals as read_finals
 from ablate.verdict.judge import judge
 
 ARMS, SEEDS, SWEEPS, ALLOWED = 3, 4, 40, 6
@@ -58,9 +58,8 @@ def train(trials, space: Space, results: Path) -> None:
     """Carry trials out in this process."""
     from ablate.data.streams import prepare
     from ablate.execute.controller import Controller, Work
-    from ablate.execute.executor_options import ExecutorOptions
-    from ablate.execute.inline import Inline
-    from ablate.execute.task import cache_of
+    from ablate.execute.executor import ExecutorOptions, cache_of
+    from ablate.execute.local import Inline
     from ablate.report.progress import Progress
 
     prepare(space.data, space.folder, cache_of(results))

@@ -9,13 +9,13 @@ from claim_worlds import Ran, carry_out, claim, correlation, equivalent, order
 from designed_fixtures import designed, ends
 from scipy import stats
 
-from ablate.plan.forecast import DEFINITIONS, Forecast
+from ablate.plan.plan import FORECAST_DEFINITIONS, Forecast
 from ablate.report.json_form import to_json
 from ablate.report.verdict_tables import to_markdown
-from ablate.session.judging import document
-from ablate.space.documents import FORECAST_NUMBERS, Expected, Judge, Judged
+from ablate.session.judging import verdict_document
+from ablate.space.judge import FORECAST_NUMBERS, Expected, Judge, Judged
 from ablate.store.query import query
-from ablate.verdict.correlation import spearman
+from ablate.verdict.claims import spearman
 from ablate.verdict.judge import judge
 
 pytestmark = pytest.mark.fast
@@ -122,7 +122,7 @@ def test_a_forecast_is_one_number_for_all_seeds():
 
 
 def test_the_numbers_of_a_forecast_are_those_that_it_has():
-    assert tuple(DEFINITIONS) == FORECAST_NUMBERS
+    assert tuple(FORECAST_DEFINITIONS) == FORECAST_NUMBERS
 
 
 def test_several_correlations_are_a_family():
@@ -169,5 +169,5 @@ def test_json_sql_and_the_page_have_every_form(tmp_path, monkeypatch):
     page = to_markdown(summary, {})
     assert all(f"| {each['claim']} |" in page for each in claims)
     plain = replace(summary, expectations=summary.expectations[:3])
-    assert "correlations" in document(summary, Ran(day=1).plan)
-    assert "correlations" not in document(plain, Ran(day=1).plan)
+    assert "correlations" in verdict_document(summary, Ran(day=1).plan)
+    assert "correlations" not in verdict_document(plain, Ran(day=1).plan)

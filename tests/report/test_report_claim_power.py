@@ -11,14 +11,14 @@ from designed_fixtures import designed, ends
 from report_fixtures import path
 from scipy import stats
 
-from ablate.plan.claims import steps_of
-from ablate.report.claim_power import claim_lines
-from ablate.space.documents import Expected, Judge, Judged
+from ablate.plan.comparisons import claim_steps
+from ablate.report.screens.plan import claim_lines
+from ablate.space.judge import Expected, Judge, Judged
 from ablate.statistics import Floor, power_of
-from ablate.statistics.family import DOWN, INSIDE, UNDECIDED, UP, SimulatedFamily
-from ablate.verdict.claim_power import claim_powers
+from ablate.statistics.planning import DOWN, INSIDE, UNDECIDED, UP, SimulatedFamily
 from ablate.verdict.judge import judge
-from ablate.verdict.stamp import Stamp
+from ablate.verdict.power import claim_powers
+from ablate.verdict.summary import Stamp
 
 SD = 0.02
 FLOOR = Floor(metric="eval_loss", scale="linear", n=6, sd=SD, whose="pre_ln")
@@ -125,7 +125,7 @@ def test_the_power_is_that_of_judge(case):
 def simulated(plan, rules, difference, *, sd=SD, times=800):
     """How often a claim comes true by `judge`, where its comparison differs by so much towards what it says."""
     (expected,) = rules.expect
-    step, *_ = steps_of(expected, {n: v.id for v in plan.variants for n in v.names}, plan.comparisons, "lower")
+    step, *_ = claim_steps(expected, {n: v.id for v in plan.variants for n in v.names}, plan.comparisons, "lower")
     if expected.variants:
         means = difference * means_of_several(plan, expected)
     else:

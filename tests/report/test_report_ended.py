@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from ablate.report.screens import interrupted, status
-from ablate.store.trial_status import TrialStatus
+from ablate.store.snapshot import TrialStatus
 
 pytestmark = pytest.mark.fast
 

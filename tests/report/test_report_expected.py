@@ -6,12 +6,12 @@ import pytest
 from report_fixtures import LOSS, finals, losses, path
 from report_fixtures import rules as plain_rules
 
-from ablate.report import expected
+from ablate.report import claims
 from ablate.report.answers import sentences
 from ablate.report.document import plain
 from ablate.report.json_form import to_json
 from ablate.report.verdict_tables import to_markdown
-from ablate.space.documents import Expected
+from ablate.space.judge import Expected
 from ablate.verdict.judge import judge
 
 pytestmark = pytest.mark.fast
@@ -63,6 +63,6 @@ def test_it_is_a_sentence_a_row_of_every_table_and_an_entry_in_json():
 
 def test_a_space_without_claims_says_nothing_of_them():
     summary = summary_of()
-    assert expected.table(summary) is None and not list(expected.statements(summary))
+    assert claims.table(summary) is None and not list(claims.statements(summary))
     assert "expectations" not in json.loads(to_json(summary))
     assert "Expected and seen" not in to_markdown(summary, {})

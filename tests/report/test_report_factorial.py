@@ -18,7 +18,7 @@ from ablate import statistics
 from ablate.plan.plan import Alias, Plan
 from ablate.report.screens.plan import plan_screen
 from ablate.report.wording import verdict
-from ablate.space.documents import Judge, Judged
+from ablate.space.judge import Judge, Judged
 from ablate.verdict.factorial import averaged
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Effect, Summary

@@ -15,7 +15,7 @@ from scipy.stats import binom
 from statsmodels.stats.multitest import multipletests
 
 from ablate.plan.plan import Comparison, Plan
-from ablate.space.documents import Judged
+from ablate.space.judge import Judged
 from ablate.verdict.contrasts import family_size
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary

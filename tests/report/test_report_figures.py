@@ -23,12 +23,10 @@ from typer.testing import CliRunner
 from ablate import api
 from ablate.cli.reporting import report as verb
 from ablate.errors import RefusedError
-from ablate.execute.executor_options import ExecutorOptions
-from ablate.output.escape import visible
-from ablate.output.latex import for_latex, numbers_for_latex
+from ablate.execute.executor import ExecutorOptions
+from ablate.output.escape import for_latex, numbers_for_latex, visible
 from ablate.report.figures import Export, captions, latex, of_search, of_space
-from ablate.report.figures.colours import PAPER, lightness
-from ablate.report.figures.files import belongs_to_export, file_names, files_of, numbers
+from ablate.report.figures.files import PAPER, belongs_to_export, file_names, files_of, lightness, numbers
 from ablate.report.html.drawn import INK, SERIES, SHADES
 from ablate.report.page.forest import LOOKS
 from ablate.report.plot import Plot

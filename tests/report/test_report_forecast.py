@@ -17,11 +17,9 @@ from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.report.screens.forecast import as_json, block_screen, space_screen
 from ablate.report.terminal_renderer import Screen
-from ablate.theory.danger_score import LEAST, TERMS, danger_score
+from ablate.theory.diagnostics import LEAST_APART, SCORE_TERMS, danger_score, normal_kurtosis, stream_sensitivities
 from ablate.theory.initial_state import InitialModel, InitialStream
-from ablate.theory.kurtosis_bound import normal_kurtosis
 from ablate.theory.models import forecast
-from ablate.theory.sensitivity import stream_sensitivities
 
 SIZES = Sizes(n_layers=5, d_model=32, n_heads=2, seq_len=8, vocab_size=64, causal=True)
 
@@ -63,7 +61,7 @@ def test_a_block_has_a_sentence_for_each():
     score = danger_score(POST)
     assert f"here {score.total:#.3g}, most of it {score.largest}" in text
     assert "danger score: -ln(1 - cosine at the end) + |ln of the gradient's ratio|" in text
-    assert "1 - cosine counts as at least 1e-6" in text and "larger: likelier to fail" in text and LEAST == 1e-6
+    assert "1 - cosine counts as at least 1e-6" in text and "larger: likelier to fail" in text and LEAST_APART == 1e-6
     first, last = POST.attention[0], POST.attention[-1]
     assert f"an entropy of {first.entropy:#.3g} nats in layer 1 and {last.entropy:#.3g} in layer 5" in text
     assert f"neurons have a kurtosis of {normal_kurtosis(POST.streams[-1].kernel):#.3g} over the tokens" in text
@@ -153,7 +151,9 @@ def test_json_has_them_of_forecasts_and_not_of_what_is_sampled():
     document = json.loads(as_json({"post_ln": POST, "broken": BROKEN}, {}, {"post_ln": [POST]}))
     found, broken = document["forecasts"]["post_ln"], document["forecasts"]["broken"]
     score = danger_score(POST)
-    assert found["danger"] == pytest.approx({"score": score.total} | {term: getattr(score, term) for term in TERMS})
+    assert found["danger"] == pytest.approx(
+        {"score": score.total} | {term: getattr(score, term) for term in SCORE_TERMS}
+    )
     assert [each["entropy"] for each in found["attention_entropy"]] == pytest.approx(
         [each.entropy for each in POST.attention]
     )

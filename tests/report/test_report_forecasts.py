@@ -10,7 +10,7 @@ import pytest
 from report_fixtures import path
 from test_report_tables import GOLDEN, render
 
-from ablate.plan.forecast import Forecast, ForecastStream
+from ablate.plan.plan import Forecast, ForecastStream
 from ablate.report.forecasts import WITHIN, definitions, warnings
 from ablate.report.json_form import plan_to_json
 from ablate.report.screens.plan import plan_screen

@@ -17,13 +17,13 @@ from report_fixtures import LOSS, PEAK, finals, path
 from report_fixtures import rules as judging
 from test_report_tables import AFTER, BEFORE, DEFINITIONS, render, single, with_peak
 
-from ablate.output.markdown import escape
+from ablate.output.escape import for_markdown
 from ablate.plan.plan import Comparison, Plan
 from ablate.report.json_form import to_json
 from ablate.report.screens.result import result_screen
 from ablate.report.verdict_tables import to_markdown
-from ablate.space.documents import Judged
-from ablate.verdict.finals import Final
+from ablate.space.judge import Judged
+from ablate.verdict.experiment import Final
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
@@ -181,7 +181,7 @@ def test_nothing_is_cut_off_and_json_and_markdown_say_the_same(name):
     assert [told["verdict"] for told in document["effects"]] == [effect.verdict for effect in summary.effects]
     assert document["decided"] == summary.decided
     page = to_markdown(summary, DEFINITIONS)
-    assert all(f"| {escape(effect.change)} | {effect.metric} |" in page for effect in summary.effects)
+    assert all(f"| {for_markdown(effect.change)} | {effect.metric} |" in page for effect in summary.effects)
 
 
 @pytest.mark.fast

@@ -13,8 +13,8 @@ from report_fixtures import LOSS, PEAK, finals, losses, path
 from report_fixtures import rules as judge_rules
 from scipy import stats
 
-from ablate.space.documents import Judged
-from ablate.statistics.flips import sign_flip_interval
+from ablate.space.judge import Judged
+from ablate.statistics.paired import sign_flip_interval
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Effect, Summary
 

@@ -11,7 +11,7 @@ from statsmodels.formula.api import ols
 from statsmodels.stats.anova import anova_lm
 from test_report_tables import render
 
-from ablate.plan.designs.coding import places_of
+from ablate.plan.designs.design_matrix import places_of
 from ablate.report.page import PageRecord, doses, pareto, verdicts
 from ablate.report.screens.result import result_screen
 from ablate.report.wording import phrase

@@ -12,7 +12,7 @@ from test_report_tables import render
 from ablate import statistics
 from ablate.plan.plan import Plan
 from ablate.report.screens.result import result_screen
-from ablate.space.documents import Judged
+from ablate.space.judge import Judged
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 

@@ -19,10 +19,9 @@ import pytest
 from page_fixtures import WORLDS, record
 
 from ablate.report import wording
-from ablate.report.html.renderer import with_code
-from ablate.report.html.style import CSS
+from ablate.report.html.renderer import CSS, with_code
+from ablate.report.page import answer, to_html, to_markdown
 from ablate.report.page import answer as answer_of
-from ablate.report.page import conclusion, to_html, to_markdown
 
 GOLDEN = Path(__file__).parent / "golden" / "page"
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -215,7 +214,7 @@ def test_only_what_draws_loads_matplotlib() -> None:
 
 def test_what_is_undecided_stands_apart_from_what_was_found() -> None:
     found = record()
-    grid = conclusion.grid(found.summary)
+    grid = answer.grid(found.summary)
     assert grid is not None
     cells = {(label, name): cell for label, of in grid.rows for name, cell in zip(grid.heading[1:], of, strict=True)}
     verdicts = {(subject, m.name): e for e in found.summary.effects for m in found.summary.metrics
@@ -233,7 +232,7 @@ def test_what_is_undecided_stands_apart_from_what_was_found() -> None:
 
 def test_the_first_sentence_is_the_answer_with_sign_and_size() -> None:
     summary = record().summary
-    sentence, edits = conclusion.conclusion(summary)
+    sentence, edits = answer.conclusion(summary)
     assert (
         edits.startswith("Of its edits, +qk_norm: eval loss equivalent within 1 %") and "peak kurtosis better" in edits
     )
@@ -242,9 +241,9 @@ def test_the_first_sentence_is_the_answer_with_sign_and_size() -> None:
     assert sentence.startswith("op against pre_ln, 5 seeds: eval loss ")
     assert all(wording.difference(effect) in sentence for effect in whole)
     assert page_of("whole").index(with_code(sentence)) < page_of("whole").index('class="grid"')
-    waiting = conclusion.conclusion(worlds.nothing_run().summary)
+    waiting = answer.conclusion(worlds.nothing_run().summary)
     assert waiting[-1].startswith("No verdicts yet: 20 of 20 trials have not ended")
-    many = conclusion.conclusion(worlds.factorial().summary)
+    many = answer.conclusion(worlds.factorial().summary)
     assert many[0].startswith("op against pre_ln")
 
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from ablate import api
 from ablate.cli.reporting import report as verb
 from ablate.errors import InputError, RefusedError
-from ablate.execute.executor_options import ExecutorOptions
+from ablate.execute.executor import ExecutorOptions
 from ablate.session import reporting
 from ablate.session.planning import plan_space
 from ablate.session.running import run

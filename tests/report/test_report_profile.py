@@ -14,8 +14,8 @@ from ablate.cli.app import app
 from ablate.output.words import of_profile
 from ablate.report.json_form import document, plan_to_json
 from ablate.report.screens.result import result_screen
-from ablate.store.mlflow.pages import read_pages
-from ablate.store.mlflow.texts import page_note
+from ablate.store.mlflow_pages import read_pages
+from ablate.store.mlflow_texts import page_note
 
 SAID = "smoke: its verdicts mean nothing"
 

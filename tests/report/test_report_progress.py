@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from ablate.output.words import duration
-from ablate.report.progress import Progress
-from ablate.report.time_left import TimeLeft
+from ablate.report.progress import Progress, TimeLeft
 
 pytestmark = pytest.mark.fast
 

@@ -15,19 +15,8 @@ from ablate.plan.plan import Plan
 from ablate.report import wording
 from ablate.report.answers import answers, sentences
 from ablate.report.document import Statements, plain
-from ablate.report.html.style import CSS
-from ablate.report.page import (
-    PageRecord,
-    answer,
-    conclusion,
-    cost,
-    forest,
-    heatmaps,
-    panels,
-    to_html,
-    to_markdown,
-    verdicts,
-)
+from ablate.report.html.renderer import CSS
+from ablate.report.page import PageRecord, answer, cost, forest, heatmaps, panels, to_html, to_markdown, verdicts
 from ablate.report.page.heatmaps import Maps, Shades
 from ablate.report.screens.result import result_screen
 from ablate.verdict.summary import Arm, Effect, Level, Metric
@@ -61,12 +50,12 @@ def effect(
 @pytest.mark.fast
 def test_an_answer_that_terms_share_is_there_once_with_all_of_them() -> None:
     found = under_terms(True)
-    grid, alone = conclusion.grid(found.summary), conclusion.grid(record().summary)
+    grid, alone = answer.grid(found.summary), answer.grid(record().summary)
     assert grid is not None and alone is not None
     labels = [label for label, _ in grid.rows]
     assert labels[0] == "+qk_norm under equal steps, equal FLOPs and same size"
     assert len(labels) == len(set(labels)) == len(alone.rows)
-    assert len(conclusion.conclusion(found.summary)) == len(conclusion.conclusion(record().summary)) == 2
+    assert len(answer.conclusion(found.summary)) == len(answer.conclusion(record().summary)) == 2
     screen = [plain(line.words) for line in sentences(found.summary)]
     assert sum(line.startswith("+qk_norm under equal steps, equal FLOPs and same size") for line in screen) == 1
     assert isinstance(answers(found.summary), Statements)

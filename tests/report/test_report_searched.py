@@ -36,10 +36,10 @@ from searched_fixtures import (
     with_rungs,
 )
 
-from ablate.block.printer import print_block
+from ablate.block.expression import print_block
 from ablate.execute.search.search_space import UNBUILT
 from ablate.plan.build import build_plan
-from ablate.report.searched import answer, ask_next, glossary, history, rows, to_markdown
+from ablate.report.searched import answer, ask_next, history, rows, sections, to_markdown
 from ablate.report.searched.analysis import analyse
 from ablate.report.searched.json_form import to_json
 from ablate.report.searched.record import Entry, SearchRecord
@@ -317,10 +317,10 @@ def test_other_versions_than_the_references_are_counted_and_marked() -> None:
 
 @pytest.mark.fast
 def test_the_splits_are_named() -> None:
-    said = " ".join(glossary.definitions(confirmed()))
+    said = " ".join(sections.definitions(confirmed()))
     assert "at the end of training, on the tuning split" in said and "judged on the verdict split" in said
-    assert "verdict split" not in " ".join(glossary.definitions(record()))
-    brief = " ".join(glossary.briefly(confirmed()))
+    assert "verdict split" not in " ".join(sections.definitions(record()))
+    brief = " ".join(sections.briefly(confirmed()))
     assert "on the tuning split" in brief and "on the verdict split" in brief and "margin 1 %" in brief
 
 

@@ -10,12 +10,12 @@ from builders import CATALOGUE, many_blocks
 from reading import ROOT, transformer
 from rich.console import Console
 
-from ablate.block.cost import Cost
 from ablate.block.expression import Block
+from ablate.block.sizes import Cost
 from ablate.errors import InputError
 from ablate.plan.size import block_costs, part_costs
 from ablate.report.screens import block, catalogue
-from ablate.report.tree import DIM, tree
+from ablate.report.screens.block import DIM, tree
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 from ablate.space.load import load_space

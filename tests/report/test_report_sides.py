@@ -14,11 +14,11 @@ from report_fixtures import finals, path
 
 from ablate.report import answers, footnotes, wording
 from ablate.report.document import plain
-from ablate.report.page import conclusion, forest, pareto
+from ablate.report.page import answer, forest, pareto
 from ablate.report.searched.confirmation import improved, verdicts
 from ablate.report.terminal_renderer import STYLES
 from ablate.report.verdict_tables import to_markdown
-from ablate.space.documents import Expected, Judge, Judged
+from ablate.space.judge import Expected, Judge, Judged
 from ablate.verdict.judge import judge
 from ablate.verdict.judgement import OPPOSITE, renamed
 from ablate.verdict.summary import Effect, Summary, verdict_of
@@ -214,8 +214,8 @@ def test_every_text_says_that_neither_side_is_better():
     assert "m: neither side is better" in told and "higher, lower: p < 0.04" in told
     assert "for higher and lower it does not contain zero" in told and "better, worse" not in told
     assert "(neither side is better; margin none)" in to_markdown(summary, {})
-    assert conclusion.grid(summary).heading[1] == "m (neither side is better)"
-    assert "m higher (+0.335 [" in " ".join(conclusion.conclusion(summary))
+    assert answer.grid(summary).heading[1] == "m (neither side is better)"
+    assert "m higher (+0.335 [" in " ".join(answer.conclusion(summary))
     sentence = plain(next(iter(answers.sentences(summary))).words)
     assert "raises m by 0.335" in sentence and "(higher)" in sentence
     both = footnotes.findings(judge(path("edit", seeds=2), ruled(m=SIDES["none"], n=SIDES["lower"]), {}))

@@ -18,8 +18,8 @@ from scipy.stats import norm, rankdata, t
 
 from ablate.plan.plan import Plan
 from ablate.report.json_form import document
-from ablate.space.documents import Judged
-from ablate.verdict.finals import Final
+from ablate.space.judge import Judged
+from ablate.verdict.experiment import Final
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Effect, Summary
 

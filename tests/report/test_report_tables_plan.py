@@ -16,7 +16,7 @@ from ablate.report.fairness import unequal_lines
 from ablate.report.json_form import plan_to_json
 from ablate.report.screens.plan import plan_screen
 from ablate.report.screens.result import result_screen
-from ablate.space.documents import Judge, Judged
+from ablate.space.judge import Judge, Judged
 from ablate.statistics import Floor
 from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
 from ablate.verdict.judge import judge

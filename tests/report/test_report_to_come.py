@@ -4,16 +4,16 @@ import pytest
 from space_fixtures import space
 
 from ablate.plan.build import build_plan
-from ablate.plan.fair import tuning_settings
-from ablate.plan.known import NOTHING, Known
-from ablate.report.to_come import to_come
+from ablate.plan.plan import NOTHING_KNOWN, Known
+from ablate.plan.tuning import tuning_settings
+from ablate.report.screens.plan import to_come
 
 pytestmark = pytest.mark.fast
 
 TUNE = "{tune: {lr: [1e-3, 1e-2], weight_decay: [0, 0.1], seeds: 1}}"
 
 
-def planned(found, known=NOTHING):
+def planned(found, known=NOTHING_KNOWN):
     return build_plan(found, vocab_size=256, corpus="corpus", known=known)
 
 

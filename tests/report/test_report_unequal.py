@@ -3,8 +3,8 @@
 from space_fixtures import space
 
 from ablate.plan.build import build_plan
-from ablate.plan.known import Known
 from ablate.plan.models import Models
+from ablate.plan.plan import Known
 from ablate.verdict.fairness_audit import unequal
 
 JUDGE = "{against: pre_ln, metrics: {eval_loss: {margin: 1%}}}"

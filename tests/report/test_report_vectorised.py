@@ -10,7 +10,7 @@ from designed_fixtures import DESIGNS, LOOKS, designed, ends, rules, sweeps, tab
 from vectorised_judge import FIRST, answers, contrasts, distinct, pooled_p
 
 from ablate.report.noise_floor import floor_lines
-from ablate.space.documents import Judged
+from ablate.space.judge import Judged
 from ablate.verdict.contrasts import family_size
 from ablate.verdict.judge import judge
 

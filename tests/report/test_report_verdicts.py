@@ -11,12 +11,10 @@ from report_fixtures import LOSS, PEAK, finals, losses, path, rules, trial
 from scipy import stats
 from statsmodels.stats.multitest import multipletests
 
-from ablate.plan.plan import Comparison
-from ablate.plan.setting import Setting
+from ablate.plan.plan import Comparison, Setting
 from ablate.report import wording
-from ablate.space.documents import Judged
-from ablate.verdict.experiment import experiment_of
-from ablate.verdict.finals import Final
+from ablate.space.judge import Judged
+from ablate.verdict.experiment import Final, experiment_of
 from ablate.verdict.judge import absolute_margin, judge
 from ablate.verdict.summary import Effect, ExpectedStep
 

@@ -18,12 +18,12 @@ from ablate import statistics
 from ablate.report import footnotes, wording
 from ablate.report.document import ReportDocument, TableOf
 from ablate.report.html import renderer
-from ablate.report.html.style import CSS
+from ablate.report.html.renderer import CSS
 from ablate.report.page import cost
 from ablate.report.page.forest import forests
 from ablate.report.page.verdicts import verdicts
 from ablate.report.screens.result import result_screen
-from ablate.space.documents import Judge, Judged
+from ablate.space.judge import Judge, Judged
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn, optim
 
 import ablate
-from ablate.compiler.random_streams import TrainingStreams
+from ablate.compiler.initialise import TrainingStreams
 from ablate.errors import RefusedError
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 
@@ -44,17 +44,17 @@ RUNS_CODE = {
 }
 ALLOWED = {
     ("__init__.py", "importlib.import_module"): "our own face, by names that stand there",
-    ("extension/put_off.py", "exec"): "our own things, and files that --plugin or an entry point names",
-    ("extension/put_off.py", "compile"): "the same",
-    ("extension/put_off.py", "importlib.util.spec_from_file_location"): "the same",
+    ("extension/head.py", "exec"): "our own things, and files that --plugin or an entry point names",
+    ("extension/head.py", "compile"): "the same",
+    ("extension/head.py", "importlib.util.spec_from_file_location"): "the same",
     ("testing/corpora.py", "pickle.loads"): "what the contract has pickled itself a line before",
     ("kernels/xformers.py", "importlib.import_module"): "a library, by a name that stands there",
-    ("kernels/xformers_library.py", "importlib.import_module"): "the same",
-    ("execute/rank_process.py", "pickle.load"): "its task, by the pipe from the worker that started it",
-    ("execute/rank_processes.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
-    ("execute/ray/driver.py", "pickle.loads"): "an error that Ray Tune wrote to a folder of its own in this run",
+    ("kernels/choose.py", "importlib.import_module"): "the same",
+    ("execute/worker_process.py", "pickle.load"): "its task, by the pipe from the worker that started it",
+    ("execute/worker.py", "pickle.loads"): "an outcome, by the pipe from a rank that it started",
+    ("execute/ray_driver.py", "pickle.loads"): "an error that Ray Tune wrote to a folder of its own in this run",
     (
-        "execute/local_worker.py",
+        "execute/worker_process.py",
         "Connection.recv",
     ): "tasks, by a pair of sockets that its driver made",
     ("execute/supervisor.py", "Connection.recv"): "messages, by the same pair",

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 SERVE = """
 import sys
 from pathlib import Path
-from ablate.store.ui import serve
+from ablate.store.mirror import serve
 serve(Path(sys.argv[1]), port=0, say=lambda text: print(text, flush=True))
 """
 WEAKENED = {

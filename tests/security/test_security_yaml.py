@@ -15,7 +15,7 @@ from ablate.data.corpus import read_corpus
 from ablate.errors import InputError, RefusedError
 from ablate.report.screens import check
 from ablate.source.yaml import MAX_BYTES, parse_yaml, read_yaml
-from ablate.space.documents import Data
+from ablate.space.data import Data
 
 SMALL = Path(__file__).resolve().parents[1] / "errors" / "grammars" / "small.yaml"
 

@@ -45,7 +45,7 @@ from paper_starts import layer as layer_norms
 from reading import transformer
 
 from ablate.compiler import compile_model
-from ablate.compiler.data_dependent_init import profile
+from ablate.compiler.initialise import profile
 
 pytestmark = pytest.mark.fast
 

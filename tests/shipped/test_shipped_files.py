@@ -14,11 +14,10 @@ from paper_fixtures import with_fields
 from reading import DEPTHS, decoders, read_block, transformer
 
 import ablate
+from ablate.block.architecture import reads_encoder
 from ablate.block.arithmetic import parse
-from ablate.block.cross import reads_encoder
-from ablate.block.expression import Node, walk
-from ablate.block.fingerprint import fingerprint
-from ablate.block.printer import print_block
+from ablate.block.expression import Node, print_block, walk
+from ablate.block.normal_form import fingerprint
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, compile_model, size_report
 from ablate.plan.size import cost

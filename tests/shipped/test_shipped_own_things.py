@@ -10,7 +10,7 @@ from documents import MANUAL, code
 from typer.testing import CliRunner
 
 from ablate.cli import app
-from ablate.extension.kinds import OPTIMIZER
+from ablate.extension.declaration import OPTIMIZER
 from ablate.extension.loader import shipped
 
 TOPICS = {

@@ -9,7 +9,7 @@ import pytest
 from reading import DEPTHS, decoders, transformer
 
 import ablate
-from ablate.execute.task import cache_of
+from ablate.execute.executor import cache_of
 from ablate.execute.work import compute
 from ablate.plan.size import cost
 from ablate.train.events import Outcome, Row

@@ -20,7 +20,7 @@ from ablate import api
 from ablate.block.equation import equation
 from ablate.components.registry import _declarations
 from ablate.errors import AblateWarning
-from ablate.extension.installed import installed
+from ablate.extension.loader import installed
 from ablate.report.screens.block import DISPLAY
 from ablate.testing import ComponentContract
 

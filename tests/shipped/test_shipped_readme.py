@@ -21,7 +21,7 @@ from typer.testing import CliRunner
 import ablate
 from ablate.cli import app
 from ablate.errors import AblateError
-from ablate.extension.kinds import KINDS, OBJECTIVE, OPTIMIZER, SAMPLER
+from ablate.extension.declaration import KINDS, OBJECTIVE, OPTIMIZER, SAMPLER
 from ablate.extension.loader import shipped
 from ablate.space.metrics import askable_probes
 from ablate.testing import ComponentContract

@@ -8,12 +8,12 @@ from objectives import next_token
 import ablate
 from ablate.compiler import compile_model
 from ablate.components.registry import declarations
-from ablate.data.batches import Examples, evaluation_windows
+from ablate.data.batch import Examples, evaluation_windows
 from ablate.data.streams import prepare
 from ablate.probes.registry import select
-from ablate.train.evaluation import evaluate
 from ablate.train.events import Row
 from ablate.train.microbatches import BatchShares
+from ablate.train.objective import evaluate
 
 SPACE = Path(__file__).parents[2] / "spaces" / "skipless.yaml"
 

@@ -7,10 +7,9 @@ import pytest
 from scipy.special import entr, softmax
 
 from ablate.signal.attention_kernel import RandomAttention, at_zero_scores
-from ablate.signal.attention_start import AttentionStart
-from ablate.signal.mixing import Mixing
-from ablate.signal.propagation import Signal
-from ablate.signal.side_by_side import concatenated, stacked
+from ablate.signal.network_shaping import Mixing
+from ablate.signal.propagation import Signal, concatenated, stacked
+from ablate.signal.sampled_attention import AttentionStart
 
 LENGTH, DRAWS = 24, 400
 

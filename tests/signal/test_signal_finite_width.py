@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ablate.components.activations import relu, relu_squared, tanh
-from ablate.signal.finite_width import Scatter, added, participation
-from ablate.signal.propagation import Signal
-from ablate.signal.side_by_side import concatenated
+from ablate.signal.propagation import Signal, concatenated
+from ablate.signal.width import Scatter, added_scatter, participation
 
 TOKENS, WIDTH, DRAWS = 5, 40, 1_000
 
@@ -139,9 +138,11 @@ def test_what_is_a_tokens_own_is_mixed_by_attention_and_not_by_what_stands_besid
     assert mixed.alone == pytest.approx(np.mean(1 / np.arange(1, TOKENS + 1)))
     assert Scatter().mixed(kernel, np.eye(TOKENS), kernel).alone == 1
     assert Scatter().mixed(kernel, np.zeros_like(kernel), np.zeros_like(kernel)).alone == 0
-    summed = added([(Scatter(), kernel), (mixed, kernel)], [0.0, 0.0], 2 * kernel, WIDTH)
+    summed = added_scatter([(Scatter(), kernel), (mixed, kernel)], [0.0, 0.0], 2 * kernel, WIDTH)
     assert summed.alone == pytest.approx((1 + mixed.alone) / 2)
-    assert added([(Scatter(), kernel), (Scatter().forgotten(), kernel)], [0.0, 0.0], 2 * kernel, WIDTH).alone == 1
+    assert (
+        added_scatter([(Scatter(), kernel), (Scatter().forgotten(), kernel)], [0.0, 0.0], 2 * kernel, WIDTH).alone == 1
+    )
 
 
 def test_a_wide_network_has_none_and_a_norm_forgets():

@@ -4,8 +4,7 @@ import pytest
 import simulated_moments
 from simulated_moments import PUBLISHED, ROUNDED, SETTINGS, SIMULATED, errors, kept, percentiles
 
-from ablate.signal.moments import Moments
-from ablate.signal.sublayers import AttentionGradients, attention_mean_backward
+from ablate.signal.moments import AttentionGradients, Moments, attention_mean_backward
 
 FEW = 3
 QUICK = ("relu", "gelu", "dropout", "single_head_attention")

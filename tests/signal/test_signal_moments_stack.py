@@ -9,14 +9,15 @@ from moment_recursion import Stack, backward, forward
 from scipy.optimize import brentq
 
 from ablate.signal.attention_kernel import RandomAttention
-from ablate.signal.deep_scale import correlations, weight_std
-from ablate.signal.moments import Moments
-from ablate.signal.sublayers import (
+from ablate.signal.moments import (
     WIDE,
+    Moments,
     attention,
     attention_backward,
     attention_mean,
     attention_mean_backward,
+    deep_scale_std,
+    layer_correlations,
     mlp,
     mlp_backward,
 )
@@ -232,7 +233,7 @@ SKIP, GAIN = math.sqrt(1 - 2 / 24), math.sqrt(2 / 24)
 @pytest.mark.parametrize("post", [False, True], ids=["pre", "post"])
 def test_deep_scale_keeps_every_variance_at_one(post):
     """App. E.3 and E.4: forwards 1; backwards λ² + β² (1-p)ρ/r past attention (there without 1-p), 1 past the MLP."""
-    rs = correlations(24, 0.221, P, SKIP, GAIN)
+    rs = layer_correlations(24, 0.221, P, SKIP, GAIN)
     shared = {"mlp": (1 - P,) * 24, "post": post, "skip": SKIP, "gain": GAIN, "p": P}
     stack = Stack(attention=tuple((1 - P) / r for r in rs), **shared)
     states = forward(stack, Moments(1.0, 0.221 * (1 - P)))
@@ -268,9 +269,9 @@ def test_correlations_by_hand():
                 branch = (1 - p) * (r + (math.sqrt(1 - r * r) - r * math.acos(r)) / math.pi)
             total = skip**2 * s + gain**2
             r, s = (skip**2 * r * s + gain**2 * branch) / total, total
-    assert correlations(5, 0.3, p, skip, gain) == pytest.approx(expected, rel=1e-12)
-    assert correlations(5, 0.3, p, skip, 0.4) != pytest.approx(expected, rel=1e-2)
-    assert 16**2 * weight_std(0.4, p, 16) ** 4 * 0.4 / (1 - p) == pytest.approx(1.0)
+    assert layer_correlations(5, 0.3, p, skip, gain) == pytest.approx(expected, rel=1e-12)
+    assert layer_correlations(5, 0.3, p, skip, 0.4) != pytest.approx(expected, rel=1e-2)
+    assert 16**2 * deep_scale_std(0.4, p, 16) ** 4 * 0.4 / (1 - p) == pytest.approx(1.0)
 
 
 def simple(n):
@@ -284,6 +285,6 @@ def test_simplified_deep_scale_is_within_the_papers_bounds():
     low, high = 1 / 2 + math.exp(-4) / 2, 3 / 4 + math.exp(-4) / 4
     for n in (24, 96, 192, 768):
         assert low - 1 / n < forward(simple(n), Moments(1.0, 0.2))[-1].variance < high
-    full = tuple((1 - P) / r for r in correlations(24, 0.221, P, SKIP, GAIN))
+    full = tuple((1 - P) / r for r in layer_correlations(24, 0.221, P, SKIP, GAIN))
     stack = Stack(attention=full, mlp=(1 - P,) * 24, post=False, skip=SKIP, gain=GAIN, p=P)
     assert not low < forward(stack, Moments(1.0, 0.2))[-1].variance < high

@@ -12,7 +12,7 @@ from ablate.components.activations.relu import Config as ReLU
 from ablate.components.activations.tanh import Config as Tanh
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
-from ablate.signal.mixing import Mixing
+from ablate.signal.network_shaping import Mixing
 from ablate.signal.propagation import Signal
 
 LENGTH, WIDTH, DRAWS = 8, 128, 80

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.signal.routing import SAMPLES, routing
+from ablate.signal.sampled_attention import ROUTING_DRAWS, routing
 
 KERNEL = np.array([[1.0, 0.6, -0.2], [0.6, 0.8, 0.1], [-0.2, 0.1, 2.0]])
 EXPERTS, DRAWS, STEP = 6, 500, 1e-5
@@ -37,7 +37,7 @@ def test_gains_and_their_slopes(active, softmax, normalised):
         slopes.append(np.einsum("iem,jem->ij", jacobians, jacobians))
     found = routing(KERNEL, EXPERTS, active, **of)
     for sampled, drawn in ((found.gains, pairs), (found.slopes, slopes)):
-        error = np.std(drawn, axis=0) * np.sqrt(1 / DRAWS + 1 / SAMPLES)
+        error = np.std(drawn, axis=0) * np.sqrt(1 / DRAWS + 1 / ROUTING_DRAWS)
         assert np.all(np.abs(sampled - np.mean(drawn, axis=0)) <= 4 * error + 1e-9)
         assert error.max() < 0.1 * np.max(np.mean(drawn, axis=0)) + 1e-9
 

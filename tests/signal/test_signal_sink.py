@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 
 from ablate.signal.attention_kernel import at_zero_scores, log_totals
-from ablate.signal.mixing import Mixing
-from ablate.signal.propagation import Signal
-from ablate.signal.sink import attending_with_sink
+from ablate.signal.network_shaping import Mixing
+from ablate.signal.propagation import Signal, attending_with_sink
 
 LENGTH, WIDTH, HEAD, DRAWS = 12, 192, 48, 80
 DISTANCE = np.abs(np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH)))

@@ -16,8 +16,7 @@ from ablate.signal.skipless import (
     scheduled_decay,
     uniform_step,
 )
-from ablate.signal.skipless_exponential import exponential_factor, exponential_matrix, squared_norms
-from ablate.signal.skipless_uniform import uniform_matrix
+from ablate.signal.skipless_matrices import exponential_factor, exponential_matrix, squared_norms, uniform_matrix
 
 pytestmark = pytest.mark.fast
 

@@ -11,9 +11,14 @@ import pytest
 
 from ablate.errors import InputError
 from ablate.signal.skipless import exponential_step, uniform_step
-from ablate.signal.skipless_exponential import exponential_factor, exponential_matrix
-from ablate.signal.skipless_softmax import row_scale_and_bias
-from ablate.signal.skipless_uniform import uniform_factor, uniform_inverse, uniform_matrix
+from ablate.signal.skipless_matrices import (
+    exponential_factor,
+    exponential_matrix,
+    row_scale_and_bias,
+    uniform_factor,
+    uniform_inverse,
+    uniform_matrix,
+)
 
 
 def exponential(length, decay):

@@ -12,9 +12,7 @@ from scipy.special import erf
 from ablate.errors import InputError
 from ablate.signal.kernel_maps import CorrelationMap, Curved, correlation_map, correlations_through
 from ablate.signal.skipless import exponential_step, scheduled_correlation, uniform_step
-from ablate.signal.skipless_exponential import exponential_matrix
-from ablate.signal.skipless_mlp import exponential_through, uniform_through
-from ablate.signal.skipless_uniform import uniform_matrix
+from ablate.signal.skipless_matrices import exponential_matrix, exponential_through, uniform_matrix, uniform_through
 
 Array = NDArray[np.float64]
 

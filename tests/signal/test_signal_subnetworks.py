@@ -8,7 +8,7 @@ import pytest
 
 from ablate.block.network import Branch, Layer, Repeated, Residual, layers_in, residual
 from ablate.errors import InputError
-from ablate.signal.subnetworks import Network, residual_stack
+from ablate.signal.network_shaping import Network, residual_stack
 
 LAYER = Layer()
 

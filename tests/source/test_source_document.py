@@ -13,7 +13,9 @@ from ablate.source.annotations import described
 from ablate.source.document import MANY, validate
 from ablate.source.problems import Problems
 from ablate.source.yaml import overlay, parse_yaml, to_python
-from ablate.space.documents import Bpe, Judge, Learned, Model
+from ablate.space.data import Bpe
+from ablate.space.judge import Judge
+from ablate.space.model import Learned, Model
 
 RECIPE = """\
 steps: 300

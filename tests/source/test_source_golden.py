@@ -15,7 +15,7 @@ from ablate.errors import InputError
 from ablate.source.document import validate
 from ablate.source.problems import Problems
 from ablate.source.yaml import read_yaml
-from ablate.space.documents import Judge
+from ablate.space.judge import Judge
 
 pytestmark = pytest.mark.fast
 

@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import InputError
-from ablate.source.overlay import read_setting, set_path
-from ablate.source.yaml import MAX_DEPTH, overlay, parse_yaml, to_python
+from ablate.source.yaml import MAX_DEPTH, overlay, parse_yaml, read_setting, set_path, to_python
 
 BASE = """\
 recipe: {steps: 300, batch: 16, clip: 1.0}

@@ -1,7 +1,5 @@
 """How mistakes are drawn, ordered, counted, and what is suggested."""
 
-import doctest
-import importlib
 import os
 from pathlib import Path
 
@@ -164,9 +162,3 @@ def test_words_of_the_user_cannot_spoil_the_screen():
     assert len(quote("x" * 10_000)) <= 62
     assert nearest("x" * 100_000, ["x" * 100_000]) is None  # and it does not take long to say so
     assert render(Problem("a\nb\x1b", notes=("c\rd",))) == "error: a\\nb\\x1b\n  = c\\rd"
-
-
-@pytest.mark.parametrize("module", ["core_schema", "yaml", "problems", "annotations"])
-def test_examples_in_docstrings(module):
-    tried = doctest.testmod(importlib.import_module(f"ablate.source.{module}"))
-    assert tried.attempted > 0 and tried.failed == 0

@@ -10,9 +10,9 @@ from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.plan.models import Models
-from ablate.space.batch_ramp import batch_at, sequences, sequences_of, smallest_batch, steps_of
-from ablate.space.documents import BatchRamp
-from ablate.space.streamed import needed_bytes
+from ablate.space.fits import needed_bytes
+from ablate.space.recipe import BatchRamp
+from ablate.space.schedule import batch_at, sequences, sequences_of, smallest_batch, steps_of
 
 RECIPE = "{steps: 20, batch: 12, optimizer: {adamw: {lr: 1e-2}}, batch_ramp: %s}"
 

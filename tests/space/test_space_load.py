@@ -12,9 +12,9 @@ from ablate.block.expression import Node
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.source.yaml import read_yaml
-from ablate.space.choice import CorpusChoice
-from ablate.space.documents import Learned
+from ablate.space.documents import CorpusChoice
 from ablate.space.load import OPTIONAL, REQUIRED, load_space
+from ablate.space.model import Learned
 
 
 def refused(folder: Path, *settings: str, **sections: str | None) -> str:

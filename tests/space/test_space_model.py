@@ -8,7 +8,7 @@ from reading import ROOT
 from space_fixtures import space
 
 from ablate.block.arithmetic import parse
-from ablate.block.printer import print_value
+from ablate.block.expression import print_value
 from ablate.errors import InputError
 from ablate.plan.build import build_plan
 from ablate.plan.identity import model_identity

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
-from ablate.space.number_range import ENOUGH, NumberRange, continuous, read_range
+from ablate.space.vary import ENOUGH, NumberRange, continuous, read_range
 
 pytestmark = pytest.mark.fast
 

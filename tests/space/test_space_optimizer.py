@@ -12,9 +12,9 @@ from space_fixtures import space
 
 from ablate.api import load_grammar
 from ablate.errors import InputError
-from ablate.space.choice import Choice
+from ablate.space.documents import Choice
 from ablate.space.load import load_space
-from ablate.space.optimizers import OptimizerSpec
+from ablate.space.recipe import OptimizerSpec
 
 ADAMW = "recipe={steps: 20, batch: 4, optimizer: {adamw: {lr: 1e-2, eps: 1e-5}}}"
 

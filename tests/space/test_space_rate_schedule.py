@@ -6,9 +6,8 @@ import pytest
 from builders import CATALOGUE
 from pydantic import ValidationError
 
-from ablate.space.documents import EndRate, Schedule
-from ablate.space.optimizers import ScheduleSpec
-from ablate.space.rate_schedule import relative_rate
+from ablate.space.recipe import EndRate, Schedule, ScheduleSpec
+from ablate.space.schedule import relative_rate
 
 pytestmark = pytest.mark.fast
 

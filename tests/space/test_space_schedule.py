@@ -6,7 +6,7 @@ import pytest
 from space_fixtures import space
 
 from ablate.errors import InputError
-from ablate.space.choice import Choice
+from ablate.space.documents import Choice
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ import pytest
 from builders import CATALOGUE
 
 from ablate.errors import InputError
-from ablate.space.choice import Choice
 from ablate.space.design import Pruner, Search
+from ablate.space.documents import Choice
 from ablate.space.load import load_space
 from ablate.space.space import Space
 

@@ -9,9 +9,9 @@ from objective_worlds import TWO_STACKS
 from space_fixtures import space
 
 from ablate.errors import InputError
-from ablate.space.choice import CorpusChoice
-from ablate.space.corpora import Layout
-from ablate.space.streamed import needed_bytes, streamed
+from ablate.space.data import Layout
+from ablate.space.documents import CorpusChoice
+from ablate.space.fits import needed_bytes, streamed
 
 pytestmark = pytest.mark.fast
 

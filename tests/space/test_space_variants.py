@@ -3,10 +3,10 @@
 import pytest
 from space_fixtures import space
 
-from ablate.block.printer import print_block
+from ablate.block.expression import print_block
 from ablate.errors import InputError
 from ablate.source.problems import Problems
-from ablate.space.changed import with_changes
+from ablate.space.changes import with_changes
 
 VARIANTS = """
   hot:   {block: op, set: {recipe.optimizer.adamw.lr: 2e-2}}

@@ -10,7 +10,7 @@ from scipy import optimize, stats
 from scipy.special import stdtrit
 
 from ablate import statistics
-from ablate.space import ladder
+from ablate.space import vary
 from ablate.statistics import SizeLadder, scaling_law
 from ablate.statistics.ladder import compare, moments
 from ablate.statistics.next_size import predict
@@ -289,7 +289,7 @@ def test_what_is_no_ladder_is_refused(ladder, kind, said):
 
 
 def test_a_space_asks_for_as_many_sizes_as_a_law_takes():
-    assert ladder.FEWEST_SIZES == scaling_law.FEWEST_SIZES
+    assert vary.FEWEST_SIZES == scaling_law.FEWEST_SIZES
 
 
 def test_ladders_that_do_not_match_are_refused():

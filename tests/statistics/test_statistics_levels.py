@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ablate.plan.designs.coding import coded, columns_of, terms_of
+from ablate.plan.designs.design_matrix import coded, columns_of, terms_of
 from ablate.plan.plan import Factors, VariedFactor
 from ablate.statistics import analyse
 

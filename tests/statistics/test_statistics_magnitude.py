@@ -11,7 +11,7 @@ import pytest
 
 from ablate import statistics
 from ablate.statistics import SizeLadder, fit_law, floor_of, floor_of_edits, next_size, sphericity, spread, welch
-from ablate.statistics.magnitude import divided, log_ratio, logarithms, magnitude, times
+from ablate.statistics.spread import divided, log_ratio, logarithms, magnitude, times
 
 pytestmark = [pytest.mark.fast, pytest.mark.filterwarnings("error")]
 

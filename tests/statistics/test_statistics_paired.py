@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from ablate import statistics
-from ablate.statistics.flips import DRAWS, EXACT, least_p, sign_flip_interval, sign_flip_p
+from ablate.statistics.paired import DRAWS, EXACT, least_flip_p, sign_flip_interval, sign_flip_p
 
+PAIRED = sys.modules["ablate.statistics.paired"]  # as an attribute of the room `paired` is the function
 PAIRS = [
     ([2.31, 2.29, 2.33], [2.30, 2.25, 2.34]),
     ([3.0, 3.2, 2.9, 3.4, 2.8], [1.5, 1.4, 1.45, 1.39, 1.6]),
@@ -162,17 +164,17 @@ def test_ties_of_sign_flips_are_as_extreme():
 def test_beyond_what_is_exact_flips_are_drawn_with_one_seed(monkeypatch):
     d = drawn(EXACT, shift=0.5)
     exact = sign_flip_p(d)
-    monkeypatch.setattr("ablate.statistics.flips.EXACT", 0)
+    monkeypatch.setattr(PAIRED, "EXACT", 0)
     assert sign_flip_p(d) == sign_flip_p(d) != exact
     assert sign_flip_p(d) == pytest.approx(exact, abs=4 * math.sqrt(exact / DRAWS))
-    assert sign_flip_p(drawn(EXACT, shift=50.0)) == least_p(EXACT) == 1 / (1 + DRAWS)
+    assert sign_flip_p(drawn(EXACT, shift=50.0)) == least_flip_p(EXACT) == 1 / (1 + DRAWS)
 
 
 @pytest.mark.parametrize("n", [33, 45, 300])
 def test_signs_that_are_multiplied_in_blocks_are_those_drawn(monkeypatch, n):
     """1,003 rows of n signs from one stream of bits, in blocks that end within rows, columns and thousands."""
-    monkeypatch.setattr("ablate.statistics.flips.CACHED", 1024)
-    monkeypatch.setattr("ablate.statistics.flips.DRAWS", 1003)
+    monkeypatch.setattr(PAIRED, "CACHED", 1024)
+    monkeypatch.setattr(PAIRED, "DRAWS", 1003)
     d, stream = drawn(n, shift=0.1), np.random.default_rng(0)
     bits = [np.unpackbits(np.frombuffer(stream.bytes(-(-k * n // 8)), np.uint8))[: k * n] for k in (1000, 3)]
     signs = 2.0 * np.concatenate(bits).reshape(1003, n) - 1
@@ -190,7 +192,7 @@ def test_the_interval_of_sign_flips_ends_where_shifts_are_rejected(n):
 
 
 def test_no_p_of_sign_flips_is_below_the_least():
-    assert sign_flip_p(drawn(9, shift=50.0)) == least_p(9) == 2**-8
+    assert sign_flip_p(drawn(9, shift=50.0)) == least_flip_p(9) == 2**-8
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from scipy import stats
 from statistics_sweeps import differences, false_verdicts, p_values
 
 from ablate import statistics
-from ablate.space.documents import LOOKS
-from ablate.statistics import sequential
+from ablate.space.fair import LOOKS
+from ablate.statistics import multiple_testing
 
 WIDE = 50.0
 """A margin in standard deviations of differences at which every look can find equivalence."""
@@ -73,7 +73,7 @@ def test_in_ten_thousand_sweeps_at_most_five_in_a_hundred_have_a_false_verdict(l
 @pytest.mark.parametrize("looks", [LOOKS, (2, 3, 12)], ids=str)
 def test_crossing_is_as_frequent_as_in_a_plain_simulation(looks, sides):
     at = np.array([0.02, 0.1])
-    expected = sequential._crossing(looks, sides, at)
+    expected = multiple_testing._crossing(looks, sides, at)
     crossed = np.zeros((2, 100_000), dtype=bool)
     d = differences(100_000, [0.0], looks[-1], arms="apart", seed=3)[:, 0]
     for n in looks:
@@ -111,7 +111,7 @@ def test_one_look_is_a_test_of_fixed_seeds(n, alpha):
 
 def test_boundaries_are_the_same_each_time_and_grow_from_look_to_look():
     found = statistics.boundaries(LOOKS, 5, alpha=0.1)
-    sequential._inflation.cache_clear()
+    multiple_testing._inflation.cache_clear()
     statistics.boundaries.cache_clear()
     assert statistics.boundaries(LOOKS, 5, alpha=0.1) == found
     assert np.diff(found.levels).min() > 0
@@ -172,12 +172,12 @@ def test_the_shape_of_the_boundaries_is_the_one_between(monkeypatch):
     some, large = (differences(20_000, [true], LOOKS[-1], arms="apart", seed=5)[:, 0] for true in (1.0, 3.0))
     power, seeds = {}, {}
     for rho in (0.0, 1.0, 3.0):
-        monkeypatch.setattr(sequential, "RHO", rho)
-        sequential._inflation.cache_clear()
+        monkeypatch.setattr(multiple_testing, "RHO", rho)
+        multiple_testing._inflation.cache_clear()
         statistics.boundaries.cache_clear()
         at = levels(LOOKS, 6)
         power[rho], seeds[rho] = found(some, at, 6)[0], found(large, at, 6)[1]
-    sequential._inflation.cache_clear()
+    multiple_testing._inflation.cache_clear()
     statistics.boundaries.cache_clear()
     assert power == pytest.approx({0.0: 0.73, 1.0: 0.80, 3.0: 0.85}, abs=0.015)
     assert seeds == pytest.approx({0.0: 6.8, 1.0: 7.4, 3.0: 8.7}, abs=0.1)

@@ -8,9 +8,19 @@ import numpy as np
 import pytest
 
 from ablate import statistics
-from ablate.plan.designs.optimal import d_optimal
-from ablate.plan.designs.regular import every_combination, fraction, plackett_burman
-from ablate.plan.designs.terms import Levels, Term, aliases, columns, estimable, mains, pairs
+from ablate.plan.designs.design_matrix import (
+    Levels,
+    Term,
+    aliases,
+    columns,
+    d_optimal,
+    estimable,
+    every_combination,
+    fraction,
+    mains,
+    pairs,
+    plackett_burman,
+)
 
 
 def layouts() -> dict[str, tuple[Levels, tuple[Term, ...]]]:

@@ -8,7 +8,7 @@ import scipy.stats
 
 from ablate.statistics import paired, welch
 from ablate.statistics.paired import one_sided_p
-from ablate.statistics.welch import of_smaller
+from ablate.statistics.t_tests import of_smaller
 
 pytestmark = pytest.mark.fast
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 from cookbook_fixtures import tell
 
-from ablate.store.cookbook import find
-from ablate.store.query import query
+from ablate.store.query import cookbook_query, query
 
 
 @pytest.fixture(scope="session")
@@ -20,7 +19,7 @@ def ask(told):
     """Rows of a named query as dictionaries."""
 
     def asked(name, **given):
-        found = find(name)
+        found = cookbook_query(name)
         answer = query(told.folder, found.sql, parameters=found.given(given))
         return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 

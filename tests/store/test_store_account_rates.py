@@ -19,7 +19,7 @@ from asking_again import ATTACKS, FIRST, Attack, delete, deleted_and_more, delet
 from designed_fixtures import designed, rules, tables
 
 from ablate.plan.plan import Plan
-from ablate.space.documents import Judge
+from ablate.space.judge import Judge
 from ablate.verdict.summary import Summary
 
 TIMES, FEW = 1000, 60

@@ -10,23 +10,20 @@ import pytest
 from accounts import Folder, at, between, of, renamed
 from designed_fixtures import FREE, designed, rules
 
-from ablate.output.numbers import percent
+from ablate.output.words import percent
 from ablate.plan.plan import Plan
 from ablate.report import footnotes
-from ablate.session.accounts import account_of, judged_design
-from ablate.session.asked_before import asked_of, compared_in
-from ablate.space.documents import Expected, Judge
-from ablate.store import serialise
+from ablate.session.accounts import account_of, asked_of, compared_in, judged_design
+from ablate.space.judge import Expected, Judge
+from ablate.store import documents
 from ablate.store.bundle import _judgements
-from ablate.store.judgements import in_order
-from ablate.store.kept_design import KeptDesign
-from ablate.store.plans import KeptPlan
+from ablate.store.documents import Documents
 from ablate.store.projection import refresh
 from ablate.store.query import query
-from ablate.store.serialise import Documents
+from ablate.store.records import KeptDesign, KeptPlan, questions_in_order
 from ablate.store.snapshot import Snapshot
-from ablate.verdict.comparison_key import comparison_id
-from ablate.verdict.finals import Final
+from ablate.verdict.contrasts import comparison_id
+from ablate.verdict.experiment import Final
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Judgement, StateCounts, Summary
 
@@ -319,8 +316,8 @@ def test_contrasts_of_any_design_are_known_under_other_names(tmp_path, design):
 def test_a_kept_plan_has_the_same_keys(design):
     """Judgements of earlier versions are read through their plans, as these are kept."""
     plan = designed(design, seeds=2)
-    document = serialise.plan_document(plan, Documents(source=""))
-    trials = [serialise.trial_document(trial) for trial in plan.trials]
+    document = documents.plan_document(plan, Documents(source=""))
+    trials = [documents.trial_document(trial) for trial in plan.trials]
     now = {comparison_id(each): (made.key, made.sign) for each, made in judged_design(plan).compared.items()}
     kept = compared_in(KeptDesign(document), trials)  # type: ignore[arg-type]
     assert {comparison_id(each): (made.key, made.sign) for each, made in kept.items()} == now and len(now) > 0
@@ -360,7 +357,7 @@ def test_a_judgement_of_an_earlier_version_counts_through_its_plan(tmp_path, who
             for question in questions_of(summary, plan, rules(), account, ends)
         ]
         results.record_judgement(plan.space, None, old)
-    assert all("accounts" not in question for question in in_order(Snapshot(tmp_path).judgements))
+    assert all("accounts" not in question for question in questions_in_order(Snapshot(tmp_path).judgements))
     alone = folder.ask(renamed(of(plan, ["sas"])))
     assert judgement(alone).tests == 3 and judgement(alone).states == StateCounts(settled=1)
     later = folder.ask(at(of(whole, ["sas"]), EIGHT))
@@ -546,7 +543,7 @@ def test_a_bundle_has_what_shares_a_training_also_through_others(folder, whole):
     for asked in (*chain, apart):
         folder.ask(asked)
     now = Snapshot(folder.path)
-    document = serialise.plan_document(chain[0], Documents(source=""))
+    document = documents.plan_document(chain[0], Documents(source=""))
     kept = KeptPlan("", 0, chain[0].space, None, document)  # type: ignore[arg-type]
     asked_in = {question["space"] for _, text in _judgements(now, kept) for question in json.loads(text)["questions"]}
     assert asked_in == {asked.space for asked in chain}

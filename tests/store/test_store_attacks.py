@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from store_fixtures import DOCUMENTS, course, hear, opened, plan, trial
 
 from ablate.errors import RefusedError
-from ablate.store.lock import Lock
-from ablate.store.repair import open_trials, repair
-from ablate.store.repair.whole_folder import make_ready
+from ablate.store.durable import Lock
+from ablate.store.repair import continue_trial, make_ready, repair
 from ablate.store.snapshot import Snapshot
 
 
@@ -146,7 +145,7 @@ def test_a_tail_of_a_segment_torn_at_any_byte_is_cut_off(folder):
     for bytes_left in range(1, last - 1):
         said = []
         path.write_bytes(whole[: len(whole) - last + bytes_left])
-        assert open_trials.go_on(folder, OPEN, said.append).resume.step == 20
+        assert continue_trial(folder, OPEN, said.append).resume.step == 20
         one_line(said, OPEN, f"ends in the middle of a line; {bytes_left} bytes are cut off")
 
 

@@ -11,9 +11,9 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.execute import worker
-from ablate.store import open_trial
+from ablate.store import journal
+from ablate.store.measurements import ended_rows
 from ablate.store.snapshot import Snapshot
-from ablate.store.trial_numbers import ended
 from ablate.train.events import Began
 
 ON_A_GPU = {**VERSIONS, "device": "a GPU"}
@@ -28,7 +28,7 @@ def test_a_trial_takes_at_least_as_long_as_its_own_steps(tmp_path, monkeypatch):
     results = tmp_path / "results"
     ablate.run(space, results=results, executor="inline", console=Console(quiet=True), mirror=False)
     known = Snapshot(results).endings.values()
-    took = [(one.ended - one.began, ended(results, one.trial).seconds()) for one in known]
+    took = [(one.ended - one.began, ended_rows(results, one.trial).seconds()) for one in known]
     assert took and all(whole >= steps > 0 for whole, steps in took), took
 
 
@@ -40,7 +40,7 @@ def test_the_segment_says_when_the_worker_began(tmp_path, versions):
         while time.time() == at:  # the clock has gone on until it is heard
             pass
         results.append("a10000", [Began(0, versions, at=at), *course("a10000")[:5]])
-        assert open_trial.read(open_trial.path_of(tmp_path, "a10000")).beginning.began == at
+        assert journal.read(journal.path_of(tmp_path, "a10000")).beginning.began == at
         results.append("a10000", course("a10000")[5:])
     assert Snapshot(tmp_path).endings["a10000"].began == at
 

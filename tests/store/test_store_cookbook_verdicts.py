@@ -20,15 +20,14 @@ from test_store_noise import expected, noisy, tell
 from test_store_questions import EIGHT, FIVE, judged_at, trained
 from test_store_verdicts import RULES, judged
 
-from ablate.data.text import SPLITS
+from ablate.data.sources import SPLITS
 from ablate.report.screens.query import Answered
-from ablate.session.judging import document
-from ablate.space.documents import Bpe
+from ablate.session.judging import verdict_document
+from ablate.space.data import Bpe
 from ablate.statistics import welch as two_samples
-from ablate.store import checksummed_lines
-from ablate.store.cookbook import find
-from ablate.store.query import query
-from ablate.store.serialise import trial_document
+from ablate.store import durable
+from ablate.store.documents import trial_document
+from ablate.store.query import cookbook_query, query
 from ablate.train.events import Outcome, Row
 from ablate.verdict.judge import judge
 
@@ -231,7 +230,7 @@ def test_mixed_versions(ask):
 @pytest.mark.full
 def test_recipe_differences(told, ask):
     rows = keyed(ask("recipe_differences"), "path", "value")
-    here = json.loads(checksummed_lines.compact(trial_document(trial())))
+    here = json.loads(durable.compact(trial_document(trial())))
     assert here["recipe"]["optimizer"]["adamw"]["lr"] == 0.01
     lr = "recipe.optimizer.adamw.lr"
     assert {key: (row["trials"], row["spaces"]) for key, row in rows.items()} == {
@@ -290,7 +289,7 @@ def test_definitions(ask):
 
 def asked_of(folder, name, **given):
     """Rows of a named query over another folder than the one told of."""
-    found = find(name)
+    found = cookbook_query(name)
     answer = query(folder, found.sql, parameters=found.given(given))
     return [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
 
@@ -318,7 +317,7 @@ def test_verdicts_have_the_ends_that_agree_with_them_as_differences_and_ratios(t
     summary = judge(asked, RULES, ends)
     with opened(tmp_path) as results:
         results.record_plan(asked, DOCUMENTS)
-        results.record_judgement("small", document(summary, asked), [])
+        results.record_judgement("small", verdict_document(summary, asked), [])
         results.refresh()
     rows = asked_of(tmp_path, "verdicts", space="small")
     assert len(rows) == len(summary.effects) and {row["verdict"] for row in rows} > {"better", "undecided"}
@@ -384,7 +383,7 @@ def test_claims_of_the_current_plans_with_their_stamps(tmp_path, monkeypatch):
     early = claim()
     runs = [Ran(day=1, claims=[early]), Ran(day=2, claims=[early, claim(["better", "equivalent"], of="cold")], seeds=4)]
     carry_out(tmp_path, runs, monkeypatch)
-    asked = find("claims")
+    asked = cookbook_query("claims")
     given: list[dict[str, str]] = [{}, {"space": "other"}]
     found, none = (query(tmp_path, asked.sql, parameters=asked.given(each)) for each in given)
     rows = [dict(zip(found.columns, row, strict=True)) for row in found.rows]

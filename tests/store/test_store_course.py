@@ -6,7 +6,7 @@ import pytest
 from store_fixtures import ADDRESSES, RECIPE, course, diverged, hear, number, opened, rows_at, saved, state_of, trial
 
 from ablate.errors import RefusedError
-from ablate.store import open_trial
+from ablate.store import journal
 from ablate.store.query import query
 from ablate.store.snapshot import open_trials
 from ablate.train.events import Outcome, Row, Timing
@@ -102,7 +102,7 @@ def test_a_damaged_journal_is_not_believed(results):
     one = trial()
     results.begin(one)
     results.append(one.id, [Row(0, "train_loss", "", 1.0), Row(10, "train_loss", "", 2.0)])
-    path = open_trial.path_of(results.folder, one.id)
+    path = journal.path_of(results.folder, one.id)
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(lines[0] + lines[1].replace(b"1.0", b"9.0") + lines[2])
     with pytest.raises(RefusedError, match="damaged in line 2"):

@@ -17,7 +17,7 @@ from store_fixtures import DOCUMENTS, course, hear, opened, plan, rows_at, trial
 from tiny_spaces import rows_of, write_world
 
 from ablate.errors import RefusedError
-from ablate.store import checkpoints, open_trial
+from ablate.store import journal
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.store.snapshot import Snapshot
@@ -72,7 +72,7 @@ def test_full_while_rows_are_written(disk, expected):
         with refused(folder / FILES["segment"], FULL):
             for step in range(30, 3000):
                 hear(results, OPEN, rows_at(OPEN, step))
-    assert open_trial.read(folder / FILES["segment"]).torn == 0, "no half line is left"
+    assert journal.read(folder / FILES["segment"]).torn == 0, "no half line is left"
     assert set(Snapshot(folder).outcomes()) == SEALED
     assert goes_on(disk, expected) == []
 
@@ -83,11 +83,11 @@ def test_full_while_a_checkpoint_is_written(disk, expected):
     with opened(folder) as results:
         results.begin(trial("c3", 0, id=OPEN))
         fill_up(disk, leave=200_000)
-        state = checkpoints.FOLDER + f"/{OPEN}.30.pt"
+        state = journal.CHECKPOINTS + f"/{OPEN}.30.pt"
         with refused(folder / state, FULL):
-            checkpoints.write(folder, OPEN, Checkpoint(30, bytes(300_000)))
+            journal.write_checkpoint(folder, OPEN, Checkpoint(30, bytes(300_000)))
         assert free(disk) >= 180_000, "half a state is not kept"
-    assert checkpoints.steps(folder, OPEN) == (20,), "the one before is still there"
+    assert journal.checkpoint_steps(folder, OPEN) == (20,), "the one before is still there"
     assert goes_on(disk, expected) == []
 
 

@@ -11,8 +11,8 @@ from attacks import FILES, OPEN, file_of, flip, half_way, mended, only, run, tab
 from store_fixtures import VERSIONS, course, hear, opened, trial
 
 from ablate.errors import InputError
-from ablate.store import checksummed_lines, files, open_trial, sealed
-from ablate.store.checksummed_lines import Appender
+from ablate.store import durable, files, journal, sealed
+from ablate.store.durable import Appender
 from ablate.store.repair import repair
 from ablate.store.snapshot import Snapshot
 
@@ -209,7 +209,7 @@ def test_a_damaged_segment_goes_on_from_the_checkpoint_above_the_damage(folder):
     assert (found.kind, found.remedy) == ("damaged line", "the trial continues from step 20")
     assert found.line == path.read_bytes()[: path.stat().st_size - 100].count(b"\n") + 1
     mended(folder)
-    assert open_trial.read(path).marks[-1].end == path.stat().st_size
+    assert journal.read(path).marks[-1].end == path.stat().st_size
     assert (folder / "damaged" / path.name).exists()
 
 
@@ -250,9 +250,9 @@ def test_a_segment_that_says_nothing_new_is_put_away(folder, harm):
         flip(path, 20)
         assert repair(folder, dry_run=True).findings[0].what == "has lost its first line"
     else:
-        beginning = open_trial.Beginning("a10000", 1, 1.8e9, VERSIONS)
-        path = open_trial.path_of(folder, "a10000")
-        path.write_bytes(checksummed_lines.encode(open_trial.begin_record(beginning)))
+        beginning = journal.Beginning("a10000", 1, 1.8e9, VERSIONS)
+        path = journal.path_of(folder, "a10000")
+        path.write_bytes(durable.encoded_line(journal.begin_record(beginning)))
         assert only(folder).what == "is of a trial that is already sealed"
     mended(folder)
     assert not path.exists()

@@ -16,9 +16,9 @@ from store_fixtures import opened, rows_at, trial
 from ablate.errors import RefusedError
 from ablate.report.screens.doctor import screen
 from ablate.store import claim, mirror
-from ablate.store.lock import Lock
+from ablate.store.durable import Lock
+from ablate.store.faults import Finding, Repaired
 from ablate.store.repair import repair
-from ablate.store.repair.report import Finding, Repaired
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +172,7 @@ TRY = """
 import sys
 from pathlib import Path
 from ablate.errors import RefusedError
-from ablate.store.lock import Lock
+from ablate.store.durable import Lock
 try:
     Lock(Path(sys.argv[1])).acquire()
     print("taken", flush=True)

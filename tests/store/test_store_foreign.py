@@ -18,14 +18,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from ablate.errors import AblateError, RefusedError
+from ablate.session.earlier_runs import resumable
 from ablate.session.reporting import report_run
-from ablate.session.resuming import resumable
-from ablate.store import checksummed_lines, claim, files, step_times
-from ablate.store.checksummed_lines import compact
+from ablate.store import claim, durable, files, machines
+from ablate.store.durable import compact
 from ablate.store.query import query
 from ablate.store.repair import repair
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_status import standings
+from ablate.store.snapshot import Snapshot, standings
 
 SEGMENT = FILES["segment"]
 LINES = {
@@ -55,7 +54,7 @@ def answers(folder: Path) -> list[str]:
         "status": lambda: standings(Snapshot(folder)),
         "sql": lambda: query(folder, "SELECT count(*) FROM trials, spaces", say=lambda said: None),
         "resume": lambda: resumable(folder),
-        "paces": lambda: step_times.kept(folder),
+        "paces": lambda: machines.paces_in(folder),
         "tables": lambda: report_run("elsewhere", results=folder) if Snapshot(folder).tables else None,
         "look": lambda: repair(folder, dry_run=True),
         "doctor": lambda: repair(folder, dry_run=False, say=lambda said: None),
@@ -75,7 +74,7 @@ def answers(folder: Path) -> list[str]:
 def put(folder: Path, name: str, *records: object) -> None:
     """Write lines behind those of a file, each whole."""
     with (folder / name).open("ab") as file:
-        file.writelines(map(checksummed_lines.encode, records))
+        file.writelines(map(durable.encoded_line, records))
 
 
 @pytest.mark.full
@@ -98,7 +97,7 @@ def test_a_line_of_a_known_kind_that_says_something_else_is_refused_in_words(fol
         (folder / name).write_bytes(content)
         put(folder, name, record)
         if word == "begin":  # only the first line of a segment begins it
-            (folder / name).write_bytes(checksummed_lines.encode(record))
+            (folder / name).write_bytes(durable.encoded_line(record))
         refused = answers(folder)
         assert refused, record
         assert all(str(folder / name) in one and "is not as this version of ablate writes it" in one for one in refused)
@@ -151,9 +150,7 @@ def test_what_a_newer_version_says_besides_is_of_no_harm(folder, kind):
     "change", [{"kind": "teleported"}, {"attempt": "1"}, {"detail": []}, {"versions": {"torch": 2}}, {"step": True}]
 )
 def test_an_ending_of_a_newer_version_is_said_with_what_it_is(folder, change):
-    listed = next(
-        record[1] for record in checksummed_lines.read(folder / files.WITNESS).records if "ending" in record[1]
-    )
+    listed = next(record[1] for record in durable.read_lines(folder / files.WITNESS).records if "ending" in record[1])
     put(folder, files.WITNESS, ["written", {**listed, "ending": {**listed["ending"], **change}}])
     with pytest.raises(RefusedError, match=r"witness.jsonl is not as .* writes it: how a trial ended: \{"):
         standings(Snapshot(folder))
@@ -223,11 +220,11 @@ def survives(place, kind: str, which: int, where: int, other: object) -> None:
     shutil.copytree(place / "results", copy)
     path = file_of(copy, kind)
     lines = path.suffix == ".jsonl"
-    records = list(checksummed_lines.read(path).records) if lines else [json.loads(path.read_bytes())]
+    records = list(durable.read_lines(path).records) if lines else [json.loads(path.read_bytes())]
     which %= len(records)
     ways = places(records[which])
     records[which] = changed(records[which], ways[where % len(ways)], other)
-    encode = checksummed_lines.encode if lines else lambda record: compact(record).encode()
+    encode = durable.encoded_line if lines else lambda record: compact(record).encode()
     path.write_bytes(b"".join(map(encode, records)))
     answers(copy)
 

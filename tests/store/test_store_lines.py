@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import RefusedError
-from ablate.store import checksummed_lines
+from ablate.store import durable
 
 RECORDS = [
     ["begin", {"trial": "a"}],
@@ -22,7 +22,7 @@ RECORDS = [
 
 
 def written(path, records=RECORDS):
-    appender = checksummed_lines.Appender(path)
+    appender = durable.Appender(path)
     appender.write(records)
     appender.close()
     return path
@@ -30,7 +30,7 @@ def written(path, records=RECORDS):
 
 @pytest.mark.fast
 def test_a_line_is_its_checksum_and_strict_json():
-    line = checksummed_lines.encode(["row", 1, "x", "", math.nan])
+    line = durable.encoded_line(["row", 1, "x", "", math.nan])
     checksum, body = line[:8], line[9:-1]
     assert int(checksum, 16) == zlib.crc32(body)
     assert json.loads(body, parse_constant=pytest.fail) == ["row", 1, "x", "", "NaN"]
@@ -39,7 +39,7 @@ def test_a_line_is_its_checksum_and_strict_json():
 @pytest.mark.fast
 @given(st.lists(st.floats(allow_nan=False) | st.integers(-(2**53), 2**53) | st.text()))
 def test_every_value_comes_back(values):
-    (body,) = [json.loads(checksummed_lines.encode(values)[9:])]
+    (body,) = [json.loads(durable.encoded_line(values)[9:])]
     assert [float(b) if isinstance(v, float) else b for b, v in zip(body, values, strict=True)] == values
 
 
@@ -47,14 +47,14 @@ def test_every_value_comes_back(values):
 def test_appending_goes_on_where_it_stopped(tmp_path):
     path = written(tmp_path / "a.jsonl")
     written(path, [["more"]])
-    reading = checksummed_lines.read(path)
+    reading = durable.read_lines(path)
     assert list(reading.records) == [*RECORDS, ["more"]]
     assert (reading.torn, reading.damaged, reading.ends[-1]) == (0, (), path.stat().st_size)
 
 
 @pytest.mark.fast
 def test_no_file_is_no_lines(tmp_path):
-    assert checksummed_lines.read(tmp_path / "none.jsonl") == checksummed_lines.Reading(path=tmp_path / "none.jsonl")
+    assert durable.read_lines(tmp_path / "none.jsonl") == durable.Lines(path=tmp_path / "none.jsonl")
 
 
 @pytest.mark.fast
@@ -63,7 +63,7 @@ def test_cut_anywhere_the_whole_lines_remain(tmp_path):
     ends = [place + 1 for place, byte in enumerate(whole) if byte == ord("\n")]
     for length in range(len(whole) + 1):
         (tmp_path / "cut.jsonl").write_bytes(whole[:length])
-        reading = checksummed_lines.read(tmp_path / "cut.jsonl")
+        reading = durable.read_lines(tmp_path / "cut.jsonl")
         left = sum(end <= length for end in ends)
         assert list(reading.records) == RECORDS[:left]
         assert reading.torn == length - (ends[left - 1] if left else 0)
@@ -76,11 +76,11 @@ def test_a_line_is_whole_only_if_it_ends_with_a_newline(tmp_path):
     first, second, third = written(tmp_path / "a.jsonl").read_bytes().splitlines(keepends=True)
     for count in range(1, len(second)):
         (tmp_path / "joined.jsonl").write_bytes(first + second[:count] + third + first)
-        reading = checksummed_lines.read(tmp_path / "joined.jsonl")
+        reading = durable.read_lines(tmp_path / "joined.jsonl")
         assert list(reading.records) == [RECORDS[0], RECORDS[0]]
         assert (reading.torn, reading.damaged, reading.sound) == (0, (2,), len(first))
     (tmp_path / "zeros.jsonl").write_bytes(first + second[:-1] + bytes(100))
-    assert checksummed_lines.read(tmp_path / "zeros.jsonl").torn == len(second) + 99
+    assert durable.read_lines(tmp_path / "zeros.jsonl").torn == len(second) + 99
 
 
 @pytest.mark.full
@@ -92,7 +92,7 @@ def test_any_changed_bit_is_noticed(tmp_path):
             changed = bytearray(whole)
             changed[place] ^= 1 << bit
             (tmp_path / "flip.jsonl").write_bytes(changed)
-            reading = checksummed_lines.read(tmp_path / "flip.jsonl")
+            reading = durable.read_lines(tmp_path / "flip.jsonl")
             assert all(record in RECORDS for record in reading.records)
             assert RECORDS[line_of[place]] not in reading.records
             assert bool(reading.damaged) == (line_of[place] < 2 and reading.records[-1:] == (RECORDS[2],))
@@ -109,7 +109,7 @@ def test_without_a_checksum_a_changed_digit_would_pass(tmp_path):  # the test ab
 def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     path = written(tmp_path / "a.jsonl")
     before = path.read_bytes()
-    appender = checksummed_lines.Appender(path)
+    appender = durable.Appender(path)
     real = os.write
 
     def full(descriptor, content):
@@ -125,4 +125,4 @@ def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
     assert path.read_bytes() == before
     appender.write([["after"]])
     appender.close()
-    assert list(checksummed_lines.read(path).records) == [*RECORDS, ["after"]]
+    assert list(durable.read_lines(path).records) == [*RECORDS, ["after"]]

@@ -11,13 +11,13 @@ import pytest
 from store_fixtures import fill, opened, rows_at, trial
 
 from ablate.errors import RefusedError
-from ablate.store.lock import Lock
+from ablate.store.durable import Lock
 from ablate.store.query import query
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from ablate.store.lock import Lock
+from ablate.store.durable import Lock
 Lock(Path(sys.argv[1])).acquire()
 print("held", flush=True)
 time.sleep(60)

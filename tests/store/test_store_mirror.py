@@ -12,10 +12,9 @@ from mlflow_fixtures import REPORT, client_of, runs_of, told, verdicts_of
 from store_fixtures import ADDRESSES, DOCUMENTS, STEPS, course, fill, number, opened, plan, trial
 
 from ablate.store.mirror import mirror
-from ablate.store.mlflow.answers import VariantAnswer
-from ablate.store.mlflow.experiment import MirrorDifference, MlflowRunState, compare
-from ablate.store.mlflow.pages import DIGEST, MlflowRun, Page
-from ablate.store.mlflow.texts import PARAM_LENGTH, TAG_LENGTH
+from ablate.store.mlflow_client import MirrorDifference, MlflowRunState, compare_runs
+from ablate.store.mlflow_pages import DIGEST, MlflowRun, Page
+from ablate.store.mlflow_texts import PARAM_LENGTH, TAG_LENGTH, VariantAnswer
 from ablate.store.query import query
 from ablate.train.events import Outcome, Row
 
@@ -262,7 +261,7 @@ def test_a_run_of_another_folder_stays_even_where_it_is_there_twice():
             )
             for id in "12"
         )  # fmt: skip
-        return compare(page, runs, "ours")
+        return compare_runs(page, runs, "ours")
 
     assert (twice("theirs").send, twice("theirs").remove) == ((), ())
     assert [run.id for run in twice("ours").remove] == ["2"], "one of our own is too many"

@@ -12,9 +12,9 @@ from mlflow_fixtures import client_of, runs_of, told
 from store_fixtures import DOCUMENTS, fill, number, opened, plan
 from test_store_mlflow_rebuild import kill_at
 
+from ablate.store import mlflow_pages
 from ablate.store.mirror import mirror
-from ablate.store.mlflow import views
-from ablate.store.mlflow.pages import read_pages
+from ablate.store.mlflow_pages import read_pages
 from ablate.store.query import query
 
 EFFECT = {
@@ -167,8 +167,8 @@ def test_the_grouped_view_has_a_column_for_each_number_and_names_groups_by_verdi
     record(folder, RECORD)
     mirror(folder)
     (page,) = read_pages(folder)
-    tag = client_of(folder).get_experiment_by_name("small").tags[views.TAG + views.VARIANTS]
-    assert tag == views.view_tags(page)[views.TAG + views.VARIANTS] and len(tag) < 5000
+    tag = client_of(folder).get_experiment_by_name("small").tags[mlflow_pages.VIEW_TAG + mlflow_pages.VARIANTS_VIEW]
+    assert tag == mlflow_pages.view_tags(page)[mlflow_pages.VIEW_TAG + mlflow_pages.VARIANTS_VIEW] and len(tag) < 5000
     state = json.loads(zlib.decompress(base64.b64decode(json.loads(tag)["state"].removeprefix("deflate;"))))
     run = runs_of(client_of(folder))["half seed 0"].data
     there = {f"metrics.`{name}`" for name in run.metrics} | {f"params.`{name}`" for name in run.params}

@@ -17,9 +17,8 @@ from typer.testing import CliRunner
 import ablate
 from ablate.cli.app import app
 from ablate.errors import InputError, RefusedError
-from ablate.session.exporting import export
-from ablate.store.mirror import Sent, sent_elsewhere
-from ablate.store.ui import serve
+from ablate.session.reporting import export_to_mlflow
+from ablate.store.mirror import Sent, sent_elsewhere, serve
 
 
 def refuse(text: str) -> None:
@@ -54,7 +53,7 @@ def test_a_search_sends_each_trial_once_while_it_grows(searched):
         assert {"variant", "ablate.trial", "order"} <= run.data.tags.keys()
         edits = set(filter(None, run.data.tags.get("edits", "").split("; ")))
         assert sum(value == "yes" for value in run.data.params.values()) >= len(edits)
-    assert export(searched, uri=None, say=refuse).sent == 0
+    assert export_to_mlflow(searched, uri=None, say=refuse).sent == 0
     assert kept(searched) == {"active": 12}
 
 
@@ -62,7 +61,7 @@ def test_a_search_sends_each_trial_once_while_it_grows(searched):
 def test_a_folder_is_sent_by_itself_once(tmp_path):
     space, results = ablate.load_space(write_world(tmp_path)), tmp_path / "results"
     ablate.run(space, results=results, executor="inline", console=Console(quiet=True), mirror=False)
-    first, second = (export(results, uri=None, say=refuse) for _ in range(2))
+    first, second = (export_to_mlflow(results, uri=None, say=refuse) for _ in range(2))
     assert (first.sent, first.spaces, second.sent, second.spaces) == (8, ("tiny",), 0, ())
     assert kept(results) == {"active": 8}
     runs = runs_of(client_of(results), "tiny").values()
@@ -70,14 +69,14 @@ def test_a_folder_is_sent_by_itself_once(tmp_path):
     done = CliRunner().invoke(app, ["mlflow", "--results", str(results), "--json"])
     assert json.loads(done.output)["sent"] == 0 and done.exit_code == 0
     with pytest.raises(InputError, match="no results in"):
-        export(tmp_path / "nothing", uri=None, say=refuse)
+        export_to_mlflow(tmp_path / "nothing", uri=None, say=refuse)
 
 
 def test_of_runs_on_a_server_it_is_said_where(tmp_path):
     from contextlib import closing as closed
     from dataclasses import asdict
 
-    from ablate.store.checksummed_lines import Appender
+    from ablate.store.durable import Appender
 
     line = Sent(
         destination="http://host:5000", space="small", experiment="7", created=1, page="p", report="r", verdicts="v",

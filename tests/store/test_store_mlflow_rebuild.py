@@ -14,7 +14,7 @@ from store_fixtures import fill, plan
 
 from ablate.errors import RefusedError
 from ablate.store.mirror import mirror, rebuild
-from ablate.store.mlflow.pages import TRIAL
+from ablate.store.mlflow_pages import TRIAL
 
 KILLED = """
 import os, signal, sys

@@ -12,7 +12,7 @@ from store_fixtures import DOCUMENTS, course, fill, opened, plan, trial
 
 from ablate.errors import InputError, RefusedError
 from ablate.store.mirror import mirror
-from ablate.store.mlflow.connection import without_secrets
+from ablate.store.mlflow_client import without_secrets
 
 REPORTS = {"small": REPORT}
 

@@ -12,10 +12,10 @@ import yaml
 from builders import op, pre_ln
 from store_fixtures import fill
 
-from ablate.block.printer import print_block
-from ablate.store.mlflow import views
-from ablate.store.mlflow.pages import read_pages, read_points
-from ablate.store.mlflow.texts import block_text, colour, edit_keys, short, short_lines
+from ablate.block.expression import print_block
+from ablate.store import mlflow_pages
+from ablate.store.mlflow_pages import read_pages, read_points
+from ablate.store.mlflow_texts import block_text, colour, edit_keys, short, short_lines
 
 pytestmark = pytest.mark.fast
 
@@ -58,8 +58,8 @@ def test_a_saved_view_has_the_columns_that_runs_have(tmp_path):
     points = read_points(tmp_path, [run.trial for run in page.runs])
     there = {f"metrics.`{point.name}`" for trial in points.values() for point in trial}
     there |= {f"params.`{name}`" for name in page.runs[0].params}
-    for key in (views.VARIANTS, views.TRIALS):
-        tag = views.view_tags(page)[views.TAG + key]
+    for key in (mlflow_pages.VARIANTS_VIEW, mlflow_pages.TRIALS_VIEW):
+        tag = mlflow_pages.view_tags(page)[mlflow_pages.VIEW_TAG + key]
         assert len(tag) < 5000, "as much as any MLflow server keeps"
         packed = json.loads(tag)["state"].removeprefix("deflate;")
         state = json.loads(zlib.decompress(base64.b64decode(packed)))

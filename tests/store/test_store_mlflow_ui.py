@@ -18,14 +18,13 @@ from mlflow_fixtures import REPORT
 from store_fixtures import fill
 
 from ablate.errors import RefusedError
-from ablate.store.mirror import mirror, rebuild
-from ablate.store.ui import serve
+from ablate.store.mirror import mirror, rebuild, serve
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 SERVE = """
 import sys
 from pathlib import Path
-from ablate.store.ui import serve
+from ablate.store.mirror import serve
 serve(Path(sys.argv[1]), port=int(sys.argv[2]), say=lambda text: print(text, flush=True))
 print("ended", flush=True)
 """

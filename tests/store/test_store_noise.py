@@ -11,12 +11,10 @@ import pytest
 from builders import architecture, op
 from store_fixtures import DOCUMENTS, RECIPE, VERSIONS, opened, plan, trial, under
 
-from ablate.plan.plan import Comparison
-from ablate.plan.setting import Setting
-from ablate.space.documents import Judge, Judged
-from ablate.store.cookbook import find
-from ablate.store.noise import noise_of
-from ablate.store.query import query
+from ablate.plan.plan import Comparison, Setting
+from ablate.space.judge import Judge, Judged
+from ablate.store.measurements import noise_of
+from ablate.store.query import cookbook_query, query
 from ablate.train.events import Outcome, Row
 
 RULES = Judge(
@@ -179,7 +177,7 @@ def test_the_arm_is_no_winner(tmp_path, monkeypatch):
     tell(tmp_path, noisy())
 
     def named(name):
-        found = query(tmp_path, find(name).sql, parameters={"space": None})
+        found = query(tmp_path, cookbook_query(name).sql, parameters={"space": None})
         return [dict(zip(found.columns, row, strict=True)) for row in found.rows]
 
     assert {row["variant"] for row in named("best_variants")} == {"pre_ln"}

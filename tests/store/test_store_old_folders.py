@@ -13,12 +13,11 @@ from old_folders import FOLDERS, all_of, old_folder
 from typer.testing import CliRunner
 
 from ablate.cli import app
-from ablate.store import checksummed_lines, earlier
+from ablate.store import durable, snapshot
+from ablate.store.faults import Finding, Repaired
 from ablate.store.query import query
 from ablate.store.repair import repair
-from ablate.store.repair.report import Finding, Repaired
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_status import standings
+from ablate.store.snapshot import Snapshot, standings
 
 ENDED = ("0826c3b86c942510", "d7359feb327b3291")
 OPEN = "8527958ee18b4ed7"
@@ -92,9 +91,9 @@ def test_a_folder_of_1f4285fd_lacks_its_database_alone_and_is_read_the_same_once
 
 @pytest.mark.full
 def test_its_index_with_a_torn_last_line_is_made_good_from_what_was_sealed(folder):
-    path = folder / earlier.OUTCOMES
+    path = folder / snapshot.EARLIER_OUTCOMES
     whole = path.read_bytes()
-    last = checksummed_lines.read(path).records[-1][1]["trial"]
+    last = durable.read_lines(path).records[-1][1]["trial"]
     path.write_bytes(whole[:-20])
     done = healed(folder)
     assert {told(finding) for finding in done.findings} - LEFT_OUT == {
@@ -129,7 +128,7 @@ def test_its_rows_are_sealed_anew_where_its_database_has_them(folder):
 
 def test_its_lost_plan_is_said_to_be_lost(folder):
     path = folder / "plans.jsonl"
-    number = 1 + next(n for n, body in enumerate(checksummed_lines.read(path).bodies) if body.startswith(b'["plan"'))
+    number = 1 + next(n for n, body in enumerate(durable.read_lines(path).bodies) if body.startswith(b'["plan"'))
     flip(path, path.read_bytes().index(b'["plan"') + 40)
     done = healed(folder)
     (lost,) = (finding for finding in done.findings if finding.severity == "lost")

@@ -12,12 +12,12 @@ from test_store_verdicts import RULES
 from typer.testing import CliRunner
 
 from ablate.cli.app import app
-from ablate.session.judging import document
-from ablate.store import checksummed_lines, files, serialise
-from ablate.store.cookbook import find
-from ablate.store.plans import packed, unpacked
+from ablate.session.judging import verdict_document
+from ablate.store import durable, files
+from ablate.store.documents import digest, plan_document, plan_id, trial_document
 from ablate.store.projection import DATABASE
-from ablate.store.query import query
+from ablate.store.query import cookbook_query, query
+from ablate.store.records import packed, unpacked
 from ablate.store.repair import repair
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.judge import judge
@@ -45,9 +45,9 @@ def run(folder, asked, documents):
                 results.append(one.id, course(one.id))
         results.refresh()
         summary = judge(asked, RULES, results.finals([one.id for one in asked.trials]))
-        results.record_judgement(asked.space, document(summary, asked), [])
+        results.record_judgement(asked.space, verdict_document(summary, asked), [])
         results.refresh()
-    return serialise.plan_id(asked.space, asked=serialise.digest(dict(documents.resolved)))
+    return plan_id(asked.space, asked=digest(dict(documents.resolved)))
 
 
 @pytest.fixture
@@ -92,7 +92,7 @@ def test_both_have_their_verdicts(twice):
 @pytest.mark.full
 def test_what_is_of_a_space_is_of_the_plan_that_it_was_last_asked_as(twice):
     folder, _, second = twice
-    resolved = checksummed_lines.compact(OTHER.resolved)
+    resolved = durable.compact(OTHER.resolved)
     assert ask(folder, "SELECT plan, seeds, resolved FROM spaces") == ((second, [1, 2], resolved),)
     joined = "FROM memberships m JOIN variants v USING (space, variant_id) JOIN spaces s USING (space)"
     assert ask(folder, f"SELECT count(*), count(DISTINCT trial_id) {joined} WHERE s.space = 'small'") == ((6, 6),)
@@ -163,19 +163,19 @@ def test_a_plan_is_kept_whole_with_when_it_was_first_seen(tmp_path):
     fill(tmp_path)
     ((id, variants, trials, seen),) = ask(tmp_path, "SELECT plan, variants, trials, first_seen FROM plans")
     kept = Snapshot(tmp_path).plans.current("small")
-    told = serialise.plan_document(plan(), DOCUMENTS)
-    assert kept.digest == serialise.digest(told) and kept.document["source"] == DOCUMENTS.source
+    told = plan_document(plan(), DOCUMENTS)
+    assert kept.digest == digest(told) and kept.document["source"] == DOCUMENTS.source
     assert (id, variants, trials, seen) == (kept.id, 3, 6, kept.first_seen) and before <= seen <= time.time()
 
 
 def test_what_a_trial_was_specified_as_is_read_as_it_was_written(tmp_path):
     """From its plan, where each value is written once, and from its own file, for a trial of no plan that is left."""
     fill(tmp_path)
-    told = {one.id: checksummed_lines.compact(serialise.trial_document(one)) for one in plan().trials}
+    told = {one.id: durable.compact(trial_document(one)) for one in plan().trials}
     found = Snapshot(tmp_path)
-    assert {id: checksummed_lines.compact(one) for id, one in found.plans.specifications.items()} == told
+    assert {id: durable.compact(one) for id, one in found.plans.specifications.items()} == told
     (tmp_path / found.plans.current("small").file).unlink()
-    assert {id: checksummed_lines.compact(Snapshot(tmp_path).specification(id)) for id in told} == told
+    assert {id: durable.compact(Snapshot(tmp_path).specification(id)) for id in told} == told
     assert Snapshot(tmp_path).specification("nowhere") == {}
 
 
@@ -294,7 +294,7 @@ def test_status_says_how_many_plans_there_are(twice, tmp_path_factory):
 def test_plans(twice):
     """The query of the cookbook: what each has otherwise than the last, and what the last has there."""
     folder, first, second = twice
-    answer = query(folder, find("plans").sql, parameters={"space": None})
+    answer = query(folder, cookbook_query("plans").sql, parameters={"space": None})
     rows = [dict(zip(answer.columns, row, strict=True)) for row in answer.rows]
     assert [(row["plan"], row["current"], row["trials"], row["ended"], row["judged"]) for row in rows] == [
         (second, True, 6, 6, True),
@@ -305,7 +305,7 @@ def test_plans(twice):
         "recipe.lr: not there (now 0.5), seeds[2]: not there (now 2)",
     ]
     run(folder, plan((0, 1)), DOCUMENTS)
-    answer = query(folder, find("plans").sql, parameters={"space": "small"})
+    answer = query(folder, cookbook_query("plans").sql, parameters={"space": "small"})
     assert [row[-1] for row in answer.rows] == [None, "recipe.lr: 0.5 (now not there), seeds[2]: 2 (now not there)"]
 
 
@@ -315,7 +315,7 @@ def test_plans_say_of_every_setting_that_differs_what_it_was_and_is(tmp_path):
     last = {"space": "small", "seeds": [0], "recipe": {"lr": 0.5, "clip": 1.0, "warm": [3]}, "note": "it's so"}
     for resolved in (first, last):
         run(tmp_path, plan((0, 1)), replace(DOCUMENTS, resolved=resolved))
-    answer = query(tmp_path, find("plans").sql, parameters={"space": None})
+    answer = query(tmp_path, cookbook_query("plans").sql, parameters={"space": None})
     assert [row[-1] for row in answer.rows] == [
         None,
         'note: {} (now "it\'s so"), recipe.clip: null (now 1.0), recipe.lr: 0.1 (now 0.5), '
@@ -327,7 +327,7 @@ def test_plans_say_of_every_setting_that_differs_what_it_was_and_is(tmp_path):
 def test_columns(tmp_path):
     """The query of the cookbook: tables, views and columns with what they mean, also while a run is writing."""
     fill(tmp_path)
-    found = find("columns")
+    found = cookbook_query("columns")
     stored = query(tmp_path, found.sql, parameters=found.given({})).rows
     with opened(tmp_path) as results:
         results.begin(trial(id="new"))

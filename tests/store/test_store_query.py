@@ -12,9 +12,8 @@ from store_fixtures import DOCUMENTS, contents, course, fill, number, opened, pl
 from ablate.cli import main
 from ablate.errors import InputError, RefusedError
 from ablate.report.screens.query import Answered
-from ablate.store import open_trial
-from ablate.store.cookbook import find
-from ablate.store.query import ALONE, query, query_each
+from ablate.store import journal
+from ablate.store.query import ALONE, cookbook_query, query, query_each
 from ablate.train.events import Outcome, Row
 
 
@@ -130,7 +129,7 @@ def test_values_are_given_by_name(running):
 def test_a_half_written_line_is_not_seen_and_not_touched(running):
     folder, results = running
     results._open["b20002"].sync()
-    path = open_trial.path_of(folder, "b20002")
+    path = journal.path_of(folder, "b20002")
     whole = path.read_bytes()
     with path.open("ab") as file:
         file.write(b'0badc0de ["row",1,"train_lo')
@@ -298,7 +297,7 @@ def test_each_statement_has_its_result_and_where_one_is_asked_for_several_are_re
 @pytest.mark.parametrize("name", ["recipe_differences", "mixed_versions"])
 def test_where_all_is_equal_that_is_said_in_place_of_an_empty_table(tmp_path, monkeypatch, capsys, name):
     fill(tmp_path)
-    said = find(name).no_rows
+    said = cookbook_query(name).no_rows
 
     def shown(*words):
         monkeypatch.setattr("sys.argv", ["ablate", "sql", f"@{name}", "--results", str(tmp_path), *words])

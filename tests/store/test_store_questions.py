@@ -12,7 +12,7 @@ from store_fixtures import DOCUMENTS, VARIANTS, opened, plan, trial
 from ablate.report import footnotes, wording
 from ablate.session.accounts import account_of
 from ablate.session.judging import judged
-from ablate.space.documents import Judge, Judged
+from ablate.space.judge import Judge, Judged
 from ablate.store import files
 from ablate.store.projection import DATABASE
 from ablate.store.query import query

@@ -15,10 +15,10 @@ from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from store_fixtures import VERSIONS, rows_at
 
-from ablate.store import files, mirror, open_trial
-from ablate.store.checksummed_lines import Appender
+from ablate.store import files, journal, mirror
+from ablate.store.durable import Appender
+from ablate.store.faults import Repaired
 from ablate.store.repair import repair
-from ablate.store.repair.report import Repaired
 
 KEPT = "damaged"
 
@@ -143,13 +143,13 @@ def test_of_many_changed_bytes_what_is_said_is_done(place, harms, with_database)
 
 
 def _segment(folder: Path, trial_id: str, *records: list) -> None:
-    appender = Appender(open_trial.path_of(folder, trial_id))
+    appender = Appender(journal.path_of(folder, trial_id))
     appender.write(records)
     appender.close()
 
 
 def _beginning(trial_id: str, attempt: int = 1) -> list:
-    return open_trial.begin_record(open_trial.Beginning(trial_id, attempt, 1.8e9, VERSIONS))
+    return journal.begin_record(journal.Beginning(trial_id, attempt, 1.8e9, VERSIONS))
 
 
 def _claim(folder: Path) -> None:
@@ -182,11 +182,11 @@ ATTACKS = {
     "claims of dead workers": _claim,
     "a checkpoint of nobody": lambda f: (f / "checkpoints" / "a10000.20.pt").write_bytes(b"old"),
     "a checkpoint gone": lambda f: (f / FILES["checkpoint"]).unlink(),
-    "an empty segment": lambda f: open_trial.path_of(f, "c30001").write_bytes(b""),
+    "an empty segment": lambda f: journal.path_of(f, "c30001").write_bytes(b""),
     "a segment of a trial that is sealed": lambda f: _segment(f, "a10000", _beginning("a10000")),
     "a segment of another trial": lambda f: _segment(f, "c30001", _beginning("c30000")),
     "a segment that has ended": lambda f: _segment(f, OPEN, ["outcome", "bug", 30, {}, 1.8e9]),
-    "doubled rows": lambda f: _segment(f, OPEN, *open_trial.event_records(rows_at(OPEN, 20)[:1])),
+    "doubled rows": lambda f: _segment(f, OPEN, *journal.event_records(rows_at(OPEN, 20)[:1])),
     "a sealed file gone": lambda f: (f / FILES["sealed"]).unlink(),
     "all sealed files gone": lambda f: shutil.rmtree(f / files.TRIALS),
     "a sealed file under a document's name": lambda f: shutil.copy(f / FILES["sealed"], file_of(f, "runs")),
@@ -200,7 +200,7 @@ ATTACKS = {
     "the database gone": lambda f: (f / FILES["database"]).unlink(),
     "a database of another version": _older_tables,
     "no database at all": lambda f: (f / FILES["database"]).write_bytes(b"garbage" * 999),
-    "the journal gone": lambda f: shutil.rmtree(f / open_trial.FOLDER),
+    "the journal gone": lambda f: shutil.rmtree(f / journal.JOURNAL),
 }
 
 

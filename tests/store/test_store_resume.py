@@ -23,9 +23,8 @@ from store_fixtures import (
     trial,
 )
 
-from ablate.store import checkpoints, checksummed_lines, files, open_trial, sealed
-from ablate.store.open_trial import TrialStart
-from ablate.store.repair import open_trials
+from ablate.store import durable, files, journal, repair, sealed
+from ablate.store.journal import TrialStart
 from ablate.train.events import Began, Checkpoint, Outcome, Row, Saved, Timing
 
 SAVED = saved(20, state_of("a10000"))
@@ -115,7 +114,7 @@ def test_interrupted_is_not_an_end(tmp_path):
 def test_a_torn_last_line_is_cut_and_said(tmp_path, undisturbed):
     folder, said = tmp_path / "torn", []
     interrupt(folder, course("a10000")[:25])
-    path = open_trial.path_of(folder, "a10000")
+    path = journal.path_of(folder, "a10000")
     path.write_bytes(path.read_bytes()[:-7])
     assert run_on(folder, trial(), say=said.append) == SAVED
     assert len(said) == 1 and "a10000 ends in the middle of a line" in said[0]
@@ -126,7 +125,7 @@ def test_a_torn_last_line_is_cut_and_said(tmp_path, undisturbed):
 def test_a_flipped_bit_is_said_and_its_row_is_never_believed(tmp_path, undisturbed, line, goes_on):
     folder, said = tmp_path / "flipped", []
     interrupt(folder, course("a10000")[:30])
-    path = open_trial.path_of(folder, "a10000")
+    path = journal.path_of(folder, "a10000")
     content = bytearray(path.read_bytes())
     place = sum(len(one) for one in bytes(content).splitlines(keepends=True)[: line - 1]) + 30
     content[place] ^= 1
@@ -141,7 +140,7 @@ def test_a_flipped_bit_is_said_and_its_row_is_never_believed(tmp_path, undisturb
 def test_a_segment_without_its_first_line_says_nothing(tmp_path, undisturbed, left):
     folder, said = tmp_path / "headless", []
     interrupt(folder, course("a10000")[:25])
-    path = open_trial.path_of(folder, "a10000")
+    path = journal.path_of(folder, "a10000")
     path.write_bytes(path.read_bytes()[:left])
     assert run_on(folder, trial(), say=said.append) is None
     assert said == (["the journal of trial a10000 has lost its first line; the trial starts over"] if left else [])
@@ -162,7 +161,7 @@ def test_a_checkpoint_the_segment_does_not_name_is_passed_over(tmp_path, undistu
     """The driver died after writing the state and before its line: the older state still stands."""
     folder = tmp_path / "unnamed"
     interrupt(folder, course("a10000")[:25])
-    checkpoints.write(folder, "a10000", Checkpoint(30, b"later"))
+    journal.write_checkpoint(folder, "a10000", Checkpoint(30, b"later"))
     assert run_on(folder, trial()) == SAVED
     assert sealed_rows(folder) == sealed_rows(undisturbed)
 
@@ -172,9 +171,9 @@ def test_a_newer_state_outlives_the_news_of_an_older_one(tmp_path):
     with opened(tmp_path) as results:
         results.begin(trial())
         for step in (10, 20, 30):
-            checkpoints.write(tmp_path, "a10000", Checkpoint(step, state_of("a10000")))
+            journal.write_checkpoint(tmp_path, "a10000", Checkpoint(step, state_of("a10000")))
         results.append("a10000", [SAVED])
-        assert checkpoints.steps(tmp_path, "a10000") == (20, 30)
+        assert journal.checkpoint_steps(tmp_path, "a10000") == (20, 30)
 
 
 def test_other_versions_start_over(tmp_path):
@@ -217,8 +216,8 @@ def test_a_driver_that_dies_while_sealing_loses_nothing(tmp_path, undisturbed, m
     owner, name = {
         CRASHES[0]: (sealed, "write"),
         CRASHES[1]: (files, "bear_witness"),
-        CRASHES[2]: (open_trials.Path, "unlink"),
-        CRASHES[3]: (open_trials.checkpoints, "drop"),
+        CRASHES[2]: (repair.Path, "unlink"),
+        CRASHES[3]: (repair.journal, "drop_checkpoints"),
     }[place]
     results = opened(folder).__enter__()
     results.begin(trial())
@@ -232,7 +231,7 @@ def test_a_driver_that_dies_while_sealing_loses_nothing(tmp_path, undisturbed, m
         assert again.outcomes() == {"a10000": Outcome("finished", 40)}
     assert sealed_rows(folder) == sealed_rows(undisturbed)
     assert not list((folder / "journal").iterdir()) and not list((folder / "checkpoints").iterdir())
-    assert len(checksummed_lines.read(folder / files.WITNESS).records) in (1, 2), "a line of it may come twice"
+    assert len(durable.read_lines(folder / files.WITNESS).records) in (1, 2), "a line of it may come twice"
 
 
 def test_an_outcome_keeps_its_kind_step_and_detail(tmp_path):
@@ -270,7 +269,7 @@ def test_begun_anew_a_paused_trial_starts_over(tmp_path, undisturbed):
     with opened(folder) as results:
         results.begin_anew([trial()])
         assert (
-            not checkpoints.steps(folder, "a10000") and not open_trial.read(open_trial.path_of(folder, "a10000")).rows
+            not journal.checkpoint_steps(folder, "a10000") and not journal.read(journal.path_of(folder, "a10000")).rows
         )
         assert results.begin(trial()).resume is None
         with pytest.raises(ValueError, match="a10000 is already open"):

@@ -10,11 +10,11 @@ import pytest
 from store_fixtures import DOCUMENTS, opened, plan
 
 from ablate.errors import RefusedError
-from ablate.session.resuming import resumable
-from ablate.store import files, requests
+from ablate.session.earlier_runs import resumable
+from ablate.store import files, records
 from ablate.store.projection import DATABASE
+from ablate.store.records import Request
 from ablate.store.repair import repair
-from ablate.store.requests import Request
 from ablate.store.snapshot import Snapshot
 
 
@@ -28,7 +28,7 @@ def folder(tmp_path):
     with opened(tmp_path) as results:
         results.record_plan(plan(), DOCUMENTS)
         for one in (request(1.0), request(2.0, "other"), request(3.0)):
-            requests.record(tmp_path, one)
+            records.record_request(tmp_path, one)
         results.refresh()
     return tmp_path
 
@@ -36,9 +36,9 @@ def folder(tmp_path):
 def test_the_last_run_of_each_space_counts_and_the_same_again_is_once(folder):
     assert list(Snapshot(folder).requests.values()) == [request(2.0, "other"), request(3.0)]
     before = files.names(folder, "runs")
-    requests.record(folder, request(3.0))
+    records.record_request(folder, request(3.0))
     assert files.names(folder, "runs") == before and len(before) == 3
-    requests.record(folder, request(4.0, "other"))
+    records.record_request(folder, request(4.0, "other"))
     assert list(Snapshot(folder).requests) == ["small", "other"]
 
 
@@ -91,7 +91,7 @@ def test_a_run_written_by_a_newer_version_is_read_without_what_is_new(tmp_path):
 def test_the_command_of_a_run_says_all_that_it_was_asked_with(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plain = Request(space="small", path=str(tmp_path / "small.yaml"))
-    assert requests.command(plain, Path("results")) == "ablate run small.yaml"
+    assert records.run_command(plain, Path("results")) == "ablate run small.yaml"
     asked = Request(
         space="small",
         path=str(tmp_path / "small.yaml"),
@@ -99,13 +99,13 @@ def test_the_command_of_a_run_says_all_that_it_was_asked_with(tmp_path, monkeypa
         settings=("seeds=3", "question=why now"),
         plugins=("/a/one.py", "/a/two.py"),
     )
-    assert shlex.split(requests.command(asked, Path("elsewhere"))) == [
+    assert shlex.split(records.run_command(asked, Path("elsewhere"))) == [
         *("ablate", "run", "small.yaml", "--profile", "quick"),
         *("--set", "seeds=3", "--set", "question=why now", "--plugin", "one.py", "--plugin", "two.py"),
         *("--results", "elsewhere"),
     ]
     typed = replace(asked, typed=("spaces/small.yaml", "one.py", "own/two.py"))
-    assert requests.command(typed, tmp_path / "results") == (
+    assert records.run_command(typed, tmp_path / "results") == (
         "ablate run spaces/small.yaml --profile quick --set seeds=3 --set 'question=why now' --plugin one.py "
         "--plugin own/two.py"
     ), "as it was typed, from whatever folder it is read"

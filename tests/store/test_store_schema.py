@@ -11,7 +11,7 @@ import pytest
 from store_fixtures import fill, opened
 from test_store_verdicts import judged
 
-from ablate.session import dataframes
+from ablate.session import run_result
 from ablate.store import projection, schema
 from ablate.store.query import query
 from ablate.store.schema import TABLES, ColumnSchema, TableSchema, effect_fields, parse
@@ -114,7 +114,7 @@ def test_the_adjusted_interval_is_null_where_nobody_said_it_and_a_ratio_on_the_l
 
 
 def test_a_frame_of_verdicts_has_the_columns_of_sql(tmp_path):
-    frame = dataframes.verdicts(None)
+    frame = run_result.verdict_frame(None)
     own = {"space", "plan", "current", "position", "confidence", "seeds"}
     with duckdb.connect() as connection:
         connection.execute(schema.DDL)

@@ -14,7 +14,7 @@ from test_store_noise import RULES, noisy
 from ablate.plan.plan import Plan
 from ablate.report.noise_floor import floor_lines
 from ablate.statistics import Floor, floor_of, floor_of_edits
-from ablate.store.noise import noise_of
+from ablate.store.measurements import noise_of
 from ablate.train.events import Outcome, Row
 
 SEEDS = (0, 1, 2, 3)

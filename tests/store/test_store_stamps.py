@@ -13,11 +13,11 @@ from tiny_spaces import write_world
 import ablate
 from ablate.session.reporting import report
 from ablate.session.verifying import verify
-from ablate.store.checksummed_lines import compact
+from ablate.store.documents import Documents, plan_document
+from ablate.store.durable import compact
+from ablate.store.predictions import Compared, Stamps, compared_by
 from ablate.store.query import query
-from ablate.store.serialise import Documents, plan_document
 from ablate.store.snapshot import Snapshot
-from ablate.store.stamps import Compared, Stamps, compared_by
 from ablate.verdict.contrasts import contrasts
 from ablate.verdict.experiment import experiment_of
 

@@ -10,8 +10,7 @@ from ablate.errors import InputError
 from ablate.report.screens.status import screen
 from ablate.store.claim import Claim
 from ablate.store.query import query
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_status import standings
+from ablate.store.snapshot import Snapshot, standings
 
 pytestmark = pytest.mark.fast
 
@@ -92,7 +91,7 @@ def test_the_screen_counts_and_says_how_to_go_on(tmp_path):
 
 def test_results_of_an_earlier_identity_are_named_and_stay_readable(tmp_path, monkeypatch):
     with monkeypatch.context() as patched:
-        patched.setattr("ablate.store.serialise.SCHEME", 1)
+        patched.setattr("ablate.store.documents.SCHEME", 1)
         fill(tmp_path)
     shown = StringIO()
     Console(file=shown, width=200).print(screen(standings(Snapshot(tmp_path)), tmp_path, None))

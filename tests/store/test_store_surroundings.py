@@ -14,8 +14,8 @@ from attacks import FILES, OPEN, another, ends_well, half_way, make_worlds, one_
 from store_fixtures import VERSIONS, rows_at, trial
 
 from ablate.errors import RefusedError
-from ablate.store import files, open_trial, trial_numbers
-from ablate.store.checksummed_lines import Appender
+from ablate.store import files, journal, measurements
+from ablate.store.durable import Appender
 from ablate.store.query import query
 from ablate.store.repair import repair
 
@@ -152,9 +152,9 @@ def test_a_folder_can_be_moved_while_nothing_runs(folder, worlds, tmp_path):
 
 
 def test_a_segment_of_a_trial_nobody_asked_for_is_kept_and_said(folder, worlds):
-    stranger = Appender(open_trial.path_of(folder, "stranger"))
-    beginning = open_trial.Beginning("stranger", 1, 1.8e9, VERSIONS)
-    stranger.write([open_trial.begin_record(beginning), *open_trial.event_records(rows_at("stranger", 0)[:1])])
+    stranger = Appender(journal.path_of(folder, "stranger"))
+    beginning = journal.Beginning("stranger", 1, 1.8e9, VERSIONS)
+    stranger.write([journal.begin_record(beginning), *journal.event_records(rows_at("stranger", 0)[:1])])
     stranger.close()
     (found,) = [f for f in repair(folder, dry_run=True).findings if f.kind != "database"]
     assert (found.severity, found.what) == ("harmless", "is of a trial that belongs to no plan")
@@ -162,11 +162,11 @@ def test_a_segment_of_a_trial_nobody_asked_for_is_kept_and_said(folder, worlds):
     after = tables(folder)
     assert [row for row in after["trials"] if row[0] == "'stranger'"] == [after["trials"][-1]]
     assert after["final"] == worlds.tables["final"] and after["metrics"] == worlds.tables["metrics"]
-    assert open_trial.path_of(folder, "stranger").exists()
+    assert journal.path_of(folder, "stranger").exists()
 
 
 def test_a_segment_under_another_name_is_put_aside(folder, worlds):
-    shutil.copy(folder / FILES["segment"], open_trial.path_of(folder, "c30001"))
+    shutil.copy(folder / FILES["segment"], journal.path_of(folder, "c30001"))
     one_line(ends_well(folder, worlds), "c30001.jsonl is of another trial, c30000", "kept in damaged")
 
 
@@ -192,6 +192,6 @@ def test_nothing_is_ordered_by_a_clock_that_jumps(tmp_path, worlds, monkeypatch)
     monkeypatch.undo()
     (found,) = repair(tmp_path, dry_run=True).findings
     assert (found.kind, found.severity) == ("clock", "harmless") and "ended before it began" in found.what
-    seconds = trial_numbers.trial_seconds(tmp_path, trial())
+    seconds = measurements.trial_seconds(tmp_path, trial())
     assert seconds is None or seconds > 0
     assert query(tmp_path, "SELECT count(*) FROM final").rows == ((6,),)

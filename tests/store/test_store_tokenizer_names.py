@@ -2,8 +2,7 @@
 
 import pytest
 
-from ablate.space.documents import Data
-from ablate.space.saved_tokenizer import SavedTokenizer
+from ablate.space.data import Data, SavedTokenizer
 from ablate.store.pending_rows import _tokenizer
 
 FILE = {"content": "0123456789abcdef" * 4, "size": 9, "separator_id": 0, "padding": None, "mask": None, "start": None}

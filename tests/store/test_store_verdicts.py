@@ -9,16 +9,14 @@ import duckdb
 import pytest
 from store_fixtures import DOCUMENTS, course, fill, opened, plan
 
-from ablate.plan.plan import Alias, Comparison, Factors
-from ablate.plan.setting import Setting
-from ablate.session.judging import document
-from ablate.space.documents import Judge, Judged
-from ablate.store import files, projection, serialise
+from ablate.plan.plan import Alias, Comparison, Factors, Setting
+from ablate.session.judging import verdict_document
+from ablate.space.judge import Judge, Judged
+from ablate.store import documents, files, projection
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.store.sealed import name_of
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_status import unjudged
+from ablate.store.snapshot import Snapshot, unjudged
 from ablate.verdict.judge import judge
 
 RULES = Judge(
@@ -37,7 +35,7 @@ def judged(folder, asked=None):
     with opened(folder) as results:
         results.refresh()
         summary = judge(asked, RULES, results.finals([trial.id for trial in asked.trials]))
-        results.record_judgement("small", document(summary, asked), [])
+        results.record_judgement("small", verdict_document(summary, asked), [])
         results.refresh()
     return summary
 
@@ -91,7 +89,7 @@ def test_a_verdict_by_rank_has_its_own_name(folder):
     }
     summary = judge(asked, RULES, ends)
     with opened(folder) as results:
-        results.record_judgement("small", document(summary, asked), [])
+        results.record_judgement("small", verdict_document(summary, asked), [])
         results.refresh()
     edit = f"FROM verdicts WHERE change = '{asked.comparisons[0].change}' AND kind = '{asked.comparisons[0].kind}'"
     for row in rows(folder, edit):
@@ -178,7 +176,7 @@ def test_they_are_seen_while_a_run_is_writing(folder):
     with opened(folder) as results:
         results.refresh()
         summary = judge(plan(), RULES, results.finals([trial.id for trial in plan().trials]))
-        results.record_judgement("small", document(summary, plan()), [])
+        results.record_judgement("small", verdict_document(summary, plan()), [])
         with duckdb.connect(folder / "ablate.duckdb", read_only=True) as connection:
             assert connection.execute("SELECT count(*) FROM judged").fetchone() == (0,)
         assert query(folder, "SELECT count(*) FROM judged").rows == ((8,),)
@@ -287,7 +285,7 @@ def test_a_plan_comes_back_from_the_database_as_it_was(tmp_path, asked):
 
 def test_a_plan_without_the_new_is_written_as_before():
     """So that what was kept by an earlier version is proven by its digest still."""
-    told = serialise.plan_document(plan(), DOCUMENTS)
+    told = documents.plan_document(plan(), DOCUMENTS)
     assert not {"looks", "factors"} & set(told)
     assert all(set(one) == {"kind", "change", "detail", "before", "after"} for one in told["comparisons"])
     assert all(not {"terms", "setting", "breaks"} & set(one) for one in told["variants"])

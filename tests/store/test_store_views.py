@@ -24,7 +24,7 @@ from store_fixtures import (
     trial,
 )
 
-from ablate.session import dataframes
+from ablate.session import run_result
 from ablate.store import projection
 from ablate.store.pending_rows import OF_SPACES
 from ablate.store.query import query
@@ -141,7 +141,7 @@ def test_curves_are_over_seeds(folder):
 def test_the_frame_of_curves_counts_what_is_not_finite_as_the_view_does(folder):
     keys = ["variant", "metric", "address", "step"]
     rows = ask(folder, f"SELECT {', '.join(keys)}, n, n_not_finite FROM curves")
-    frame = dataframes.curves(plan(), folder)[[*keys, "n", "n_not_finite"]]
+    frame = run_result.curve_frame(plan(), folder)[[*keys, "n", "n_not_finite"]]
     assert sorted(frame.itertuples(index=False, name=None)) == sorted(rows)
     assert {row[:2]: row[5] for row in rows if row[5]} == {("op", "train_loss"): 1, ("op", "kurtosis"): 1}
 

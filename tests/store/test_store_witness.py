@@ -12,15 +12,14 @@ import pytest
 from attacks import flip
 from store_fixtures import RECIPE, VERSIONS, course, fill, opened, refuse, trial
 
-from ablate.store import checksummed_lines, files
+from ablate.store import durable, files
 from ablate.store.durable import DAMAGED
 from ablate.store.files import WITNESS, Ending, Written
+from ablate.store.measurements import trial_seconds
 from ablate.store.query import query
 from ablate.store.repair import repair
 from ablate.store.sealed import name_of
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_numbers import trial_seconds
-from ablate.store.trial_status import standings
+from ablate.store.snapshot import Snapshot, standings
 from ablate.train.events import Outcome
 
 WATCHING: list[list[str]] = []
@@ -108,7 +107,7 @@ def test_one_unlisted_file_is_that_of_a_killed_run_and_nothing_is_said(folder, u
 def test_a_torn_line_is_cut_off_and_the_next_is_not_joined_to_it(folder):
     before = (folder / WITNESS).read_bytes()
     with (folder / WITNESS).open("ab") as file:
-        file.write(checksummed_lines.encode(["written", {}])[:-9])
+        file.write(durable.encoded_line(["written", {}])[:-9])
     with opened(folder) as results:
         results.begin(trial(id="new"))
         results.append("new", course("new"))

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from ablate.plan.plan import Plan
 from ablate.session.accounts import account_of
 from ablate.session.judging import questions_of
-from ablate.space.documents import Judge
-from ablate.store import judgements
-from ablate.verdict.finals import Final
+from ablate.space.judge import Judge
+from ablate.store import records
+from ablate.verdict.experiment import Final
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
@@ -39,7 +39,7 @@ class Folder:
         account = account_of(plan, finals, rules=ruled, folder=self.path)
         summary = judge(plan, ruled, finals, account)
         asked = tuple(questions_of(summary, plan, ruled, account, finals))
-        judgements.record(self.path, plan.space, plan.space, {}, verdicts=None, judged=asked)
+        records.record_judgement(self.path, plan.space, plan.space, {}, verdicts=None, judged=asked)
         return summary
 
 

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from store_fixtures import DOCUMENTS, RULES, VERSIONS, contents, course, diverged, hear, opened, plan
 
 from ablate.plan.plan import Plan
-from ablate.session.judging import document, judged
-from ablate.session.tables.judging import judge_table
-from ablate.session.tables.question import TableQuestion
-from ablate.store import files, requests, step_times
+from ablate.session.judging import judged, verdict_document
+from ablate.session.table_columns import TableQuestion
+from ablate.session.table_judging import judge_table
+from ablate.store import files, machines, records
+from ablate.store.faults import Finding, Repaired
+from ablate.store.machines import Conditions, Paces
+from ablate.store.records import Request
 from ablate.store.repair import repair
-from ablate.store.repair.report import Finding, Repaired
-from ablate.store.requests import Request
 from ablate.store.results import Results
-from ablate.store.step_times import Conditions, Paces
 from ablate.train.events import Began
 from ablate.verdict.judge import judge
 
@@ -69,7 +69,7 @@ def half_way(folder: Path) -> None:
                 hear(results, one.id, course(one.id))
         results.refresh()
         so_far = judge(plan(), RULES, results.finals([one.id for one in plan().trials]))
-        results.record_judgement("small", document(so_far, plan()), [])
+        results.record_judgement("small", verdict_document(so_far, plan()), [])
         results.refresh()
     judge_elsewhere(folder)
 
@@ -101,10 +101,10 @@ def asked(results: Results, of: Plan | None = None) -> None:
     """What a run keeps before its first trial, once each: its plan, a source, its request, and what was timed."""
     results.record_plan(of or plan(), DOCUMENTS)
     files.keep_source(results.folder, DOCUMENTS.source.encode())
-    requests.record(results.folder, Request(space="small", path="/spaces/small.yaml", at=1.0))
-    if not step_times.kept(results.folder):
+    records.record_request(results.folder, Request(space="small", path="/spaces/small.yaml", at=1.0))
+    if not machines.paces_in(results.folder):
         conditions = Conditions(batch=4, dtype="float32", threads=1)
-        step_times.record(
+        machines.record_paces(
             results.folder, Paces(reference="m", seconds={"m": 0.1}, conditions=conditions, machine={}, at=1.0)
         )
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from ablate.block.added import value_before
 from ablate.block.architecture import ARITHMETIC, Architecture
 from ablate.block.arithmetic import parse
 from ablate.block.catalogue import (
@@ -25,6 +24,7 @@ from ablate.block.catalogue import (
     ValueField,
     Width,
     Word,
+    value_before,
 )
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, ValueAddress
 from ablate.block.sizes import Sizes

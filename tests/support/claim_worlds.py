@@ -14,8 +14,8 @@ import store_fixtures
 from ablate.block.expression import Sequence as Parts
 from ablate.plan.plan import Comparison, Plan, Variant
 from ablate.session.judging import judged
-from ablate.space.documents import Expected, Judge, Judged
-from ablate.store.serialise import Documents
+from ablate.space.judge import Expected, Judge, Judged
+from ablate.store.documents import Documents
 from ablate.train.events import Event, Outcome, OutcomeKind, Row
 from ablate.verdict.summary import Summary
 

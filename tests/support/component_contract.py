@@ -11,7 +11,7 @@ from ablate.block.catalogue import ComponentSpec, Flag
 from ablate.block.expression import Block, Node
 from ablate.errors import InputError
 from ablate.plan.size import cost
-from ablate.testing.checks import BlockChecks
+from ablate.testing.components import BlockChecks
 
 
 def settings(spec: ComponentSpec) -> Iterator[Node]:

@@ -21,7 +21,7 @@ from rich.console import Console
 from tiny_spaces import rows_of, write_world
 
 import ablate
-from ablate.store import claim, open_trial
+from ablate.store import claim, journal
 from ablate.store.snapshot import Snapshot, open_trials
 
 ABLATE = [sys.executable, "-c", "from ablate.cli import main; main()"]
@@ -131,7 +131,7 @@ def written(results: Path) -> dict[str, int]:
     ended = dict.fromkeys(Snapshot(results).outcomes(), sys.maxsize)
     found = {}
     for trial_id in open_trials(results):
-        content = open_trial.read(open_trial.path_of(results, trial_id))
+        content = journal.read(journal.path_of(results, trial_id))
         found[trial_id] = max((row[0] for row in content.rows), default=-1) if content else -1
     return found | ended
 

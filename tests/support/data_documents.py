@@ -7,7 +7,8 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from ablate.data.corpora.files import Files
-from ablate.space.documents import Bpe, Document, Share
+from ablate.space.data import Bpe
+from ablate.space.documents import Document, Share
 
 
 def _size(value: object) -> object:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ablate.space.documents import Data
+from ablate.space.data import Data
 
 WORDS = ("def", "return", "import", "self", "value", "for", "while", "if", "raise", "class", "print", "yield", "None")
 

@@ -13,8 +13,7 @@ from moment_recursion import Stack, backward, forward
 from ablate.block.expression import Block, Node, Size
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block
-from ablate.signal.deep_scale import correlations
-from ablate.signal.moments import Moments
+from ablate.signal.moments import Moments, layer_correlations
 
 P, R0 = 0.1, 0.221
 SKIP, GAIN = "sqrt(1-2/depth)", "sqrt(2/depth)"
@@ -126,7 +125,7 @@ def expected(seen: Seen, shape: Sizes, *, post: bool, scheme: str = "dslm") -> t
     """The variances of stream and gradient by the closed forms, from the first state and the last gradient as seen."""
     n, d, p = shape.n_layers, shape.d_model, P
     skip, gain, scores = math.sqrt(1 - 2 / n), math.sqrt(2 / n), 1.0
-    attention = [(1 - p) / r for r in correlations(n, R0, p, skip, gain)]
+    attention = [(1 - p) / r for r in layer_correlations(n, R0, p, skip, gain)]
     mlp = 1 - p
     if scheme == "simple":
         attention = [math.sqrt((1 - p) / 2) ** 2] * n

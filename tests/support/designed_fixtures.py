@@ -13,8 +13,8 @@ from space_fixtures import space
 
 from ablate.plan.build import build_plan
 from ablate.plan.plan import Plan
-from ablate.space.documents import Judge, Judged
-from ablate.verdict.finals import Final
+from ablate.space.judge import Judge, Judged
+from ablate.verdict.experiment import Final
 
 DESIGNS = {
     "compare": "{compare: [pre_ln, op, sas, sas_p]}",

@@ -8,8 +8,7 @@ from builders import CATALOGUE
 from reading import transformer
 
 from ablate.block.catalogue import Catalogue
-from ablate.block.expression import Block
-from ablate.block.printer import print_block
+from ablate.block.expression import Block, print_block
 from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml

@@ -24,9 +24,8 @@ from store_fixtures import RULES, course, diverged, opened, plan, state_of
 from ablate.errors import InputError, RefusedError
 from ablate.plan.plan import Plan
 from ablate.session.judging import judged
-from ablate.store import checkpoints, trial_numbers, trial_status
-from ablate.store.checksummed_lines import Appender, encode
-from ablate.store.durable import UNFINISHED
+from ablate.store import journal, measurements, snapshot
+from ablate.store.durable import UNFINISHED, Appender, encoded_line
 from ablate.store.query import asking
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
@@ -89,7 +88,7 @@ def _patch(patch: pytest.MonkeyPatch, folder: Path, before: Callable[[str, Path]
         records = list(records)
         before("append to", self.path)
         half = before("append half to", self.path)
-        content = b"".join(map(encode, records))
+        content = b"".join(map(encoded_line, records))
         with half.open("ab") as file:
             file.write(content[: len(content) // 2])
         write(self, records)
@@ -114,7 +113,7 @@ def _fill(folder: Path) -> None:
 
 def _train(results: Results, id: str, events: list[Event], of: Plan) -> None:
     results.begin(next(one for one in of.trials if one.id == id))
-    checkpoints.write(results.folder, id, Checkpoint(20, state_of(id)))
+    journal.write_checkpoint(results.folder, id, Checkpoint(20, state_of(id)))
     results.append(id, events)
 
 
@@ -210,7 +209,7 @@ def status(folder: Path, truth: Truth, say: Callable[[str], None]) -> None:
     """The status of every trial."""
     for name, fault in Snapshot(folder).lost.items():
         say(f"lost: {name} {fault}")
-    for one in trial_status.standings(Snapshot(folder)):
+    for one in snapshot.standings(Snapshot(folder)):
         if one.trial_id in truth.known:
             assert one.state == truth.known[one.trial_id], one
         else:
@@ -263,7 +262,7 @@ def finals(folder: Path, truth: Truth, say: Callable[[str], None]) -> None:
     """The numbers that pages are written from."""
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        found = trial_numbers.finals(folder, IDS)
+        found = measurements.finals(folder, IDS)
     for one in told:
         say(str(one.message))
     assert {id: final["status"] for id, final in found.items()} == truth.known

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 import ablate
-from ablate.execute.task import cache_of
+from ablate.execute.executor import cache_of
 from ablate.execute.work import compute
 from ablate.train.events import Checkpoint, Outcome, Row
 

@@ -23,8 +23,7 @@ import numpy as np
 from ablate.errors import InputError
 from ablate.signal.propagation import Array
 from ablate.signal.skipless import exponential_step, uniform_step
-from ablate.signal.skipless_exponential import exponential_matrix
-from ablate.signal.skipless_uniform import uniform_matrix
+from ablate.signal.skipless_matrices import exponential_matrix, uniform_matrix
 
 HEADS = 8
 DECAY = 0.005

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 
 from ablate.execute.controller import Work
-from ablate.plan.trial import Trial
+from ablate.plan.plan import Trial
 from ablate.train.events import Outcome
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.store.mirror import examine
-from ablate.store.mlflow.connection import QUIET
+from ablate.store.mlflow_client import QUIET
 
 os.environ.update(QUIET)
 

@@ -16,8 +16,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import inf
 
-from ablate.signal.moments import Moments, add_skip, layer_norm_backward
-from ablate.signal.sublayers import WIDE, attention, attention_backward, mlp, mlp_backward
+from ablate.signal.moments import (
+    WIDE,
+    Moments,
+    add_skip,
+    attention,
+    attention_backward,
+    layer_norm_backward,
+    mlp,
+    mlp_backward,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,7 +1,7 @@
 """The objectives of models that are built by hand."""
 
 from ablate.block.sizes import Sizes
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.objectives.declare import Given
 from ablate.train.objectives.next_token import NextToken, Objective
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.store.query import query
-from ablate.store.snapshot import Snapshot
-from ablate.store.trial_status import standings
+from ablate.store.snapshot import Snapshot, standings
 
 FOLDERS = Path(__file__).parents[1] / "store" / "folders"
 

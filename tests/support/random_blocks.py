@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ablate.block.arithmetic import Expression, parse
 from ablate.block.catalogue import (
+    BLOCK,
     Arithmetic,
     Bounded,
     Branches,
@@ -28,8 +29,7 @@ from ablate.block.catalogue import (
     Word,
 )
 from ablate.block.expression import Block, Gain, Node, Sequence, Size, Value, ValueAddress
-from ablate.block.network import BLOCK
-from ablate.block.scalars import read_multiple
+from ablate.block.reader import read_multiple
 
 examples = settings(max_examples=examples_of(50), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 """Enough examples to find what is common, few enough for every push, on machines that are busy."""

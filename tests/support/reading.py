@@ -8,9 +8,9 @@ from pathlib import Path
 
 from builders import CATALOGUE
 
-from ablate.block.cross import reads_encoder
+from ablate.block.architecture import reads_encoder
 from ablate.block.expression import Block
-from ablate.block.read import Reader
+from ablate.block.reader import Reader
 from ablate.grammar.grammar import Grammar, load_grammar
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml

@@ -9,10 +9,9 @@ from typing import Any
 from torch import nn
 
 from ablate import api
-from ablate.block.added import untold
-from ablate.space.choice import Choice
-from ablate.space.documents import Recipe, Schedule
-from ablate.space.optimizers import Settings
+from ablate.block.catalogue import additions_at_default
+from ablate.space.documents import Choice
+from ablate.space.recipe import Recipe, Schedule, Settings
 from ablate.train.optimizer import parameter_kinds, trained_parameters
 from ablate.train.optimizers.adamw import AdamW
 from ablate.train.optimizers.declare import groups
@@ -50,7 +49,7 @@ def _shown() -> frozenset[str]:
 
 def chosen(settings: Settings) -> Choice:
     """The choice of an optimiser with these settings, as a recipe holds it."""
-    return Choice(type(settings).spec.name, settings.model_dump(mode="json", exclude=untold(settings)))
+    return Choice(type(settings).spec.name, settings.model_dump(mode="json", exclude=additions_at_default(settings)))
 
 
 def parameter_groups(model: nn.Module, settings: Settings) -> list[dict[str, Any]]:

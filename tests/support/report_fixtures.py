@@ -10,10 +10,10 @@ from ablate.block.architecture import plain_decoder
 from ablate.block.expression import Node
 from ablate.block.expression import Sequence as Parts
 from ablate.block.sizes import Sizes
-from ablate.plan.plan import Comparison, Plan, Variant
-from ablate.plan.trial import Trial
-from ablate.space.documents import Data, Evaluation, Judge, Judged, Measure
-from ablate.verdict.finals import Final
+from ablate.plan.plan import Comparison, Plan, Trial, Variant
+from ablate.space.data import Data
+from ablate.space.judge import Evaluation, Judge, Judged, Measure
+from ablate.verdict.experiment import Final
 
 RECIPE = recipe(steps=300, batch=16, decay="cosine")
 DATA = Data(corpus="python_stdlib", tokenizer="bytes", tuning=0.1, verdict=0.1)

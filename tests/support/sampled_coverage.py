@@ -16,7 +16,7 @@ from ablate.block.expression import Block
 from ablate.errors import InputError
 from ablate.report.screens.block import DISPLAY
 from ablate.session.forecasting import Forecasts, forecast_block
-from ablate.theory.dangers import dangers
+from ablate.theory.diagnostics import dangers
 
 GRAMMAR = transformer()
 QUANTITIES = ("size", "cosine", "gradient")

@@ -15,18 +15,16 @@ from builders import CATALOGUE
 from reading import read_block
 
 from ablate.block.expression import Block
-from ablate.block.fingerprint import fingerprint
-from ablate.execute.search.choose import proposer_for, sampler_on
-from ablate.execute.search.proposer import Proposer
-from ablate.execute.search.result import Result
-from ablate.execute.search.rungs import Ladder
-from ablate.execute.search.search import BlockSearch, Job, JobOutcome
+from ablate.block.normal_form import fingerprint
+from ablate.execute.search.proposer import Proposer, proposer_for, sampler_on
+from ablate.execute.search.ranking import JobOutcome, Ladder, Result
+from ablate.execute.search.search import BlockSearch, Job
 from ablate.grammar.choices import choices
 from ablate.grammar.derivation import Template
 from ablate.grammar.grammar import Grammar
-from ablate.space.choice import Choice
 from ablate.space.design import Beforehand, Budget, Goal, Order, ZeroCost
 from ablate.space.design import Search as Asked
+from ablate.space.documents import Choice
 
 Surface = Callable[[int], Result]
 STEPS = 100

@@ -18,7 +18,7 @@ from grammar_fixtures import grammar
 from kept_noise import Trained, drawn
 from search_fixtures import carried_out, search, surface
 
-from ablate.execute.search.result import Result
+from ablate.execute.search.ranking import Result
 from ablate.grammar.grammar import Grammar
 from ablate.verdict.judge import judge
 

@@ -36,6 +36,8 @@ from scipy.stats import norm, qmc
 
 from ablate.signal.moments import (
     Moments,
+    attention_mean,
+    attention_mean_backward,
     dropout,
     dropout_backward,
     gelu,
@@ -49,7 +51,6 @@ from ablate.signal.moments import (
     softmax,
     softmax_backward,
 )
-from ablate.signal.sublayers import attention_mean, attention_mean_backward
 
 FORWARD = ("mean", "variance", "covariance")
 BACKWARD = ("grad_variance", "grad_covariance")

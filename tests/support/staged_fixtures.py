@@ -15,7 +15,7 @@ import ablate
 
 KILLED = """
 import os, signal, sys
-from ablate.session.staged_run import StagedRun
+from ablate.session.running import StagedRun
 go_on, calls, moment, when = StagedRun._go_on, [], int(sys.argv[1]), sys.argv[2]
 def killed(self):
     calls.append(1)

@@ -12,13 +12,13 @@ from builders import architecture, op, pre_ln
 from recipes import recipe
 
 from ablate.plan.identity import conditions_of
-from ablate.plan.plan import Comparison, KeptProposal, Plan, Variant
-from ablate.plan.trial import Trial
-from ablate.space.documents import Data, Evaluation, Judge, Judged, Measure
+from ablate.plan.plan import Comparison, KeptProposal, Plan, Trial, Variant
+from ablate.space.data import Data
+from ablate.space.judge import Evaluation, Judge, Judged, Measure
 from ablate.space.metrics import Definition
-from ablate.store import checkpoints
+from ablate.store import journal
+from ablate.store.documents import Documents
 from ablate.store.results import Results
-from ablate.store.serialise import Documents
 from ablate.train.events import Checkpoint, Event, Outcome, Row, Saved, Timing
 
 VERSIONS = {"python": "3.11.7", "torch": "2.13.0", "ablate": "0.1.0", "platform": "linux-x86_64", "cpu": "test"}
@@ -136,7 +136,7 @@ def hear(results: Results, trial_id: str, events: list[Event]) -> None:
     """What a worker and its driver do: each state is on the disk before it is spoken of."""
     for event in events:
         if isinstance(event, Saved):
-            checkpoints.write(results.folder, trial_id, Checkpoint(event.step, state_of(trial_id)))
+            journal.write_checkpoint(results.folder, trial_id, Checkpoint(event.step, state_of(trial_id)))
         results.append(trial_id, [event])
 
 

@@ -23,11 +23,10 @@ from kept_noise import Floats, Trained, as_they_are, drawn, normal, normal_seeds
 from search_winners import every_winner
 
 from ablate.plan.plan import Plan
-from ablate.space.documents import Expected, Judge
+from ablate.space.judge import Expected, Judge
 from ablate.statistics import wilson
-from ablate.statistics.floor import floor_of_edits
-from ablate.verdict.experiment import experiment_of
-from ablate.verdict.finals import Final
+from ablate.statistics.planning import floor_of_edits
+from ablate.verdict.experiment import Final, experiment_of
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Effect, Summary
 

@@ -12,7 +12,7 @@ from reading import transformer
 from ablate.api import load_block
 from ablate.block.architecture import Architecture
 from ablate.block.sizes import Sizes
-from ablate.execute.sampled_initialisation import sampled_initialisation
+from ablate.execute.start import sampled_initialisation
 from ablate.theory.models import forecast
 
 VOCABULARY, LENGTH, SEQUENCES, HEAD = 1024, 32, 4, 32

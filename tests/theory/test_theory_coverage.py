@@ -11,10 +11,10 @@ import pytest
 from sampled_coverage import GRAMMAR, QUANTITIES, Within
 from typer.testing import CliRunner
 
-from ablate.block.cross import reads_encoder
+from ablate.block.architecture import reads_encoder
 from ablate.cli import app
-from ablate.plan.forecast import THEORY
-from ablate.theory.shortfalls import LEAST, SHORTFALLS, shortfalls_of
+from ablate.plan.plan import THEORY
+from ablate.theory.initial_state import LEAST_INSIDE, SHORTFALLS, shortfalls_of
 
 
 def derived(count: int, width: int, layers: int, starts: int, length: int = 128) -> Within:
@@ -125,7 +125,7 @@ def measured_below():
         if row["set"] != "named" or row["layers"] != 4 or row["theory"] != THEORY or "refused" in row:
             continue
         for quantity, inside, n in zip(QUANTITIES, row["inside"], row["n"], strict=True):
-            if inside < LEAST * n:
+            if inside < LEAST_INSIDE * n:
                 known = below.setdefault(row["block"], {})
                 known[quantity] = min(known.get(quantity, 1.0), round(inside / n, 2))
     return below

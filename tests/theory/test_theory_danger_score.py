@@ -11,8 +11,8 @@ from reading import transformer
 
 from ablate.block.sizes import Sizes
 from ablate.signal.attention_kernel import RandomAttention
-from ablate.signal.attention_start import AttentionStart
-from ablate.theory.danger_score import TERMS, danger_score
+from ablate.signal.sampled_attention import AttentionStart
+from ablate.theory.diagnostics import SCORE_TERMS, danger_score
 from ablate.theory.initial_state import InitialModel, InitialStream
 from ablate.theory.models import forecast
 
@@ -34,7 +34,7 @@ def test_nothing_is_no_danger_and_the_terms_are_those_of_the_equation():
     assert danger_score(made()).total == 0
     found = danger_score(made(cosine=0.9, gradient=100.0, growth=0.25, logits=3.0, scores=8.0))
     expected = (math.log(10), math.log(10), math.log(2), math.log(2), math.log(3))
-    assert [getattr(found, term) for term in TERMS] == pytest.approx(expected)
+    assert [getattr(found, term) for term in SCORE_TERMS] == pytest.approx(expected)
     assert found.total == pytest.approx(sum(expected))
     assert danger_score(made(cosine=0.9, growth=0.25)).largest == "collapse"
 

@@ -10,9 +10,8 @@ from test_theory_models import CATALOGUE, model
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import LARGEST, ScoresOverflow
-from ablate.signal.attention_start import AttentionStart
-from ablate.signal.sampled_attention import random_attention
-from ablate.theory.dangers import collapse_layer, danger_of_refusal, dangers, silence
+from ablate.signal.sampled_attention import AttentionStart, random_attention
+from ablate.theory.diagnostics import collapse_layer, danger_of_refusal, dangers, silence
 from ablate.theory.initial_state import InitialModel, InitialStream
 from ablate.theory.models import forecast
 

@@ -8,7 +8,7 @@ from builders import architecture, node
 from reading import transformer
 
 from ablate.block.sizes import Sizes
-from ablate.theory.depth_laws import FLAT, depth_law
+from ablate.theory.diagnostics import FLAT, depth_law
 from ablate.theory.models import forecast
 
 LAYERS = np.arange(49)

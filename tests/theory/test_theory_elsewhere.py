@@ -12,13 +12,12 @@ import torch
 from builders import architecture, node
 from test_theory_blocks import CATALOGUE, INIT, block_of
 
+from ablate.block.address import ValuePlace
 from ablate.block.sizes import Sizes
-from ablate.block.value_addresses import ValuePlace
 from ablate.errors import InputError
-from ablate.execute.sampled_initialisation import sampled_initialisation
+from ablate.execute.start import sampled_initialisation
 from ablate.signal.propagation import Signal
-from ablate.theory.blocks import through_block
-from ablate.theory.elsewhere import Elsewhere, InsideValue, ValuesRead
+from ablate.theory.blocks import Elsewhere, InsideValue, ValuesRead, through_block
 from ablate.theory.models import forecast
 
 LENGTH, KINDS, STARTS = 24, 64, 4

@@ -12,8 +12,8 @@ from test_theory_models import NORM, model
 
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
-from ablate.execute.sampled_initialisation import sampled_initialisation
-from ablate.theory.intervals import GRADIENT, MEAN_SQUARE, LayerScatter, spreads
+from ablate.execute.start import sampled_initialisation
+from ablate.theory.initial_state import MISSED_GRADIENT, MISSED_MEAN_SQUARE, LayerScatter, spreads
 from ablate.theory.models import forecast
 
 CATALOGUE = transformer().catalogue
@@ -68,22 +68,22 @@ def test_variances_add_up_along_layers_that_follow_and_back_from_the_end():
     layers = {layer: LayerScatter(follows=1.0, variance=0.03, fresh=1.0) for layer in (1, 2, 3)}
     each = spreads(layers, {1: 0.1, 2: 0.2, 3: 0.3}, [0.5] * 4, 0.01, SIZES)
     assert np.diff([s.mean_square**2 for s in each]) == pytest.approx(0.03)
-    assert each[0].mean_square ** 2 == pytest.approx(0.01 + MEAN_SQUARE**2)
-    assert [s.gradient**2 - GRADIENT**2 for s in each] == pytest.approx([0.6, 0.5, 0.3, -(GRADIENT**2)])
+    assert each[0].mean_square ** 2 == pytest.approx(0.01 + MISSED_MEAN_SQUARE**2)
+    assert [s.gradient**2 - MISSED_GRADIENT**2 for s in each] == pytest.approx([0.6, 0.5, 0.3, -(MISSED_GRADIENT**2)])
 
 
 def test_a_gradient_varies_as_sizes_behind_it_do_where_layers_follow_more_or_less_than_in_proportion():
     layers = {1: LayerScatter(2.0, 0.03, 1.0), 2: LayerScatter(0.5, 0.02, 1.0), 3: LayerScatter(3.0, 0.01, 1.0)}
     each = spreads(layers, {1: 0.0, 2: 0.0, 3: 0.0}, [0.5] * 4, 0.1, SIZES)
     expected = [2**2 * 0.1 + 0.5**2 * 0.03 + 2**2 * 0.02, 0.5**2 * 0.43 + 2**2 * 0.02, 2**2 * (0.5**2 * 0.43 + 0.02)]
-    assert [s.gradient**2 - GRADIENT**2 for s in each[:-1]] == pytest.approx(expected)
+    assert [s.gradient**2 - MISSED_GRADIENT**2 for s in each[:-1]] == pytest.approx(expected)
 
 
 def test_few_tokens_have_most_of_a_mean_where_they_differ_much():
     layers = {1: LayerScatter(1.0, 0.0, 1.0)}
     near, far = (spreads(layers, {1: 0.0}, [0.5] * 2, 0.05, SIZES, [apart] * 2)[0] for apart in (0.0, 3.0))
-    assert near.mean_square**2 == pytest.approx(0.05 + MEAN_SQUARE**2)  # one token, or all alike
-    assert far.mean_square**2 == pytest.approx(np.log1p(0.05 * np.expm1(3.05) / 3.05) + MEAN_SQUARE**2)
+    assert near.mean_square**2 == pytest.approx(0.05 + MISSED_MEAN_SQUARE**2)  # one token, or all alike
+    assert far.mean_square**2 == pytest.approx(np.log1p(0.05 * np.expm1(3.05) / 3.05) + MISSED_MEAN_SQUARE**2)
 
 
 GATED = "[residual: {skip: 1, gain: 0.5, branch: [mlp: {activation: gelu, gate: {dense: {}}}]}]"
@@ -121,8 +121,10 @@ def test_an_entry_norm_takes_what_drawing_the_embedding_makes():
     whole = model("pre_ln", 1, length=4, width=64)
     plain = forecast(whole, CATALOGUE, 0.0).streams[0].spread.mean_square
     normed = forecast(replace(whole, entry_norm=NORM), CATALOGUE, 0.0).streams[0].spread.mean_square
-    assert plain**2 == pytest.approx(np.log1p(np.expm1(2 / 64) / 4) + MEAN_SQUARE**2)  # of 4 tokens, each of U = 2/64
-    assert normed == MEAN_SQUARE
+    assert plain**2 == pytest.approx(
+        np.log1p(np.expm1(2 / 64) / 4) + MISSED_MEAN_SQUARE**2
+    )  # of 4 tokens, each of U = 2/64
+    assert normed == MISSED_MEAN_SQUARE
 
 
 def test_streams_that_are_remembered_beside_it_leave_the_interval_of_a_stream_as_it_is():

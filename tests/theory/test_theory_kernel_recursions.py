@@ -10,7 +10,7 @@ from reading import transformer
 
 from ablate.api import load_block
 from ablate.block.architecture import plain_decoder
-from ablate.block.read import read_component
+from ablate.block.reader import read_component
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.signal.propagation import Signal

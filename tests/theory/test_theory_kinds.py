@@ -18,14 +18,13 @@ from reading import transformer
 
 from ablate.api import load_block
 from ablate.block.sizes import Sizes
-from ablate.compiler.vit import GridPositions
+from ablate.compiler.classifier import GridPositions
 from ablate.errors import InputError
-from ablate.execute.sampled_initialisation import sampled_initialisation
+from ablate.execute.start import sampled_initialisation
 from ablate.signal.propagation import Signal
-from ablate.theory.elsewhere import InsideValue
-from ablate.theory.embedding import sinusoids_on_a_grid
+from ablate.theory.blocks import InsideValue
 from ablate.theory.initial_state import InitialModel
-from ablate.theory.models import _through, forecast
+from ablate.theory.models import _through, forecast, sinusoids_on_a_grid
 
 CATALOGUE = transformer().catalogue
 NORM = node("layer_norm", bias=True, scale=True)

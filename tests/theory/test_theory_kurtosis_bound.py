@@ -14,7 +14,7 @@ from ablate.errors import InputError
 from ablate.probes.kurtosis import kurtosis
 from ablate.signal.propagation import Signal
 from ablate.theory.blocks import through_block
-from ablate.theory.kurtosis_bound import largest_kurtosis, normal_kurtosis
+from ablate.theory.diagnostics import largest_kurtosis, normal_kurtosis
 
 CATALOGUE = transformer().catalogue
 LENGTH, WIDTH, LAYERS, STARTS = 12, 256, 4, 3

@@ -13,9 +13,8 @@ from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.errors import InputError
-from ablate.theory.embedding import pairs_of_segments
 from ablate.theory.initial_state import mean_cosine
-from ablate.theory.models import forecast
+from ablate.theory.models import forecast, pairs_of_segments
 from ablate.theory.through_layers import FEWEST
 
 CATALOGUE = transformer().catalogue

@@ -11,8 +11,8 @@ from reading import transformer
 from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block, compile_model
+from ablate.theory.diagnostics import model_sensitivity, stream_sensitivities
 from ablate.theory.models import forecast
-from ablate.theory.sensitivity import model_sensitivity, stream_sensitivities
 
 CATALOGUE = transformer().catalogue
 LENGTH, WIDTH = 12, 192

@@ -12,7 +12,7 @@ from reading import transformer
 from test_theory_models import WIDE
 
 from ablate.block.sizes import Sizes
-from ablate.execute.sampled_initialisation import sampled_initialisation
+from ablate.execute.start import sampled_initialisation
 from ablate.theory.models import forecast
 from ablate.theory.sequences import forecast_patterns, forecast_sequences, mean_of
 

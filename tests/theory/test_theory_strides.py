@@ -9,7 +9,7 @@ from test_theory_models import model
 
 from ablate.theory import through_layers
 from ablate.theory.models import forecast
-from ablate.theory.strides import strides
+from ablate.theory.through_layers import strides
 
 CATALOGUE = transformer().catalogue
 LAYERS = 400

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ablate.theory.token_patterns import FORECAST, SAMPLED, draw_tokens, patterns, probabilities
+from ablate.theory.sequences import FORECAST, SAMPLED, draw_tokens, patterns, probabilities
 
 pytestmark = pytest.mark.fast
 

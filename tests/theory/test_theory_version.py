@@ -1,6 +1,6 @@
 """A forecast that is kept says which version of the theory made it: its numbers change only with that version.
 
-After a change of numbers: raise `THEORY` in ablate/plan/forecast.py, then `pytest -n 0 --update-goldens tests/theory`.
+After a change of numbers: raise `THEORY` in ablate/plan/plan.py, then `pytest -n 0 --update-goldens tests/theory`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reading import transformer
 from test_theory_models import WIDE
 
 from ablate.block.sizes import Sizes
-from ablate.plan.forecast import THEORY
+from ablate.plan.plan import THEORY
 from ablate.theory.models import forecast
 
 NUMBERS = Path(__file__).parent / "numbers.json"
@@ -23,7 +23,7 @@ BLOCKS = (
     *("deepnorm", "rezero", "layer_scale", "e_spa_relative", "parallel", "sandwich", "op_clamp"),
 )
 SIZES = Sizes(n_layers=4, d_model=128, n_heads=4, seq_len=16, vocab_size=256, repetition=0.05)
-RAISED = "numbers of forecasts changed: raise THEORY in ablate/plan/forecast.py, then --update-goldens tests/theory"
+RAISED = "numbers of forecasts changed: raise THEORY in ablate/plan/plan.py, then --update-goldens tests/theory"
 
 
 def numbers():

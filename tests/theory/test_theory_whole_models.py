@@ -18,8 +18,7 @@ from moment_recursion import Stack, backward, forward
 from reading import transformer
 from whole_model_fixtures import LENGTH, NARROW, SIZES, Quantity, WholeModel, compare, mean_error, model, r_squared
 
-from ablate.signal.deep_scale import correlations
-from ablate.signal.moments import Moments
+from ablate.signal.moments import Moments, layer_correlations
 from ablate.theory.models import forecast
 
 MEAN_ERROR, R2, STARTS = 0.068, 0.998, 20
@@ -91,7 +90,7 @@ def deep_scale(post: bool) -> Stack:
     """DeepScaleLM's numbers: attention of strength (1-p)/r_n in layer n, an MLP of strength 1 - p."""
     skip, gain = math.sqrt(1 - 2 / DEPTH), math.sqrt(2 / DEPTH)
     r0 = math.pi**2 / (12 * math.log(1024) ** 2)
-    entering = correlations(DEPTH, r0, DROPOUT, skip, gain)
+    entering = layer_correlations(DEPTH, r0, DROPOUT, skip, gain)
     return Stack(
         attention=tuple((1 - DROPOUT) / r for r in entering),
         mlp=(1 - DROPOUT,) * DEPTH,

@@ -11,12 +11,13 @@ from ablate.block.architecture import Architecture
 from ablate.block.arithmetic import parse
 from ablate.block.expression import Node, Sequence
 from ablate.block.sizes import Sizes
-from ablate.compiler.scale import Scale
-from ablate.data.batches import Examples
+from ablate.compiler.build import Scale
+from ablate.data.batch import Examples
 from ablate.kernels import Attend
-from ablate.plan.trial import Trial
-from ablate.space.choice import Choice
-from ablate.space.documents import Data, Evaluation, Measure
+from ablate.plan.plan import Trial
+from ablate.space.data import Data
+from ablate.space.documents import Choice
+from ablate.space.judge import Evaluation, Measure
 
 VOCABULARY, WIDTH, TIME, BATCH = 13, 8, 6, 4
 

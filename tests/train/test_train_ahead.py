@@ -14,9 +14,9 @@ from ablate.api import load_block
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.data.batch import Batch
-from ablate.execute.attention import choose_kernels
+from ablate.execute.work import choose_kernels
 from ablate.kernels import Attend
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.events import Checkpoint, Outcome, Row
 from ablate.train.loop import train
 from ablate.train.loss import parameter_type

@@ -10,12 +10,12 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.errors import RefusedError
-from ablate.space.documents import AverageOfLast, MovingAverage
+from ablate.space.recipe import AverageOfLast, MovingAverage
+from ablate.store.documents import trial_document
 from ablate.store.query import query
-from ablate.store.serialise import trial_document
-from ablate.train.average import WeightAverage
 from ablate.train.events import Checkpoint, Outcome, Row, Step
 from ablate.train.loop import train
+from ablate.train.optimizer import WeightAverage
 
 QUIET = {"executor": "inline", "console": Console(quiet=True), "mirror": False}
 RULES = {

@@ -9,7 +9,7 @@ from scipy.special import softmax
 
 from ablate.data.batch import Batch
 from ablate.data.uniform import Uniform
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.objectives import classification, regression
 from ablate.train.objectives.declare import Given
 

@@ -16,11 +16,10 @@ from ablate.compiler import compile_model
 from ablate.components.declare import Kept
 from ablate.components.registry import declarations
 from ablate.data.batch import Batch
-from ablate.train.contributions import offering
 from ablate.train.definitions import definitions
 from ablate.train.events import Checkpoint, Outcome, Row
 from ablate.train.loop import train
-from ablate.train.loss import cross_entropy, parameter_type
+from ablate.train.loss import cross_entropy, offering, parameter_type
 from ablate.train.microbatches import BatchShares, Passes
 
 WEIGHT = 0.3

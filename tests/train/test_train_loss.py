@@ -6,7 +6,7 @@ import torch
 from objectives import next_token
 
 from ablate.data.batch import Batch
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.events import Outcome, Row
 from ablate.train.loop import train
 from ablate.train.loss import added_by_recipe, cross_entropy, further_ahead

@@ -12,12 +12,11 @@ from tiny_spaces import write_world
 from torch import nn
 
 import ablate
-from ablate.space.documents import LossScale
+from ablate.space.recipe import LossScale
 from ablate.store.query import query
 from ablate.train.events import Checkpoint, Outcome, Row, Step
 from ablate.train.loop import train
-from ablate.train.loss import forward
-from ablate.train.loss_scale import LARGEST, LossScaling
+from ablate.train.loss import LARGEST, LossScaling, forward
 
 QUIET = {"executor": "inline", "console": Console(quiet=True), "mirror": False}
 

@@ -15,7 +15,7 @@ from weighed import assert_weighs_by_targets, gradient_of
 from ablate.api import load_block
 from ablate.data.batch import NO_TARGET, Batch, first
 from ablate.data.uniform import Uniform
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.objectives.declare import Given
 from ablate.train.objectives.masked_words import MaskedWords, Objective
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from ablate.data.batches import Examples
+from ablate.data.batch import Examples
 from ablate.probes.registry import definitions
 from ablate.train.events import Row
 from ablate.train.loop import train

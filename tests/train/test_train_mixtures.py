@@ -7,7 +7,7 @@ from builders import SIZES
 from scipy.special import log_softmax
 
 from ablate.data.batch import Batch
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.testing import ObjectiveContract
 from ablate.train.objectives import classification, regression
 from ablate.train.objectives.declare import Given

@@ -5,7 +5,7 @@ import torch
 
 from ablate.block.sizes import Sizes
 from ablate.data.batch import Batch
-from ablate.extension.kinds import OBJECTIVE
+from ablate.extension.declaration import OBJECTIVE
 from ablate.extension.loader import shipped
 from ablate.testing import ObjectiveContract
 

@@ -6,8 +6,7 @@ import recipes
 import torch
 from builders import CATALOGUE
 
-from ablate.train.clipping import clip_gradients, gradient_norm
-from ablate.train.optimizer import build_optimizer, set_rates
+from ablate.train.optimizer import build_optimizer, clip_gradients, gradient_norm, set_rates
 
 pytestmark = pytest.mark.fast
 

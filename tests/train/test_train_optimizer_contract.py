@@ -3,7 +3,7 @@
 import pytest
 from recipes import written
 
-from ablate.extension.kinds import OPTIMIZER
+from ablate.extension.declaration import OPTIMIZER
 from ablate.extension.loader import shipped
 from ablate.testing import OptimizerContract
 

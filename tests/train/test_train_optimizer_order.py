@@ -10,7 +10,7 @@ from recipes import adamw, chosen, decaying, parameter_groups
 from torch import nn
 
 from ablate.compiler import compile_model
-from ablate.space.optimizers import PARAMETER_KINDS
+from ablate.space.recipe import PARAMETER_KINDS
 from ablate.train.optimizer import build_optimizer, set_rates
 from ablate.train.optimizers.adamw import OrderedAdamW
 

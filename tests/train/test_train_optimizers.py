@@ -14,9 +14,9 @@ from pydantic import ValidationError
 from torch import nn
 
 from ablate.compiler import compile_model
-from ablate.compiler.random_streams import TrainingStreams
+from ablate.compiler.initialise import TrainingStreams
 from ablate.extension.loader import implementation
-from ablate.space.optimizers import PARAMETER_KINDS, OptimizerSpec
+from ablate.space.recipe import PARAMETER_KINDS, OptimizerSpec
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.divergence import Diverged
 from ablate.train.optimizer import build_optimizer, parameter_kinds, set_rates, trained_parameters

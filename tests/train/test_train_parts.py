@@ -10,19 +10,18 @@ from objectives import next_token
 from ablate.block.expression import Sequence
 from ablate.compiler import compile_model
 from ablate.components.registry import declarations
-from ablate.data.batch import Batch
-from ablate.data.batches import Examples
+from ablate.data.batch import Batch, Examples
 from ablate.errors import RefusedError
 from ablate.probes.registry import probe_names, select
 from ablate.space.metrics import SITES
 from ablate.train import data_parallel as ranks_module
 from ablate.train import microbatches as parts_module
 from ablate.train.data_parallel import Ranks
-from ablate.train.evaluation import evaluate
 from ablate.train.events import Checkpoint, Outcome, Row
 from ablate.train.loop import train
 from ablate.train.loss import parameter_type
 from ablate.train.microbatches import BatchShares, Passes, most_parts
+from ablate.train.objective import evaluate
 
 STEPS, BATCH = 24, 7  # no number of parts below 7 divides it
 EXACT = ("train_loss", "eval_loss", "gradient_norm", "learning_rate")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from ablate.data.batches import Examples
+from ablate.data.batch import Examples
 from ablate.probes.normality import straightness
 from ablate.train.events import Checkpoint, Row
 from ablate.train.loop import train

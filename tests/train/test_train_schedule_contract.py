@@ -2,7 +2,7 @@
 
 import pytest
 
-from ablate.extension.kinds import SCHEDULE
+from ablate.extension.declaration import SCHEDULE
 from ablate.extension.loader import shipped
 from ablate.testing import ScheduleContract
 

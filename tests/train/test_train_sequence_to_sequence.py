@@ -17,7 +17,7 @@ from ablate.data.batch import NO_TARGET, Batch
 from ablate.data.pair_stream import Pairs
 from ablate.data.pairs import PairBatches
 from ablate.data.uniform import Uniform
-from ablate.space.documents import Loss
+from ablate.space.recipe import Loss
 from ablate.train.objectives.declare import Given
 from ablate.train.objectives.sequence_to_sequence import Objective as ToSequence
 from ablate.train.objectives.sequence_to_sequence import SequenceToSequence

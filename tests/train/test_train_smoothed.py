@@ -9,8 +9,8 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.plan.identity import conditions_of, trial_id
+from ablate.store.documents import trial_document
 from ablate.store.query import query
-from ablate.store.serialise import trial_document
 from ablate.train.definitions import definitions
 from ablate.train.events import Checkpoint, Row
 from ablate.train.loop import train

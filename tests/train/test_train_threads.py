@@ -5,7 +5,7 @@ import sys
 
 SCRIPT = """
 import torch
-from ablate.train.threads import pin_threads
+from ablate.train.data_parallel import pin_threads
 pin_threads(1)
 assert torch.get_num_threads() == 1
 assert torch.are_deterministic_algorithms_enabled()

@@ -16,12 +16,12 @@ block` it is the model's own: every shaped activation of every layer, in its res
     Martens et al. 2021, arXiv:2110.01765; in transformers, with ζ = 5: He et al. 2023, arXiv:2302.10322, App. H.1.
 """
 
-from ablate.block.config_values import PartMaker
-from ablate.block.network import STACK, OwnNetwork
+from ablate.block.catalogue import STACK
+from ablate.block.network import OwnNetwork
+from ablate.block.sizes import PartMaker
 from ablate.components.declare import Sizes, arithmetic, component, implements, network, number, part
 from ablate.components.solved import BetweenMaps, network_of
-from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS
+from ablate.signal.network_shaping import MOST_LAYERS, Affine
 
 
 @component(
@@ -44,13 +44,13 @@ class Config(BetweenMaps):
 
     def affine(self) -> Affine:
         """Solve the maps, once per process; InputError where there are none."""
-        from ablate.signal.shaping import shape_by_slope
+        from ablate.signal.kernel_maps import shape_by_slope
 
         inner = self.activation.config
         return shape_by_slope(inner, inner.spec.name, self.zeta, network_of(self), self.q_slope)
 
 
-from ablate.kernels.shaped_activation import ShapedActivation
+from ablate.kernels.prescribed import ShapedActivation
 
 
 @implements(Config)

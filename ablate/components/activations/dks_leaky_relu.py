@@ -8,18 +8,18 @@ The slope s solves these conditions on the maps of mean square and correlation (
 
 ψ is such that the network's largest C'(1) is ζ; skipless: ζ^(1/L). An input_scale would only act like output_scale.
 ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L). The
-input is then shifted, up where ρ is below 1, by the least that gives it (`signal/leaky_relu_shaping.py`).
+input is then shifted, up where ρ is below 1, by the least that gives it (`signal/network_shaping.py`).
 
 With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
 
     Martens et al. 2021, arXiv:2110.01765.
 """
 
-from ablate.block.network import STACK, OwnNetwork
+from ablate.block.catalogue import STACK
+from ablate.block.network import OwnNetwork
 from ablate.components.declare import Sizes, arithmetic, component, implements, network, number
 from ablate.components.solved import LeakyReLUBeforeMap, network_of
-from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_slope
-from ablate.signal.subnetworks import MOST_LAYERS
+from ablate.signal.network_shaping import MOST_LAYERS, ShapedLeakyReLU, leaky_by_slope
 
 
 @component(
@@ -44,7 +44,7 @@ class Config(LeakyReLUBeforeMap):
         return leaky_by_slope(self.zeta, network_of(self), self.q_slope)
 
 
-from ablate.kernels.shaped_activation import ShapedLeaky
+from ablate.kernels.prescribed import ShapedLeaky
 
 
 @implements(Config)

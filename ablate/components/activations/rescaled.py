@@ -10,10 +10,10 @@ size.
     He et al. 2023, arXiv:2302.10322, App. H.1 (σ of the weight behind an activation that is not transformed).
 """
 
-from ablate.block.config_values import PartMaker
+from ablate.block.sizes import PartMaker
 from ablate.components.declare import Sizes, component, implements, part
 from ablate.components.solved import BetweenMaps
-from ablate.signal.affine import Affine
+from ablate.signal.network_shaping import Affine
 
 
 @component(
@@ -30,7 +30,7 @@ class Config(BetweenMaps):
 
     def affine(self) -> Affine:
         """Integrate the square of the activation, once per process."""
-        from ablate.signal.shaping import rescale
+        from ablate.signal.kernel_maps import rescale
 
         inner = self.activation.config
         return rescale(inner, inner.spec.name)
@@ -40,7 +40,7 @@ class Config(BetweenMaps):
         return self.affine().after(self.activation(x))
 
 
-from ablate.kernels.shaped_activation import ShapedActivation
+from ablate.kernels.prescribed import ShapedActivation
 
 
 @implements(Config)

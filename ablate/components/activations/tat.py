@@ -15,12 +15,12 @@ With `network: block` the network is the model's own, as for `dks`, in place of 
     Zhang et al. 2022, arXiv:2203.08120.
 """
 
-from ablate.block.config_values import PartMaker
-from ablate.block.network import STACK, OwnNetwork
+from ablate.block.catalogue import STACK
+from ablate.block.network import OwnNetwork
+from ablate.block.sizes import PartMaker
 from ablate.components.declare import Sizes, arithmetic, component, implements, network, number, part
 from ablate.components.solved import BetweenMaps, network_of
-from ablate.signal.affine import Affine
-from ablate.signal.subnetworks import MOST_LAYERS
+from ablate.signal.network_shaping import MOST_LAYERS, Affine
 
 
 @component(
@@ -43,13 +43,13 @@ class Config(BetweenMaps):
 
     def affine(self) -> Affine:
         """Solve the maps, once per process; InputError where there are none."""
-        from ablate.signal.shaping import shape_by_curvature
+        from ablate.signal.kernel_maps import shape_by_curvature
 
         inner = self.activation.config
         return shape_by_curvature(inner, inner.spec.name, self.tau, network_of(self), self.q_slope)
 
 
-from ablate.kernels.shaped_activation import ShapedActivation
+from ablate.kernels.prescribed import ShapedActivation
 
 
 @implements(Config)

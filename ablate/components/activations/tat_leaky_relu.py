@@ -13,11 +13,11 @@ With `network: block` the network is the model's own, as for `dks`, in place of 
     Zhang et al. 2022, arXiv:2203.08120; in transformers, with η = 0.9: He et al. 2023, arXiv:2302.10322, App. H.1.
 """
 
-from ablate.block.network import STACK, OwnNetwork
+from ablate.block.catalogue import STACK
+from ablate.block.network import OwnNetwork
 from ablate.components.declare import Sizes, arithmetic, component, implements, network, number
 from ablate.components.solved import LeakyReLUBeforeMap, network_of
-from ablate.signal.leaky_relu_shaping import ShapedLeakyReLU, leaky_by_correlation
-from ablate.signal.subnetworks import MOST_LAYERS
+from ablate.signal.network_shaping import MOST_LAYERS, ShapedLeakyReLU, leaky_by_correlation
 
 
 @component(
@@ -41,7 +41,7 @@ class Config(LeakyReLUBeforeMap):
         return leaky_by_correlation(self.eta, network_of(self))
 
 
-from ablate.kernels.shaped_activation import ShapedLeaky
+from ablate.kernels.prescribed import ShapedLeaky
 
 
 @implements(Config)

@@ -54,7 +54,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ablate.kernels.bias import with_mask
-from ablate.kernels.kept import kept
+from ablate.kernels.mask import cached_constant
 
 
 @implements(Config)
@@ -73,7 +73,7 @@ class ALiBi(nn.Module):
         return table(self.slopes, q.shape[-2], k.shape[-2], self.causal, q.device, wide)
 
 
-@kept
+@cached_constant
 def table(
     slopes: tuple[float, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "1 H T S"]:

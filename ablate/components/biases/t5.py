@@ -128,7 +128,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from ablate.kernels.kept import kept
+from ablate.kernels.mask import cached_constant
 
 
 @implements(Config)
@@ -155,7 +155,7 @@ class T5(nn.Module):
         return self.weight.to(wide)[:, places(self.edges, q.shape[-2], k.shape[-2], self.causal, q.device)][None]
 
 
-@kept
+@cached_constant
 def places(
     edges: tuple[int, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device
 ) -> Int[Tensor, "T S"]:

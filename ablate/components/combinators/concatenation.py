@@ -34,7 +34,7 @@ class Config:
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
         """J's of (D Σ_x + W Σ_n) / (D + W), with n = N f(x): rows of J are independent, so skip and branch are, too."""
-        from ablate.signal.side_by_side import concatenated
+        from ablate.signal.propagation import concatenated
 
         widths = (sizes.d_model, self.width)
 

@@ -10,7 +10,7 @@ skip at all.
 Dimension key: B batch, T time, D width of the model.
 """
 
-from ablate.block.notation import total, weighted
+from ablate.block.equation import total, weighted
 from ablate.components.declare import (
     Cost,
     GainMaker,

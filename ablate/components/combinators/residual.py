@@ -11,7 +11,7 @@ Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.catalogue import Transparent
-from ablate.block.notation import total, weighted
+from ablate.block.equation import total, weighted
 from ablate.components.declare import Cost, GainMaker, Maker, Signal, Sizes, component, implements, scaling, sequence
 
 

@@ -12,7 +12,7 @@ has the random numbers that it would have alone in the slot.
 Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
-from ablate.block.notation import total, weighted
+from ablate.block.equation import total, weighted
 from ablate.components.declare import (
     Cost,
     GainMaker,

@@ -10,7 +10,7 @@ w starts at 0, so that all depths weigh alike. In the paper h are the embedding 
 Dimension key: B batch, T time, D width of the model, N values.
 """
 
-from ablate.block.config_values import ValueMaker
+from ablate.block.sizes import ValueMaker
 from ablate.components.declare import Cost, Signal, Sizes, component, earlier, implements, number
 
 

@@ -10,7 +10,7 @@ blocks before: the averages after each block of DenseFormer, each read by the ne
 Dimension key: B batch, T time, D width of the model, N values.
 """
 
-from ablate.block.config_values import ValueMaker
+from ablate.block.sizes import ValueMaker
 from ablate.components.declare import Cost, Signal, Sizes, component, earlier, implements
 
 

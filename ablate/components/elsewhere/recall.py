@@ -11,7 +11,7 @@ layers.(depth+1-layer).out` in the second half of the layers it is a U-net's ski
 Dimension key: B batch, T time, D width of the model.
 """
 
-from ablate.block.notation import total, weighted
+from ablate.block.equation import total, weighted
 from ablate.components.declare import (
     Cost,
     GainMaker,

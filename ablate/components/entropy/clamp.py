@@ -11,7 +11,7 @@ Dimension key: B batch, H heads, T queries, S keys.
 
 import math
 
-from ablate.block.notation import number as written
+from ablate.block.equation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 

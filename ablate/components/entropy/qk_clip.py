@@ -19,7 +19,7 @@ Dimension key: H heads, G heads of keys, K width of a head, D width of the model
 from collections.abc import Mapping
 from typing import Any, ClassVar
 
-from ablate.block.notation import number as written
+from ablate.block.equation import number as written
 from ablate.components.declare import AcrossRanks, Cost, Kept, Signal, Sizes, component, implements, number
 from ablate.errors import InputError
 

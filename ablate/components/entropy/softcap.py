@@ -9,7 +9,7 @@ It acts on the scaled scores, before masking, in float32 at least.
 Dimension key: B batch, H heads, T queries, S keys.
 """
 
-from ablate.block.notation import number as written
+from ablate.block.equation import number as written
 from ablate.components.declare import Cost, Sizes, component, implements, number
 
 

@@ -44,11 +44,11 @@ class Config:
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
         """√((1 - p) / r_n) Σ, for the r_n of this layer."""
-        from ablate.signal.deep_scale import correlations, weight_std
+        from ablate.signal.moments import deep_scale_std, layer_correlations
 
         layer = layer_of(sizes)
-        entering = correlations(layer, self.correlation, self.dropout, self.skip, self.gain)[-1]
-        variance = weight_std(entering, self.dropout, d_in) ** 2
+        entering = layer_correlations(layer, self.correlation, self.dropout, self.skip, self.gain)[-1]
+        variance = deep_scale_std(entering, self.dropout, d_in) ** 2
         return x.through_weights(d_in * variance, d_out * variance)
 
 
@@ -65,7 +65,7 @@ def layer_of(sizes: Sizes) -> int:
 import torch
 from torch import Tensor
 
-from ablate.signal.deep_scale import correlations, weight_std
+from ablate.signal.moments import deep_scale_std, layer_correlations
 
 
 @implements(Config)
@@ -75,8 +75,8 @@ class DeepScale:
     def __init__(self, config: Config, sizes: Sizes):
         layer = layer_of(sizes)
         self.dropout = config.dropout
-        self.correlation = correlations(layer, config.correlation, config.dropout, config.skip, config.gain)[-1]
+        self.correlation = layer_correlations(layer, config.correlation, config.dropout, config.skip, config.gain)[-1]
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
         """Draw every entry, in place."""
-        tensor.normal_(0.0, weight_std(self.correlation, self.dropout, d_in), generator=generator)
+        tensor.normal_(0.0, deep_scale_std(self.correlation, self.dropout, d_in), generator=generator)

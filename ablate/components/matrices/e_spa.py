@@ -21,7 +21,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from ablate.block.config_values import PartMaker
+from ablate.block.sizes import PartMaker
 from ablate.components.declare import Cost, Mixing, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
 from ablate.signal.skipless import LayerStep, exponential_step
@@ -54,7 +54,7 @@ class Config:
 
     def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
         """Return the map from a number of tokens to this layer's A, a float64 array."""
-        from ablate.signal.skipless_exponential import exponential_matrix
+        from ablate.signal.skipless_matrices import exponential_matrix
 
         step = self.step(sizes)
         if self.mlp is not None:
@@ -69,7 +69,7 @@ class Config:
 
     def _behind_mlp(self, step: LayerStep, activation: Any, sizes: Sizes) -> Callable[[int], Any]:
         from ablate.signal.kernel_maps import correlations_through, curved
-        from ablate.signal.skipless_mlp import exponential_through
+        from ablate.signal.skipless_matrices import exponential_through
 
         if self.skip or self.repetition:
             raise InputError(
@@ -93,7 +93,7 @@ class Config:
 
     def propagate(self, sizes: Sizes) -> Mixing:
         """D softmax(s + B)."""
-        from ablate.signal.skipless_softmax import row_scale_and_bias
+        from ablate.signal.skipless_matrices import row_scale_and_bias
 
         rows, bias = row_scale_and_bias(self.matrix_of(sizes)(sizes.seq_len), causal=sizes.causal)
         return Mixing(rows=rows, bias=bias)

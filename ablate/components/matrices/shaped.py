@@ -12,7 +12,7 @@ are computed in different ways: about 1e-7 in float32 and 8e-3 in bfloat16 for v
 Dimension key: B batch, H heads, T time, K width of a head.
 """
 
-from ablate.block.notation import total, weighted
+from ablate.block.equation import total, weighted
 from ablate.components.declare import (
     Cost,
     GainMaker,

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar
 
-from ablate.block.config_values import PartMaker
+from ablate.block.sizes import PartMaker
 from ablate.components.declare import Cost, Mixing, Sizes, arithmetic, component, implements, number, part
 from ablate.errors import InputError
 from ablate.signal.skipless import LayerStep, uniform_step
@@ -52,7 +52,7 @@ class Config:
         if self.mlp is None:
             return step
         from ablate.signal.kernel_maps import correlations_through, curved
-        from ablate.signal.skipless_mlp import uniform_through
+        from ablate.signal.skipless_matrices import uniform_through
 
         if self.skip:
             raise InputError(
@@ -63,7 +63,7 @@ class Config:
 
     def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
         """Return the map from a number of tokens to this layer's A, a float64 array."""
-        from ablate.signal.skipless_uniform import uniform_matrix
+        from ablate.signal.skipless_matrices import uniform_matrix
 
         step = self.step(sizes)
         return partial(uniform_matrix, incoming=step.incoming, outgoing=step.outgoing, causal=sizes.causal)
@@ -75,7 +75,7 @@ class Config:
 
     def propagate(self, sizes: Sizes) -> Mixing:
         """D softmax(s + B)."""
-        from ablate.signal.skipless_softmax import row_scale_and_bias
+        from ablate.signal.skipless_matrices import row_scale_and_bias
 
         rows, bias = row_scale_and_bias(self.matrix_of(sizes)(sizes.seq_len), causal=sizes.causal)
         return Mixing(rows=rows, bias=bias)

@@ -7,7 +7,7 @@
 Dimension key: B batch, H heads, T time, K width of a head.
 """
 
-from ablate.block.notation import total, weighted
+from ablate.block.equation import total, weighted
 from ablate.components.declare import Cost, GainMaker, Mixing, Same, Sizes, component, implements, scaling
 
 

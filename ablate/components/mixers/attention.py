@@ -31,10 +31,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from ablate.block.config_values import PartMaker, ValueMaker
-from ablate.block.effective import one_or_more, parts_of
-from ablate.block.notation import grouped
-from ablate.block.value_addresses import ENCODER
+from ablate.block.address import ENCODER
+from ablate.block.equation import grouped
+from ablate.block.normal_form import components_of, one_or_more
+from ablate.block.sizes import PartMaker, ValueMaker
 from ablate.components.declare import (
     Cost,
     GivesBias,
@@ -110,8 +110,8 @@ class Config:
         own = {"heads": sizes.n_heads, "kv_heads": heads, "head_width": sizes.d_model // heads}
         if sizes.kv_heads is None and sizes.head_width is None:
             node = node.replace({field: None for field, usual in own.items() if fixed(node[field]) == usual})
-        biases = tuple(sorted(parts_of(node["bias"]), key=lambda bias: bias.name))
-        masks = tuple(sorted(parts_of(node["mask"]), key=lambda mask: mask.name))
+        biases = tuple(sorted(components_of(node["bias"]), key=lambda bias: bias.name))
+        masks = tuple(sorted(components_of(node["mask"]), key=lambda mask: mask.name))
         return node.replace({"mask": effective_masks(masks, sizes.causal), "bias": one_or_more(biases)})
 
     def cost(self, sizes: Sizes) -> Cost:
@@ -283,7 +283,7 @@ class Config:
         projections without a fresh weight, where a source of another length is read.
         """
         from ablate.signal.attention_kernel import log_totals
-        from ablate.signal.sink import attending_with_sink
+        from ablate.signal.propagation import attending_with_sink
 
         undone = undoes(self.projection)
         refuse_inverted(

@@ -10,7 +10,7 @@
 Dimension key: B batch, T time, D width of the model, M width of the hidden layer.
 """
 
-from ablate.block.notation import grouped
+from ablate.block.equation import grouped
 from ablate.components.declare import Cost, Maker, Signal, Sizes, arithmetic, component, implements, part, width
 from ablate.components.inverted import refuse_inverted, turned_back, undoes
 

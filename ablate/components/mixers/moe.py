@@ -31,7 +31,7 @@ Dimension key: B batch, T time, N tokens (B T), D width of the model, E experts,
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ablate.block.notation import grouped
+from ablate.block.equation import grouped
 from ablate.components.declare import (
     Cost,
     Kept,
@@ -101,7 +101,7 @@ class Config:
         b is 0 at first. The gradient reaches x through the experts, and through the gains of those that were chosen.
         InputError for experts that start alike.
         """
-        from ablate.signal.routing import routing
+        from ablate.signal.sampled_attention import routing
 
         check_choices(self.experts, self.active)
         refuse_inverted(up=self.up, gate=self.gate, down=self.down)

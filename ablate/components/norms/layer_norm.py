@@ -7,7 +7,7 @@
 Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
 
-from ablate.block.notation import number as written
+from ablate.block.equation import number as written
 from ablate.components.declare import Cost, Signal, Sizes, component, flag, implements, number
 
 

@@ -11,7 +11,7 @@ With eps 0 the output for a token of zeros is NaN.
 Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
 
-from ablate.block.notation import number as written
+from ablate.block.equation import number as written
 from ablate.components.declare import Cost, Same, Signal, Sizes, component, flag, implements, number
 
 

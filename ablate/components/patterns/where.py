@@ -11,8 +11,8 @@ a mixer that every fourth keeps, deep layers that are made cheaper. This general
 
 from collections.abc import Mapping
 
+from ablate.block.arithmetic import WhichLayers
 from ablate.block.expression import Node, Value
-from ablate.block.which_layers import WhichLayers
 from ablate.components.declare import alternative, component, layers
 
 

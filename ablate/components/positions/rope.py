@@ -14,7 +14,7 @@ grow.
 Dimension key: B batch, H heads, T time, K width of a head, R channels turned, P = R/2 pairs.
 """
 
-from ablate.block.notation import number as written
+from ablate.block.equation import number as written
 from ablate.components.declare import Cost, Node, Signal, Sizes, component, fixed, implements, number
 from ablate.errors import InputError
 

@@ -22,7 +22,7 @@ Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.block.arithmetic import parse
-from ablate.block.notation import total, weighted
+from ablate.block.equation import total, weighted
 from ablate.components.declare import (
     Cost,
     Draw,

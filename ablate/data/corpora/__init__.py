@@ -6,7 +6,7 @@ code_docstrings.py  pairs of its functions and the first paragraphs of their doc
 files.py            local text files, one document per file
 jsonl.py            local files of JSON objects, one document per line
 parquet.py          local Parquet files, one document per row
-hub.py              a data set of the Hugging Face hub
+hub.py              a data set of the Hugging Face hub, and how the rows of one are read
 hub_pairs.py        pairs of such a data set
 hub_images.py       images of such a data set, with their classes
 digits.py           scikit-learn's images of handwritten digits

@@ -1,7 +1,7 @@
 '''How a corpus declares itself: the names that every file of a corpus starts from.
 
 Such a file declares a class of settings, and implements it by what reads the texts: a class, or a function that gives
-a `Source` (see `data/text.py`), called with the settings and the folder of the space.
+a `Source` (see `data/sources.py`), called with the settings and the folder of the space.
 
     """The poems of a folder, a document in each line."""
     from pathlib import Path
@@ -49,14 +49,9 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
-from ablate.data.local_files import NamedFiles
-from ablate.data.local_rows import NamedRows
-from ablate.data.refusal import CORPUS, CorpusError
-from ablate.data.refusal import CorpusFault as CorpusFault
-from ablate.data.text import Skipped, Text, TextSource
-from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import DeclarationFault, implements
-from ablate.space.corpora import Bytes, CorpusSpec, Layout, Patterns, Settings
+from ablate.data.sources import CORPUS, CorpusError, CorpusFault, NamedFiles, NamedRows, Skipped, Text, TextSource
+from ablate.extension.declaration import DeclarationFault, declare_settings, implements
+from ablate.space.data import Bytes, CorpusSpec, Layout, Patterns, Settings
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -42,9 +42,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.bell import bell
-from ablate.data.drawn import DrawnExamples
-from ablate.data.uniform import Uniform
+from ablate.data.record_stream import DrawnExamples
+from ablate.data.uniform import Uniform, bell
 
 Plane: TypeAlias = npt.NDArray[np.float64]
 

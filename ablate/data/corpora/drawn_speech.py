@@ -53,9 +53,8 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.bell import bell
-from ablate.data.drawn import DrawnExamples
-from ablate.data.uniform import Uniform
+from ablate.data.record_stream import DrawnExamples
+from ablate.data.uniform import Uniform, bell
 
 Frames: TypeAlias = npt.NDArray[np.float32]
 

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import ClassVar
 
 from ablate.data.corpora.declare import NamedFiles, Patterns, Settings, Skipped, Text, corpus, implements
-from ablate.data.survey import FoundFile
+from ablate.data.sources import FoundFile
 
 
 @corpus("files", source="this work", version=1)
 class Files(Settings):
     """`{files: ['texts/**/*.txt']}`: glob patterns relative to the space's folder, which they do not leave, or
-    absolute. What is held out is a folder as a whole (see `data/splits.py`)."""
+    absolute. What is held out is a folder as a whole (see `data/corpus.py`)."""
 
     files: Patterns
 

@@ -59,7 +59,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.hub_rows import DAMAGED, OfTheHub, hub_rows, without_field
+from ablate.data.corpora.hub import DAMAGED, OfTheHub, hub_rows, without_field
 
 if TYPE_CHECKING:
     from PIL.Image import Image

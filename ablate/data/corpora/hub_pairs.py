@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ablate.data.corpora.declare import Bytes, CorpusError, Settings, Skipped, Text, corpus, implements
-from ablate.data.hub_rows import OfTheHub, hub_rows, without_field
+from ablate.data.corpora.hub import OfTheHub, hub_rows, without_field
 
 INSTEAD = "corpus: code_docstrings, pairs of code and summary from Python's own library"
 

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ablate.data.corpora.declare import Bytes, CorpusError, NamedRows, Patterns, Settings, corpus, implements
-from ablate.data.local_rows import Absent
-from ablate.data.survey import FoundFile
+from ablate.data.sources import Absent, FoundFile
 from ablate.source.problems import shorten
 
 WAY = 'a JSONL file has one object per line, in UTF-8: {"text": "…"}'

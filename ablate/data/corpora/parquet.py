@@ -18,7 +18,7 @@ from ablate.data.corpora.declare import (
     corpus,
     implements,
 )
-from ablate.data.survey import FoundFile
+from ablate.data.sources import FoundFile
 from ablate.source.problems import quote
 
 BATCH = 1024

@@ -25,7 +25,7 @@ from ablate.data.corpora.declare import (
     corpus,
     implements,
 )
-from ablate.data.survey import FoundFile, look_at, stamp_of
+from ablate.data.sources import FoundFile, look_at, stamp_of
 
 NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})
 """Folders inside the library's folder that hold installed packages, or no source."""

@@ -1,16 +1,86 @@
-"""The ranking of results by several objectives, all minimised: Pareto fronts, crowding distance, hypervolume.
+"""Ranking: how the results of a search are compared: by several objectives, at rungs, and between rungs.
 
-Deb et al. 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, Sections III-A and III-B.
+What a block has come to is its result, of which samplers are told; by it blocks are ranked and promoted from rung to
+rung.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Sequence
-from itertools import groupby
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, groupby
+from typing import Literal, TypeAlias
 
-from ablate.execute.search.result import Losses
+from ablate.errors import InputError
+from ablate.space.design import Goal, Pruner, misplaced, rung_steps
+from ablate.train.events import OutcomeKind
+
+# The result of a proposal, and how proposers are told about it.
+#
+# A diverged trial is a result: the block counts as bad as the worst block with values, in every objective, and so
+# does a single objective that is infinite or NaN. Before any block has values there is no such number, and the result
+# is not told. Trials that ended otherwise (a bug, no memory, no time) say nothing about the block and are never told
+# as a value. Nor is a derivation that was refused, which has no values at all; a sampler may count it as worse than
+# any that has.
+
+Losses: TypeAlias = tuple[float, ...]
+"""A number for each objective, all to be minimised."""
+
+VALUED: tuple[OutcomeKind, ...] = ("finished", "paused")
+"""Outcomes that have values: those of the end, or of the rung."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    """The outcome of a job: one value for each objective, in its original sign, if it finished or paused at its rung.
+
+    `seconds` is the training time of this job, summed over its trials, without that of earlier jobs of the block.
+    """
+
+    outcome: OutcomeKind
+    values: tuple[float, ...] = ()
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The `values` of derivation `index`, all at the same rung or the end; empty if it did not come that far.
+
+    One that was `refused` on the way to a proposal has never been a trial.
+    """
+
+    index: int
+    outcome: OutcomeKind | Literal["refused"]
+    values: tuple[float, ...] = ()
+
+
+def told(history: Sequence[Result | JobOutcome], goals: Sequence[Goal]) -> list[Losses | None]:
+    """Return the losses that each result is told with, None for one that is not told."""
+    signs = [1.0 if goal == "min" else -1.0 for goal in goals]
+    rows = [_losses_of(result, signs) for result in history]
+    worst = [max((row[i] for row in rows if row and math.isfinite(row[i])), default=None) for i in range(len(signs))]
+    return [None if row is None else _filled(row, worst) for row in rows]
+
+
+def _losses_of(result: Result | JobOutcome, signs: Sequence[float]) -> Losses | None:
+    if result.outcome == "diverged":
+        return (math.inf,) * len(signs)
+    if result.outcome in VALUED and result.values:
+        return tuple(sign * value for sign, value in zip(signs, result.values, strict=True))
+    return None
+
+
+def _filled(row: Losses, worst: Sequence[float | None]) -> Losses | None:
+    filled = tuple(value if math.isfinite(value) else bad for value, bad in zip(row, worst, strict=True))
+    return None if any(value is None for value in filled) else filled  # type: ignore[return-value]
+
+
+# The ranking of results by several objectives, all minimised: Pareto fronts, crowding distance, hypervolume.
+#
+# Deb et al. 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, Sections III-A and III-B.
 
 
 def dominates(a: Losses, b: Losses) -> bool:
@@ -84,3 +154,187 @@ def hypervolume(losses: Sequence[Losses], reference: Losses) -> float:
         if end > loss[-1]:
             volume += (end - loss[-1]) * hypervolume([other[:-1] for other in better[: place + 1]], reference[:-1])
     return volume
+
+
+# Rungs: the steps at which the blocks of a search are compared, and which of them are promoted.
+#
+# ASHA (Li et al. 2020, A system for massively parallel hyperparameter tuning, arXiv:1810.05934, Algorithm 2): no rung
+# waits until it is full; a block is promoted once it is among the best 1/factor of those that have reached its rung.
+# Hyperband (Li et al. 2018, Hyperband: a novel bandit-based approach to hyperparameter optimization, JMLR 18): since
+# it is unknown how early is too early, brackets begin at the first rung, the second, ..., and the last one trains
+# straight to the end; blocks are compared within their bracket, and are assigned to the brackets in turn.
+
+
+@dataclass(frozen=True, slots=True)
+class Ladder:
+    """The steps at which blocks are compared, rising, all below the end; if empty, every block is trained to the end.
+
+    Levels number them: level i is rung i, and level `end` the end. The best `1/factor` are promoted from each rung.
+    The `brackets` begin at levels 0, 1, ...
+    """
+
+    steps: int
+    rungs: tuple[int, ...] = ()
+    factor: int = 2
+    brackets: int = 1
+
+    @property
+    def end(self) -> int:
+        """The level of the end."""
+        return len(self.rungs)
+
+    def rung(self, level: int) -> int | None:
+        """Return the step of a level; None for the end."""
+        return self.rungs[level] if level < self.end else None
+
+    def step(self, level: int) -> int:
+        """Return the step of a level; for the end, the number of steps."""
+        return self.rungs[level] if level < self.end else self.steps
+
+    def done(self, level: int | None) -> int:
+        """Return the steps done by a trial that is at a level (None: not begun). A rung is measured at the start of its
+        step, and the trial pauses after it."""
+        return 0 if level is None else min(self.step(level) + 1, self.steps)
+
+    def begins(self, block: int) -> int:
+        """Return the first level of block number `block`, counted from 0 without the reference."""
+        return block % self.brackets
+
+
+def ladder_of(pruner: Pruner, steps: int, evaluate_every: int) -> Ladder:
+    """Build the ladder of a recipe of `steps` steps, as `rung_steps` gives its rungs; InputError if they do not fit."""
+    wrong = misplaced(pruner.rungs, steps, evaluate_every)
+    if wrong is not None:
+        raise InputError("\n  = ".join(wrong))
+    rungs = rung_steps(pruner.rungs, steps, evaluate_every)
+    brackets = len(rungs) + 1 if pruner.kind == "hyperband" else 1
+    return Ladder(steps, rungs, pruner.rungs.factor, brackets)
+
+
+def let_on(arrived: Sequence[JobOutcome], factor: int, goals: Sequence[Goal]) -> list[int]:
+    """Return the indices of the best floor(n / factor) blocks that have reached a rung, by their values, best first.
+
+    Blocks that diverged before it count among the n, as the worst, and are never promoted. Those that ended otherwise
+    do not count. Those with an infinite or NaN value come after the others.
+    """
+    losses = told(arrived, goals)
+    n = sum(came.outcome in ("paused", "diverged") for came in arrived)
+    paused = [(i, loss) for i, loss in enumerate(losses) if loss is not None and arrived[i].outcome == "paused"]
+    places = [paused[place][0] for place in ranked([loss for _, loss in paused])]
+    return sorted(places, key=lambda i: not all(map(math.isfinite, arrived[i].values)))[: n // factor]
+
+
+# How far the blocks of a search have come, and which of their values proposers are told.
+#
+# Values at different rungs cannot be compared. Samplers are told those of one rung: the highest that ten blocks have
+# reached, as in BOHB (Falkner et al. 2018, arXiv:1807.01774, which models the largest budget with enough
+# observations).
+
+ENOUGH_BLOCKS = 10
+"""The blocks that a rung needs for samplers to use it; if no rung has them, the one with the most is used."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """The outcome of a job, with its number."""
+
+    job: int
+    came: JobOutcome
+
+
+Standing: TypeAlias = Mapping[str, Mapping[int, Arrival]]
+"""The outcomes of every block, by its mark, at each level it was trained to, lowest first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The origin of a result: a derivation, its block's mark, and the number of jobs before it was proposed."""
+
+    index: int
+    mark: str
+    before: int
+
+
+def history(origins: Iterable[Origin], standing: Standing, refused: Mapping[int, int] | None = None) -> list[Result]:
+    """Return the results of derivations, one for each; those whose block has none are left out.
+
+    They are in the order in which jobs produced them, so that new ones are added at the end, and samplers that divide
+    them into generations by position get the same generations again. Between them are the derivations that were
+    refused, each given with the number of jobs before it was met.
+    """
+    known = [origin for origin in origins if origin.mark in standing]
+    level = told_level({origin.mark: standing[origin.mark] for origin in known})
+    arrivals = [_arrival(standing[origin.mark], level) for origin in known]
+    results = [
+        (max(origin.before, arrival.job), Result(origin.index, arrival.came.outcome, arrival.came.values))
+        for origin, arrival in zip(known, arrivals, strict=True)
+    ]
+    results += [(before, Result(index, "refused")) for index, before in (refused or {}).items()]
+    return [result for _, result in sorted(results, key=lambda pair: pair[0])]
+
+
+def told_level(standing: Standing) -> int | None:
+    """Return the highest level at which enough blocks have values, else the one with the most; None if none has any."""
+    reached = Counter(level for levels in standing.values() for level, each in levels.items() if each.came.values)
+    return max(reached, key=lambda level: (min(reached[level], ENOUGH_BLOCKS), level), default=None)
+
+
+def _arrival(levels: Mapping[int, Arrival], level: int | None) -> Arrival:
+    """Return a block's divergence, at any level; else its values at `level`; else only how it ended."""
+    last = levels[max(levels)]
+    if last.came.outcome == "diverged":
+        return last
+    if level is not None and level in levels and levels[level].came.values:
+        return levels[level]
+    return Arrival(last.job, JobOutcome(last.came.outcome))
+
+
+# How well an early rung predicts a later one: Spearman's rank correlation of the values at both.
+#
+# Only promoted blocks have values at both, the best of the earlier rung; over all blocks it would be higher.
+
+LEAST_BLOCKS = 3
+"""The fewest blocks for a correlation: that of two blocks is always 1 or -1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correlation:
+    """The rank correlation of objective number `objective` at the steps `lower` and `upper` (for the end: all steps).
+
+    It is over the n blocks with a number at both; None if n is below three, or all numbers at one step are equal.
+    """
+
+    lower: int
+    upper: int
+    n: int
+    objective: int
+    spearman: float | None
+
+
+def correlations(standing: Standing, ladder: Ladder, objectives: int) -> tuple[Correlation, ...]:
+    """Compute the correlation of every two levels in every objective."""
+    return tuple(
+        _correlation(standing, ladder, lower, upper, objective)
+        for lower, upper in combinations(range(ladder.end + 1), 2)
+        for objective in range(objectives)
+    )
+
+
+def _correlation(standing: Standing, ladder: Ladder, lower: int, upper: int, objective: int) -> Correlation:
+    pairs = [
+        (levels[lower].came.values[objective], levels[upper].came.values[objective])
+        for levels in standing.values()
+        if all(level in levels and levels[level].came.values for level in (lower, upper))
+    ]
+    pairs = [pair for pair in pairs if not any(map(math.isnan, pair))]
+    return Correlation(ladder.step(lower), ladder.step(upper), len(pairs), objective, spearman(pairs))
+
+
+def spearman(pairs: Iterable[tuple[float, float]]) -> float | None:
+    """Compute Spearman's rank correlation of pairs, ties sharing their mean rank; None if it is not defined."""
+    before, after = (list(side) for side in zip(*pairs, strict=True)) if (pairs := list(pairs)) else ([], [])
+    if len(before) < LEAST_BLOCKS or len(set(before)) == 1 or len(set(after)) == 1:
+        return None
+    from scipy.stats import spearmanr
+
+    return float(spearmanr(before, after).statistic)

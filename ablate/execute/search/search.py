@@ -17,24 +17,29 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TYPE_CHECKING, Literal
 
 from ablate.errors import InputError
-from ablate.execute.search.budget import JobCost, SearchSpending, affords, check_reference, used_up
-from ablate.execute.search.correlation import Correlation, correlations
-from ablate.execute.search.job import Job, ProposedBlock
-from ablate.execute.search.proposer import Proposer, generator, uniform
-from ablate.execute.search.result import VALUED, JobOutcome
-from ablate.execute.search.rung_progress import Arrival, Origin, Standing, history
-from ablate.execute.search.rungs import Ladder, let_on
-from ablate.plan.treatment import Treated
+from ablate.execute.search.proposer import Proposal, Proposer, generator, uniform
+from ablate.execute.search.ranking import (
+    VALUED,
+    Arrival,
+    Correlation,
+    JobOutcome,
+    Ladder,
+    Origin,
+    Standing,
+    correlations,
+    history,
+    let_on,
+)
+from ablate.plan.proposals import Treated
 from ablate.space.design import Budget, Goal
 
 if TYPE_CHECKING:
     from ablate.execute.search.search_space import SearchGround
-
-__all__ = ["BlockSearch", "Job", "JobOutcome", "ProposedBlock"]
 
 STUCK = 10
 """After this many known proposals in a row, uniform draws are made until one is new: from the same results a sampler
@@ -296,3 +301,85 @@ class BlockSearch:
 
     def _seconds(self, numbers: Iterable[int]) -> float:
         return math.fsum(self._came[number].seconds for number in numbers)
+
+
+# The jobs that a search hands out, and their proposals.
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedBlock:
+    """Proposal number k, and the mark of its block; `same_as` is the first job of that block if it is a repeat."""
+
+    k: int
+    proposal: Proposal
+    mark: str
+    same_as: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A block to be trained to the step `until`, which is rung number `rung`; None: to the end.
+
+    It stands for a trial of each of the search's seeds. k is the number of its proposal, None for the reference.
+    """
+
+    number: int
+    block: Treated
+    mark: str
+    k: int | None
+    until: int | None
+    rung: int | None
+
+
+# What a search may spend, and what it has spent: reference and proposals together, summed over all workers.
+#
+# Trials and FLOPs are known before a job begins, so no job is handed out that would exceed them. Hours are known only
+# afterwards: jobs are handed out until the visible results have used them up, so up to `parallel` jobs may exceed
+# them.
+
+HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobCost:
+    """The cost of jobs, known before they begin: exact, so that the parts of a trial sum to the whole."""
+
+    trials: int = 0
+    flops: Fraction = field(default_factory=Fraction)
+
+    def __add__(self, other: JobCost) -> JobCost:
+        return JobCost(self.trials + other.trials, self.flops + other.flops)
+
+
+@dataclass(frozen=True, slots=True)
+class SearchSpending:
+    """What a search has spent: trials begun, FLOPs of the jobs handed out, seconds of those with results."""
+
+    trials: int
+    flops: float
+    seconds: float
+
+
+def affords(budget: Budget, spent: JobCost) -> bool:
+    """Return whether the budget allows `spent` in total."""
+    if budget.trials is not None and spent.trials > budget.trials:
+        return False
+    return budget.flops is None or spent.flops <= Fraction(budget.flops)
+
+
+def used_up(budget: Budget, seconds: float) -> bool:
+    """Return whether `seconds` of training use up the budget's hours."""
+    return budget.hours is not None and seconds >= budget.hours * HOUR
+
+
+def check_reference(budget: Budget, cost: JobCost) -> None:
+    """Raise InputError if the budget does not cover the reference, which every search trains first."""
+    if affords(budget, cost):
+        return
+    if budget.trials is not None:
+        limit, needed = f"{budget.trials} trials", f"{cost.trials}, one per seed"
+    else:
+        limit, needed = f"{budget.flops:.3g} flops", f"{float(cost.flops):.3g}"
+    raise InputError(
+        f"a budget of {limit} does not cover the reference of the search, which needs {needed}\n  = raise the budget"
+    )

@@ -14,36 +14,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from collections.abc import Sequence as SequenceABC
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
-from ablate.block.architecture import Architecture
-from ablate.block.classifier import BLOCK as OF_BLOCK
-from ablate.block.classifier import faults
-from ablate.block.cost import Cost
-from ablate.block.cross import check_reads_encoder, encoder_block
+from ablate.block import expression
+from ablate.block.architecture import BLOCK as OF_BLOCK
+from ablate.block.architecture import Architecture, check_reads_encoder, encoder_block, faults
 from ablate.block.expression import Block, Node, Sequence, Series, Value
-from ablate.block.read import MOST_PARTS, Invalid
+from ablate.block.reader import MOST_PARTS, Invalid
+from ablate.block.sizes import Cost
 from ablate.errors import InputError, RefusedError
 from ablate.execute.forecaster import Forecaster
-from ablate.execute.rehearsal import build_layers
-from ablate.execute.search.varied_values import apart, with_values
-from ablate.execute.search.zero_cost import MEASURED, InitialModel, measure_start
-from ablate.grammar.derivation import Template
+from ablate.execute.start import MEASURED, StartMeasures, build_layers, measure_start
+from ablate.grammar.derivation import Alternatives, FixedValue, Hole, Product, Scale, Template, Varied
 from ablate.grammar.mutate import DerivationSource
 from ablate.plan.models import Models, TokenisedText
-from ablate.plan.treatment import Treated, block_of, setting_of, treated
+from ablate.plan.proposals import Treated, block_of, setting_of, treated
 from ablate.source.problems import Problems
-from ablate.space.batch_ramp import sequences_of
-from ablate.space.changed import decided
+from ablate.space.changes import decided
 from ablate.space.design import AVOID, Search, ZeroCost
-from ablate.space.encoder import WITH_ENCODER
 from ablate.space.fair import Plain, text_of
-from ablate.space.override import overridden, with_value
+from ablate.space.model import WITH_ENCODER
+from ablate.space.schedule import sequences_of
 from ablate.space.space import Space
-from ablate.space.variants import BLOCK, Changes
-from ablate.space.vary import VariedAddress
+from ablate.space.variants import BLOCK, Changes, overridden, with_value
+from ablate.space.vary import FactorLevel, VariedAddress, as_numbers, level_texts
 
 if TYPE_CHECKING:
     from ablate.data.batch import Batch
@@ -86,7 +83,7 @@ class SearchGround(DerivationSource, Protocol):
         """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
 
     def measure(self, by: ZeroCost, block: Treated) -> float:
-        """Measure an admitted block before it is trained; see `zero_cost`."""
+        """Measure an admitted block before it is trained; see `measure_start`."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +105,7 @@ class _Known:
     """A cache of what is known about blocks, and whether a value around them is that of the space."""
 
     costs: dict[Treated, Cost] = field(default_factory=dict)
-    starts: dict[Treated, InitialModel] = field(default_factory=dict)
+    starts: dict[Treated, StartMeasures] = field(default_factory=dict)
     marks: dict[Treated, str] = field(default_factory=dict)
     refusals: dict[Treated, tuple[str, ...]] = field(default_factory=dict)
     own: dict[Changes, bool] = field(default_factory=dict)
@@ -163,7 +160,7 @@ class SpaceGround:
         It is without an override that does not fit (then `_unfit` refuses it). A value of its fields that does not fit
         stays beside it (then `_apart` does).
         """
-        index, levels = apart(k, self.varied)
+        index, levels = parts_of_number(k, self.varied)
         block = self.space.grammar.derive(index)
         try:
             block = self._overridden(block)
@@ -330,7 +327,7 @@ class SpaceGround:
     def _architecture(self, block: Treated) -> Architecture:
         return self.models.architecture(block_of(block), setting_of(block))
 
-    def _start(self, block: Treated) -> InitialModel:
+    def _start(self, block: Treated) -> StartMeasures:
         known = self._known.starts
         if block not in known:
             space = self.space
@@ -420,3 +417,43 @@ def _check_machine(error: Exception) -> None:
 def _first_line(error: Exception) -> str:
     text = str(error).removeprefix("error: ").partition("\n")[0]
     return text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"
+
+
+# Derivations of a grammar with values beside them: one more choice for each address that a search varies.
+#
+# A number of such a derivation stands for a derivation of the grammar and a place among the values of each address,
+# the last one changing fastest. So samplers see values as they see what a rule offers: the address is the name of the
+# choice, and numbers are ordered, at even distances on their scale.
+
+NO_VALUE = FixedValue(None)
+"""What a value adds to the block that the grammar derives."""
+
+
+def with_values(derivations: Template, factors: SequenceABC[VariedAddress]) -> Template:
+    """Return the derivations of a grammar, each with every combination of values; as they are if nothing is varied."""
+    if not factors:
+        return derivations
+    holes = (derivations, *map(_varied, factors))
+    shape = expression.Sequence(tuple(Hole(place) for place in range(len(holes))))  # type: ignore[misc]
+    return Product(shape, holes)
+
+
+def parts_of_number(k: int, factors: SequenceABC[VariedAddress]) -> tuple[int, tuple[FactorLevel, ...]]:
+    """Return the derivation of the grammar, and the value of each address, that a number stands for."""
+    levels: list[FactorLevel] = []
+    for factor in reversed(factors):
+        k, place = divmod(k, len(factor.levels))
+        levels.append(factor.levels[place])
+    return k, tuple(reversed(levels))
+
+
+def _varied(factor: VariedAddress) -> Varied:
+    words = level_texts(factor.values)
+    return Varied(factor.address, Alternatives((NO_VALUE,) * len(words), words, _scale_of(factor)))
+
+
+def _scale_of(factor: VariedAddress) -> Scale | None:
+    """Return how the values are spaced: those of a list count as evenly spaced; None if they are no numbers."""
+    if factor.range is not None:
+        return factor.range.scale
+    return None if as_numbers(factor.values) is None else "linear"

@@ -20,17 +20,15 @@ from dataclasses import dataclass, field, replace
 
 from ablate.errors import RefusedError
 from ablate.execute.controller import Work
+from ablate.execute.executor import FAILED, is_settled
 from ablate.execute.forecaster import Forecaster
-from ablate.execute.policy import FAILED, is_settled
-from ablate.execute.search.confirmation import best_blocks
-from ablate.execute.search.result import JobOutcome
+from ablate.execute.search.ranking import JobOutcome, dominates, ranked
 from ablate.execute.search.search import BlockSearch, Job
 from ablate.execute.search.search_space import IN_DANGER
 from ablate.plan.models import Models
-from ablate.plan.plan import KeptProposal, Plan, Variant
+from ablate.plan.plan import KeptProposal, Plan, Trial, Variant
 from ablate.plan.proposals import Joined, grown, join
-from ablate.plan.trial import Trial
-from ablate.space.design import Confirm
+from ablate.space.design import Confirm, Goal
 from ablate.store.results import Results
 from ablate.train.events import Outcome
 
@@ -340,3 +338,31 @@ class SearchSource:
 
 def _label(variant: Variant, trial: Trial, trials: Sequence[Trial]) -> str:
     return variant.name if len(trials) == 1 else f"{variant.name} · seed {trial.seed}"
+
+
+# The blocks of a search that are worth confirming by another training: the best that finished.
+
+
+def best_blocks(search: BlockSearch, count: int) -> list[str]:
+    """Return the marks of `count` blocks to confirm, best first: those that dominate the reference, then the others,
+    each ordered by Pareto front and, within one, least crowded first. The reference is not among them."""
+    whole, first = finished(search), search.jobs[0].mark
+    losses = {mark: _losses(values, search.goals) for mark, values in whole.items()}
+    marks = list(losses)
+    order = [marks[i] for i in ranked(list(losses.values()))]
+    order.sort(key=lambda mark: not (first in losses and dominates(losses[mark], losses[first])))
+    return [mark for mark in order if mark != first][:count]
+
+
+def finished(search: BlockSearch) -> Mapping[str, tuple[float, ...]]:
+    """Return the values, by mark, of every block that was trained to the end and is finite in every objective."""
+    values = {}
+    for job in search.jobs:
+        came = search.came(job.number)
+        if came is not None and came.outcome == "finished" and all(map(math.isfinite, came.values)):
+            values[job.mark] = came.values
+    return values
+
+
+def _losses(values: Iterable[float], goals: Sequence[Goal]) -> tuple[float, ...]:
+    return tuple(value if goal == "min" else -value for value, goal in zip(values, goals, strict=True))

@@ -1,22 +1,41 @@
-"""Combinations of the edits between two blocks: which are allowed, and which of them are the same model."""
+"""Combinations: subsets of the edits between two blocks, which of them are allowed, and which are the same model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
 from string import ascii_uppercase
 from typing import TypeAlias
 
 import numpy as np
 
+from ablate.block.address import is_there
 from ablate.block.diff import Edit, path_order
-from ablate.block.fingerprint import digest, fingerprint
+from ablate.block.normal_form import digest, fingerprint, normalise
 from ablate.errors import InputError
-from ablate.plan.designs.between import TreatmentDifference, arm_of, refusals
-from ablate.plan.designs.layout import DesignArm
-from ablate.plan.designs.terms import Levels, Term
+from ablate.output.words import listed, plural
+from ablate.plan.designs.design_matrix import (
+    MEAN,
+    ROMAN,
+    TOLERANCE,
+    Generator,
+    Levels,
+    Term,
+    columns,
+    generators,
+    in_estimates,
+    mains,
+    resolution,
+)
+from ablate.plan.designs.layout import DesignArm, TreatmentDifference, arm_of, refusals
 from ablate.plan.models import Models
-from ablate.space.design import Ends
+from ablate.source.problems import Problems
+from ablate.space.changes import decided
+from ablate.space.design import Ends, Factorial
+from ablate.space.variants import with_value
+from ablate.space.vary import VariedAddress, level_texts
 
 Chosen: TypeAlias = tuple[int, ...]
 """Positions of the edits that are present, ascending."""
@@ -135,3 +154,297 @@ def levels_of(runs: Iterable[Chosen], edits: int) -> Levels:
 def chosen_of(levels: Levels) -> tuple[Chosen, ...]:
     """Convert rows of -1 and +1 to runs."""
     return tuple(tuple(int(i) for i in np.flatnonzero(row > 0)) for row in levels)
+
+
+# Combinations of edits with one level of every factor.
+
+
+@dataclass(frozen=True)
+class LevelCombinations(Combinations):
+    """Subsets of the edits, each with one level of every factor: in a `Chosen`, levels follow the positions of edits,
+    numbered on through all factors.
+    """
+
+    @property
+    def kept(self) -> str:
+        """The one that is kept of several that are the same model."""
+        return "another"
+
+    @cached_property
+    def factors(self) -> tuple[VariedAddress, ...]:
+        """The factors with several levels."""
+        assert isinstance(self.ends, Factorial)
+        return self.ends.vary.factors
+
+    @cached_property
+    def own(self) -> tuple[int | None, ...]:
+        """The level of each factor that the start has by itself; None where it has none of them."""
+        start = arm_of(self.models.space, self.ends.from_)
+        return tuple(
+            next((place for place in range(len(factor.levels)) if self._is_own(factor, place, start)), None)
+            for factor in self.factors
+        )
+
+    def _is_own(self, factor: VariedAddress, place: int, start: DesignArm) -> bool:
+        level, space, catalogue = factor.levels[place], self.models.space, self.models.space.grammar.catalogue
+        if factor.in_block:
+            reader = space.grammar.reader_for(Problems())
+            there = is_there(start.block, factor.selector, catalogue)
+            changed = with_value(start.block, factor.override(level), reader) if there else None
+            return changed is not None and normalise(changed, catalogue) == normalise(start.block, catalogue)
+        try:
+            changed_space = self.models.at(((factor.address, level.value),))
+        except InputError:
+            return False
+        return decided(changed_space) == decided(space)
+
+    def every(self) -> tuple[Chosen, ...]:
+        """Return every combination."""
+        edits = len(self.edits)
+        starts = [edits + sum(len(factor.levels) for factor in self.factors[:i]) for i in range(len(self.factors))]
+        ranges = [range(at, at + len(f.levels)) for at, f in zip(starts, self.factors, strict=True)]
+        subsets = [tuple(i for i in range(edits) if mask >> i & 1) for mask in range(2**edits)]
+        return tuple((*subset, *levels) for subset in subsets for levels in product(*ranges))
+
+    def levels(self, chosen: Chosen) -> tuple[int, ...]:
+        """Return the level of each factor, from 0."""
+        at, places = len(self.edits), chosen[len(chosen) - len(self.factors) :]
+        levels = []
+        for factor, place in zip(self.factors, places, strict=True):
+            levels.append(place - at)
+            at += len(factor.levels)
+        return tuple(levels)
+
+    def row(self, chosen: Chosen) -> tuple[int, ...]:
+        """Return a combination as `Factors.runs` has it."""
+        return (*(1 if i in chosen else -1 for i in range(len(self.edits))), *self.levels(chosen))
+
+    def arm(self, chosen: Chosen) -> DesignArm:
+        """Return the start with these edits and levels, without a name of its own."""
+        if chosen not in self._arms:
+            space = self.models.space
+            names = tuple(edit.name for i, edit in enumerate(self.edits) if i in chosen)
+            whole = len(names) == len(self.edits)
+            arm = arm_of(space, self.ends.to, names) if whole else self.difference.arm("", names)
+            block, changes, edits = arm.block, dict(arm.changes), list(names)
+            reader = space.grammar.reader_for(Problems())
+            for factor, level, own in zip(self.factors, self.levels(chosen), self.own, strict=True):
+                if factor.in_block:
+                    block = with_value(block, factor.override(factor.levels[level]), reader)
+                elif level != own:
+                    changes[factor.address] = factor.levels[level].value
+                if level != own:
+                    edits.append(f"{factor.address}={level_texts(factor.values)[level]}")
+            block = normalise(block, space.grammar.catalogue)
+            self._arms[chosen] = DesignArm("", block, tuple(edits), tuple(sorted(changes.items())))
+        return self._arms[chosen]
+
+    def letters(self, chosen: Chosen) -> str:
+        """Spell a combination in letters, the levels of a factor numbered from 1."""
+        edits = len(self.edits)
+        levels = (f"{ascii_uppercase[edits + i]}{level + 1}" for i, level in enumerate(self.levels(chosen)))
+        return "".join((*(ascii_uppercase[i] for i in chosen if i < edits), *levels))
+
+    def legend(self) -> str:
+        """Explain which letter is which edit, and which number which level."""
+        factors = []
+        for place, factor in enumerate(self.factors, start=len(self.edits)):
+            numbered = listed([f"{ascii_uppercase[place]}{i + 1}" for i in range(len(factor.levels))])
+            factors.append(f"{numbered} are {factor.address}={', '.join(level_texts(factor.values))}")
+        edits = [super().legend()] if self.edits else []
+        return "; ".join((*edits, *factors))
+
+    def arms(self, runs: Iterable[Chosen]) -> Mapping[Chosen, DesignArm]:
+        """Return the runs as arms with distinct names; what is the same model as one of the ends has its name."""
+        space, runs = self.models.space, tuple(runs)
+        ends = {}
+        for name in (self.ends.to, self.ends.from_):
+            ends[self.mark(arm_of(space, name))] = name
+        names = {run: ends.get(self.model(run)) for run in runs}
+        spelt = {run: self._spelt(run) for run, name in names.items() if name is None}
+        if any(len(name) > READABLE for name in spelt.values()):
+            spelt = {run: f"{self.ends.from_}+{self.letters(run)}" for run in spelt}
+        return {run: replace(self.arm(run), name=name or spelt[run]) for run, name in names.items()}
+
+    def _spelt(self, run: Chosen) -> str:
+        """Name a run after its edits and the levels that the start does not have."""
+        lasts = [factor.words[-1].text for factor in self.factors]
+        words = [self.ends.from_, *(edit.name for i, edit in enumerate(self.edits) if i in run)]
+        for factor, last, level, own in zip(self.factors, lasts, self.levels(run), self.own, strict=True):
+            if level != own:
+                short = last if lasts.count(last) == 1 else factor.address
+                words.append(f"{short}={level_texts(factor.values)[level]}")
+        return " ".join(words)
+
+    def described(self) -> str:
+        """Return what is combined, in words."""
+        of = [f"{plural(len(factor.levels), 'level')} of {factor.address}" for factor in self.factors]
+        edits = [plural(len(self.edits), "edit")] if self.edits else []
+        return listed([*edits, *of])
+
+
+# Descriptions of a factorial: how its runs were chosen, what is left out, and which effects are confounded.
+
+MOST_LISTED = 16
+"""More combinations than this are counted, not listed."""
+MOST_ALIASES_LISTED = 60
+"""More aliases than this are counted, not listed."""
+MEANING_OF_RESOLUTION = {
+    3: "effects of edits are confounded with those of pairs",
+    4: "effects of edits are not confounded with those of pairs, but those of pairs are with each other",
+}
+"""The meaning of a resolution; from V on neither holds."""
+MEANING_FROM_FIVE = "effects of edits and of pairs are confounded only with those of three or more edits"
+THREES_NOT_LISTED = "estimates also contain effects of three edits: with this many edits they are not listed"
+
+
+def describe_every(edits: int) -> str:
+    """Describe a full factorial."""
+    return f"every combination of {edits} edits, {2**edits} runs"
+
+
+def describe_every_level(what: str, runs: int) -> str:
+    """Describe a full factorial of edits and levels."""
+    return f"every combination of {what}, {runs} runs"
+
+
+def describe_axes(logarithmic: Sequence[str]) -> Iterator[str]:
+    """Describe the factors whose trend is along a logarithmic axis."""
+    if logarithmic:
+        levels = "their levels are" if len(logarithmic) > 1 else "its levels are"
+        yield (f"the trend of {listed(logarithmic)} is along a logarithmic axis, on which {levels} more evenly spaced")
+
+
+def describe_remaining_levels(what: str, every: int, runs: int) -> str:
+    """Describe a full factorial of edits and levels some of whose runs are not possible."""
+    gone = every - runs
+    return (
+        f"{runs} of the {every} combinations of {what}: the other {gone} are refused, or the same model as one of "
+        "these, so effects are not estimated independently"
+    )
+
+
+def describe_remaining(edits: int, runs: int, efficiency: float) -> str:
+    """Describe a full factorial some of whose runs are not possible."""
+    gone = 2**edits - runs
+    return (
+        f"{runs} of the {2**edits} combinations of {edits} edits: the other {gone} are refused, or the same model as "
+        f"one of these, so effects are not estimated independently (D-efficiency {efficiency:.0%})"
+    )
+
+
+def describe_regular(levels: Levels, requested: str) -> str:
+    """Describe a regular fraction for the requested resolution."""
+    runs, edits = levels.shape
+    reached = resolution(levels)
+    if reached is None:
+        return f"no fraction of {edits} edits has resolution {requested}: every combination, {runs} runs"
+    meaning = MEANING_OF_RESOLUTION.get(reached, MEANING_FROM_FIVE)
+    better = "" if ROMAN[reached] == requested else f", better than the requested {requested} at no more runs"
+    return f"{runs} of the {2**edits} combinations of {edits} edits, resolution {ROMAN[reached]}{better}: {meaning}"
+
+
+def describe_plackett_burman(levels: Levels) -> str:
+    """Describe Plackett and Burman's runs."""
+    runs, edits = levels.shape
+    text = f"Plackett and Burman's {runs} runs for {edits} edits"
+    if 2**edits == runs:
+        return f"{text}: every combination"
+    reached = resolution(levels)
+    if reached is not None:
+        return f"{text}, resolution {ROMAN[reached]}: {MEANING_OF_RESOLUTION.get(reached, MEANING_FROM_FIVE)}"
+    if len(in_estimates(levels, mains(edits), most=2)) == edits * (edits - 1) * (edits - 2) // 2:
+        return f"{text}: each pair's effect is partly confounded with that of every other edit"
+    return f"{text}: many pairs' effects are partly confounded with those of other edits"
+
+
+def describe_generators(levels: Levels, among: Combinations) -> str:
+    """Describe the generators of a regular fraction."""
+    return "".join(f"; {_generator(generator, among)}" for generator in generators(levels))
+
+
+def _generator(generator: Generator, among: Combinations) -> str:
+    """Describe a generator: `D = ABC` has D where an odd number of A, B and C (one or three) are present."""
+    parity = (len(generator.of) + (generator.sign < 0)) % 2
+    of = ", ".join(among.letters((i,)) for i in generator.of)
+    there = f"an {'odd' if parity else 'even'} number of {of} are present"
+    if len(generator.of) == 1:
+        there = f"{of} is {'present' if generator.sign > 0 else 'absent'}"
+    sign = "-" if generator.sign < 0 else ""
+    edit = among.letters((generator.edit,))
+    return f"{edit} = {sign}{among.letters(generator.of)} ({edit} is present where {there})"
+
+
+def describe_replacement(what: str, runs: int, candidates: int, efficiency: float) -> str:
+    """Describe D-optimal runs that replace orthogonal ones."""
+    return (
+        f"requested: {what}; some of these are refused or the same model, whichever signs are flipped, so instead "
+        f"{runs} runs are D-optimal among the {candidates} distinct models (D-efficiency {efficiency:.0%})"
+    )
+
+
+def describe_optimal(runs: int, candidates: int, combinations: int, efficiency: float) -> str:
+    """Describe D-optimal runs."""
+    among = f"the {candidates:,} distinct models considered, of {combinations:,} combinations"
+    return f"{runs} runs, D-optimal among {among} (D-efficiency {efficiency:.0%})"
+
+
+def list_left_out(
+    among: Combinations, distinct: Mapping[Chosen, Sequence[Chosen]], refused: Mapping[str, Sequence[Chosen]]
+) -> tuple[str, ...]:
+    """List the combinations that are refused, by reason, and those that are the same model as another."""
+    notes = [f"left out: {_letters_of(gone, among)} ({reason})" for reason, gone in refused.items()]
+    same = {first: others for first, others in distinct.items() if others}
+    if sum(map(len, same.values())) > MOST_LISTED:
+        notes.append(f"the same model as {among.kept}: {sum(map(len, same.values())):,} combinations")
+    else:
+        notes += [f"the same model: {_letters_of((first, *others), among)}" for first, others in same.items()]
+    return tuple(notes)
+
+
+def _letters_of(combinations: Sequence[Chosen], among: Combinations) -> str:
+    if len(combinations) > MOST_LISTED:
+        return f"{len(combinations):,} combinations"
+    return ", ".join(among.letters(chosen) for chosen in combinations)
+
+
+def list_not_estimated(
+    levels: Levels, effects: Sequence[Term], dropped: Sequence[Term], named: Callable[[Term], str]
+) -> Iterator[str]:
+    """List effects that are confounded with others, with these."""
+    known = [MEAN, *effects]
+    for term in dropped:
+        weights = np.linalg.lstsq(columns(levels, known), columns(levels, [term]), rcond=None)[0][:, 0]
+        of = [named(t) for t, weight in zip(known, weights, strict=True) if t and abs(weight) > TOLERANCE]
+        told = f"it is confounded with {', '.join(of)}" if of else "it does not vary"
+        yield f"not estimated: {named(term)}: in these runs {told}"
+
+
+def list_not_in_base(dropped: Sequence[Term], among: Combinations) -> Iterator[str]:
+    """List effects that the requested runs would not have estimated either, so that those in their place need not."""
+    if dropped:
+        named = ", ".join(among.letters(term) for term in dropped)
+        told = "it" if len(dropped) == 1 else "them"
+        yield f"not estimated: {named}: the requested runs do not separate {told} from others"
+
+
+def list_aliases(aliases: Sequence[tuple[Term, Term, float]], named: Callable[[Term], str]) -> Iterator[str]:
+    """Write the alias table on one line."""
+    if len(aliases) > MOST_ALIASES_LISTED:
+        most = max(abs(times) for _, _, times in aliases)
+        yield f"aliases in the estimates: {len(aliases):,} effects, each at most {most:.3g} times"
+    elif aliases:
+        of: dict[Term, list[str]] = {}
+        for term, other, times in aliases:
+            of.setdefault(term, []).append(f"{times:+.3g} {named(other)}")
+        lines = "; ".join(f"{named(term)} contains {', '.join(others)}" for term, others in of.items())
+        yield f"aliases in the estimates: {lines}"
+
+
+def describe_ends(names: Collection[str], among: Combinations) -> Iterator[str]:
+    """Describe a baseline trained in addition to the runs, and an end that is not compared because it is not a run."""
+    against = among.models.space.judge.against
+    if against not in names:
+        yield f"{against}, the baseline, is trained in addition to these runs"
+    if among.ends.to not in {*names, among.ends.from_}:
+        yield f"{among.ends.to} is not one of these runs: it is not compared with the baseline"

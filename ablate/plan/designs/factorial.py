@@ -1,22 +1,78 @@
-"""Designs that combine edits: every combination, a fraction of them, or the most informative ones available."""
+"""Factorials: designs that combine edits, and factors with several levels.
+
+Of edits every combination is run, a fraction of them, or the most informative ones available. With factors of several
+levels every combination is run that is allowed and a model of its own.
+"""
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from ablate.plan.designs import wording
-from ablate.plan.designs.between import TreatmentDifference, note_single_edit, place_in_design
-from ablate.plan.designs.combinations import MAX_EDITS, Chosen, Combinations, chosen_of, levels_of
-from ablate.plan.designs.layout import Contrast, Layout
-from ablate.plan.designs.optimal import d_optimal
-from ablate.plan.designs.regular import ROMAN, every_combination, fraction, plackett_burman, resolution, siblings
-from ablate.plan.designs.terms import Levels, Term, d_efficiency, estimable, in_estimates, mains, pairs
+from ablate.plan.designs.combinations import (
+    MAX_EDITS,
+    THREES_NOT_LISTED,
+    Chosen,
+    Combinations,
+    LevelCombinations,
+    chosen_of,
+    describe_axes,
+    describe_ends,
+    describe_every,
+    describe_every_level,
+    describe_generators,
+    describe_optimal,
+    describe_plackett_burman,
+    describe_regular,
+    describe_remaining,
+    describe_remaining_levels,
+    describe_replacement,
+    levels_of,
+    list_aliases,
+    list_left_out,
+    list_not_estimated,
+    list_not_in_base,
+)
+from ablate.plan.designs.design_matrix import (
+    CURVATURE,
+    MOST_COLUMNS,
+    ROMAN,
+    TREND,
+    ContrastColumn,
+    Levels,
+    Term,
+    coded,
+    columns_of,
+    d_efficiency,
+    d_optimal,
+    estimable,
+    every_combination,
+    fraction,
+    in_estimates,
+    mains,
+    pairs,
+    plackett_burman,
+    resolution,
+    scale_of,
+    siblings,
+    terms_of,
+)
+from ablate.plan.designs.layout import (
+    Contrast,
+    Layout,
+    TreatmentDifference,
+    note_single_edit,
+    place_in_design,
+)
 from ablate.plan.models import Models
-from ablate.plan.plan import Alias, Factors
+from ablate.plan.plan import Alias, Factors, VariedFactor
 from ablate.source.problems import Problems
 from ablate.space.design import DOptimal, Factorial, Fractional, PlackettBurman
+from ablate.space.vary import level_texts
+
+# Edits combined: factorial, fractional, Plackett-Burman, D-optimal.
 
 MAX_RUNS = 256
 MAX_THREES = 12
@@ -55,7 +111,7 @@ def crossed(ends: Crossed, difference: TreatmentDifference, models: Models, prob
             choice = _fractional(ends, among, problems)
         case PlackettBurman():
             base = plackett_burman(len(among.edits))
-            choice = _orthogonal(base, mains(len(among.edits)), wording.plackett_burman(base), among, problems)
+            choice = _orthogonal(base, mains(len(among.edits)), describe_plackett_burman(base), among, problems)
         case DOptimal():
             choice = _d_optimal(ends, among, problems)
     return None if choice is None else _layout(choice, among)
@@ -72,10 +128,10 @@ def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> RunS
         return None
     levels = levels_of(distinct, edits)
     if len(distinct) == 2**edits:
-        return RunSelection(levels=every_combination(edits), terms=_terms(ends, edits), how=wording.every(edits))
+        return RunSelection(levels=every_combination(edits), terms=_terms(ends, edits), how=describe_every(edits))
     terms = _terms(ends, edits)
-    how = wording.remaining(edits, len(distinct), d_efficiency(levels, estimable(levels, terms)))
-    return RunSelection(levels=levels, terms=terms, how=how, notes=wording.left_out(among, distinct, refused))
+    how = describe_remaining(edits, len(distinct), d_efficiency(levels, estimable(levels, terms)))
+    return RunSelection(levels=levels, terms=terms, how=how, notes=list_left_out(among, distinct, refused))
 
 
 def _fractional(ends: Fractional, among: Combinations, problems: Problems) -> RunSelection | None:
@@ -95,7 +151,7 @@ def _fractional(ends: Fractional, among: Combinations, problems: Problems) -> Ru
         problems.add(message, place_in_design(among.models.space, "fractional", "interactions"), notes=notes)
         return None
     guarded = (*mains(edits), *pairs(edits)) if ends.resolution == "V" else ()
-    return _orthogonal(base, terms, wording.regular(base, ends.resolution), among, problems, guarded)
+    return _orthogonal(base, terms, describe_regular(base, ends.resolution), among, problems, guarded)
 
 
 def _orthogonal(
@@ -111,7 +167,7 @@ def _orthogonal(
     """
     for levels in siblings(base, MAX_RUNS):
         if among.may_all_run(chosen_of(levels)):
-            return RunSelection(levels=levels, terms=tuple(terms), how=what + wording.generated(levels, among))
+            return RunSelection(levels=levels, terms=tuple(terms), how=what + describe_generators(levels, among))
     distinct, refused = among.distinct(_pool(len(among.edits), chosen_of(base)))
     if not _enough(distinct, refused, among, problems):
         return None
@@ -120,10 +176,10 @@ def _orthogonal(
     told = estimable(pool, guarded or terms)
     runs = min(max(len(base), len(told) + 1), len(pool))
     levels = pool[list(d_optimal(pool, told, runs, _ends(distinct, among)))]
-    how = wording.instead(what, len(levels), len(pool), d_efficiency(levels, told))
+    how = describe_replacement(what, len(levels), len(pool), d_efficiency(levels, told))
     notes = (
-        *wording.left_out(among, distinct, refused),
-        *wording.not_in_base([term for term in requested if term not in terms], among),
+        *list_left_out(among, distinct, refused),
+        *list_not_in_base([term for term in requested if term not in terms], among),
     )
     return RunSelection(levels=levels, terms=terms, how=how, notes=notes)
 
@@ -140,7 +196,7 @@ def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> RunSe
         message = f"{ends.runs:,} runs, but {len(pool):,} distinct models exist among {2**edits:,} combinations"
         if len(pool) > MAX_RUNS:
             message = f"{ends.runs:,} runs, but at most {MAX_RUNS} can be run"
-        gone = wording.left_out(among, distinct, refused)
+        gone = list_left_out(among, distinct, refused)
         legend = (among.legend(),) if gone else ()
         problems.add(message, place, notes=(f"set runs: {min(len(pool), MAX_RUNS)}, or fewer", *legend, *gone))
         return None
@@ -151,8 +207,8 @@ def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> RunSe
         problems.add(message, place, notes=(least, fewer) if ends.interactions == "pairs" else (least,))
         return None
     levels = pool[list(d_optimal(pool, terms, ends.runs, _ends(distinct, among)))]
-    how = wording.optimal(len(levels), len(pool), 2**edits, d_efficiency(levels, terms))
-    notes = wording.left_out(among, distinct, refused)
+    how = describe_optimal(len(levels), len(pool), 2**edits, d_efficiency(levels, terms))
+    notes = list_left_out(among, distinct, refused)
     return RunSelection(levels=levels, terms=_terms(ends, edits), how=how, notes=notes)
 
 
@@ -195,7 +251,7 @@ def _enough(
         return True
     if models == 2:
         message = f"of all combinations of these edits only {ends.from_} and {ends.to} are left"
-        gone = wording.left_out(among, distinct, refused)
+        gone = list_left_out(among, distinct, refused)
         notes = (among.legend(), *gone, f"use compare: [{ends.from_}, {ends.to}]")
     else:
         message = "all combinations of these edits are the same model at these sizes: there is nothing to compare"
@@ -243,10 +299,10 @@ def _layout(choice: RunSelection, among: Combinations) -> Layout:
         among.legend(),
         choice.how,
         *choice.notes,
-        *wording.not_estimated(levels, effects, dropped, among.letters),
-        *wording.mixed(mixed, among.letters),
-        *([wording.THREES] if numeral is None and not listed else []),
-        *wording.beside(names, among),
+        *list_not_estimated(levels, effects, dropped, among.letters),
+        *list_aliases(mixed, among.letters),
+        *([THREES_NOT_LISTED] if numeral is None and not listed else []),
+        *describe_ends(names, among),
     )
     return Layout(
         arms=tuple(arms.values()),
@@ -264,3 +320,127 @@ def _contrast(term: Term, among: Combinations) -> Contrast:
     first, second = (among.edits[i].name for i in term)
     detail = f"how much the effect of {first} changes when {second} is present"
     return Contrast(among.effect(term), detail, "", "", "interaction")
+
+
+# Edits and factors with several levels combined.
+
+
+def with_levels(ends: Factorial, difference: TreatmentDifference, models: Models, problems: Problems) -> Layout | None:
+    """Return the layout of a factorial with factors of several levels; None where a mistake was reported."""
+    among = LevelCombinations(ends, difference, models)
+    every = 2 ** len(among.edits) * math.prod(len(factor.levels) for factor in among.factors)
+    if every > MAX_RUNS:
+        message = f"{among.described()} have {every:,} combinations, but at most {MAX_RUNS} can be run"
+        notes = ["list fewer levels"] + ["or use blocks that differ less"] * bool(among.edits)
+        problems.add(message, place_in_design(models.space), notes=(", ".join(notes),))
+        return None
+    distinct, refused = among.distinct(among.every())
+    if len(distinct) < 2:
+        gone = list_left_out(among, distinct, refused)
+        message = f"of all combinations of {among.described()} only {len(distinct)} can be trained"
+        notes_of = (among.legend(), *gone, "list other values")
+        problems.add(message, place_in_design(models.space), notes=notes_of)
+        return None
+    return _layout_of_levels(among, tuple(distinct), every, list_left_out(among, distinct, refused))
+
+
+def _layout_of_levels(among: LevelCombinations, runs: Sequence[Chosen], every: int, gone: Sequence[str]) -> Layout:
+    ends = among.ends
+    assert isinstance(ends, Factorial)
+    what = among.described()
+    whole = len(runs) == every
+    how = describe_every_level(what, every) if whole else describe_remaining_levels(what, every, len(runs))
+    varied = tuple(VariedFactor(address=f.address, values=f.atoms, scale=scale_of(f.values)) for f in among.factors)
+    rows = tuple(among.row(run) for run in runs)
+    arms = among.arms(runs)
+    named = [arm.name for arm in arms.values()]
+    bare = Factors(
+        edits=tuple(edit.name for edit in among.edits),
+        runs=tuple(zip(named, rows, strict=True)),
+        effects=(),
+        how=how,
+        varied=varied,
+    )
+    columns, levels = columns_of(bare), coded(bare, rows)
+    every_term, shown = terms_of(columns, interactions=ends.interactions == "pairs")
+    fitted = estimable(levels, every_term)
+    effects = [term for term in fitted if term in shown]
+
+    def names(term: Term) -> tuple[str, ...]:
+        return tuple(columns[i].name for i in term)
+
+    def text(term: Term) -> str:
+        return " × ".join(names(term))
+
+    mixed = () if whole else in_estimates(
+        levels, fitted, most=3 if len(columns) <= MOST_COLUMNS else 2, factors=[column.factor for column in columns]
+    )  # fmt: skip
+    mixed = tuple(row for row in mixed if row[0] in shown)
+    notes = (
+        among.legend(),
+        how,
+        *describe_axes([factor.address for factor in varied if factor.scale == "log"]),
+        *gone,
+        *list_not_estimated(levels, fitted, [term for term in shown if term not in effects], text),
+        *list_aliases(mixed, text),
+        *describe_ends(named, among),
+    )
+    factors = replace(
+        bare,
+        effects=tuple(names(term) for term in effects),
+        aliases=tuple(Alias(term=names(term), other=names(other), times=times) for term, other, times in mixed),
+    )
+    return Layout(
+        arms=tuple(arms.values()),
+        contrasts=tuple(_contrast_of_levels(term, columns, among, varied) for term in effects),
+        notes=notes,
+        against=(ends.to,) if ends.to in named and ends.to != ends.from_ else (),
+        factors=factors,
+    )
+
+
+def _contrast_of_levels(
+    term: Term, columns: Sequence[ContrastColumn], among: LevelCombinations, varied: Sequence[VariedFactor]
+) -> Contrast:
+    if len(term) == 1:
+        column = columns[term[0]]
+        return Contrast(column.name, _effect_detail(column, among, varied), "", "", "main")
+    first, second = (columns[i] for i in term)
+    changes = f"how much the effect of {first.name} changes"
+    return Contrast(
+        f"{first.name} × {second.name}",
+        f"{changes} {_interaction_detail(second, among, varied)}",
+        "",
+        "",
+        "interaction",
+    )
+
+
+def _effect_detail(column: ContrastColumn, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
+    """Describe the effect of an edit or of a contrast of levels."""
+    edits = len(among.edits)
+    if column.factor < edits:
+        return among.edits[column.factor].detail
+    factor = varied[column.factor - edits]
+    texts = level_texts(factor.values)
+    if factor.scale == "nominal":
+        return f"{texts[0]} → {column.name.removeprefix(f'{factor.address}=')} at {factor.address}"
+    scale = " on a logarithmic axis" if factor.scale == "log" else ""
+    over = f"over {', '.join(texts)} at {factor.address}"
+    if column.name.endswith(f": {TREND}"):
+        line = "" if len(texts) == 2 else f", by the straight line{scale} {over}"
+        return f"the change from {texts[0]} to {texts[-1]}{line}" + (f" at {factor.address}" if not line else "")
+    assert column.name.endswith(f": {CURVATURE}")
+    return f"how far the ends of the range lie above its middle, by the parabola{scale} {over}: 0 for a straight line"
+
+
+def _interaction_detail(column: ContrastColumn, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
+    """Describe what the effect of another column is compared between."""
+    edits = len(among.edits)
+    if column.factor < edits:
+        return f"when {column.name} is present"
+    factor = varied[column.factor - edits]
+    texts = level_texts(factor.values)
+    if factor.scale == "nominal":
+        return f"from {texts[0]} to {column.name.removeprefix(f'{factor.address}=')} at {factor.address}"
+    return f"from {texts[0]} to {texts[-1]} at {factor.address}, by the straight line"

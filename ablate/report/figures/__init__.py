@@ -1,16 +1,12 @@
 """Figures as files for a paper, one plot each, with the texts that go with them.
 
-export.py          the exports of a space, a table and a search, and what is left out
+export.py          the exports of a space, a table and a search, what is left out, and the folder of one
 forecast_plots.py  the export of forecasts: curves over the layers, and token kernels
-folder.py          an export written into a folder
 files.py           the files of a plot: SVG, PDF and PNG at the width of a column and of a page, and its numbers as CSV
-drawing.py         a plot at its true size: text of one size, names that fit, the key of its shades
-colours.py         colours that stay distinct in greyscale
 latex.py           the verdicts as a booktabs table
 captions.py        a sentence for each figure, and the sentence on methods
 """
 
-from ablate.report.figures.export import Export, of_search, of_space, of_table
-from ablate.report.figures.folder import Figures, write_export
+from ablate.report.figures.export import Export, Figures, of_search, of_space, of_table, write_export
 
 __all__ = ["Export", "Figures", "of_search", "of_space", "of_table", "write_export"]

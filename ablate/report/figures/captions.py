@@ -6,10 +6,8 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from ablate.output.escape import visible
-from ablate.output.markdown import escape, within
-from ablate.output.numbers import factor, percent
-from ablate.output.words import listed, plural, spoken
+from ablate.output.escape import for_markdown, markdown_within, visible
+from ablate.output.words import factor, listed, percent, plural, spoken
 from ablate.report.footnotes import any_unpaired, p_below
 from ablate.report.plot import Plot
 from ablate.report.wording import margin
@@ -140,6 +138,15 @@ def _margin(metric: Metric, summary: Summary) -> str:
 
 def document(title: str, named: Sequence[tuple[str, Plot]], methods_sentence: str) -> str:
     """Return all sentences as one Markdown file."""
-    lines = [f"# {escape(title, ' ')}", "", "## Methods", "", escape(methods_sentence), "", "## Captions", ""]
-    lines += [f"- `{name}`: {within(sentence(plot))}" for name, plot in named]
+    lines = [
+        f"# {for_markdown(title, ' ')}",
+        "",
+        "## Methods",
+        "",
+        for_markdown(methods_sentence),
+        "",
+        "## Captions",
+        "",
+    ]
+    lines += [f"- `{name}`: {markdown_within(sentence(plot))}" for name, plot in named]
     return "\n".join(lines) + "\n"

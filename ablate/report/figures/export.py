@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from ablate.output.words import listed, plural, spoken
 from ablate.report.figures import captions, latex
-from ablate.report.figures.files import file_names
-from ablate.report.page import curves, differences, doses, forest, gains, heatmaps, ladder_plots, pareto, token_kernels
+from ablate.report.figures.files import belongs_to_export, file_names, files_of
+from ablate.report.page import curves, differences, doses, forest, gains, heatmaps, pareto
 from ablate.report.page.record import PageRecord
 from ablate.report.page.verdicts import factorials
 from ablate.report.plot import Plot
 from ablate.report.searched import plots as searched
 from ablate.report.searched.analysis import analyse
 from ablate.report.searched.record import SearchRecord
+from ablate.store.durable import write_whole, writing
 from ablate.verdict.summary import Summary
 
 TABLE, SENTENCES = "verdicts.tex", "captions.md"
@@ -82,7 +84,7 @@ def _plots(record: PageRecord) -> Iterator[Plot]:
     """Yield the plots in the order of the page."""
     yield from forest.plots(record)
     yield from () if record.summary.ladders else differences.difference_plots(record)
-    yield from ladder_plots.plots(record)
+    yield from doses.plots(record)
     for terms, factors in factorials(record):
         yield from doses.dose_plots(record, factors, terms)
         yield from pareto.interaction_plots(record, factors, terms)
@@ -90,7 +92,7 @@ def _plots(record: PageRecord) -> Iterator[Plot]:
         yield from (plot for plot, _ in curves.grouped_plots(record, metric))
     for metric in heatmaps.names(record):
         yield from (plot for plot, _ in heatmaps.grouped_plots(record, metric))
-    yield from token_kernels.kernel_plots(record)
+    yield from heatmaps.kernel_plots(record)
     yield from (plot for plot, _ in gains.gain_plots(record))
     yield from pareto.front_plots(record)
 
@@ -106,7 +108,7 @@ def _left_out(record: PageRecord) -> Iterator[str]:
     for metric in heatmaps.names(record):
         if not heatmaps.grouped_plots(record, metric):
             yield f"layers-{metric}: no finite value"
-    if left := token_kernels.left_out(record):
+    if left := heatmaps.left_out(record):
         yield f"kernels of {', '.join(left)}: too many variants to draw; the view kernels has them"
 
 
@@ -115,3 +117,48 @@ def _without_pair(summary: Summary) -> Iterator[str]:
     for metric in summary.metrics:
         if not any(effect.estimate is not None for effect in summary.effects if effect.metric == metric.name):
             yield f"forest-{metric.name}: no seed has a result on both sides"
+
+
+# An export written into a folder, beside what earlier ones left there.
+
+OPTION = "--figures"
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """The result of an export: files by the name of their figure, other files, what it left out and why, and files in
+    the folder from an earlier export.
+    """
+
+    folder: Path
+    figures: Mapping[str, tuple[str, ...]]
+    others: tuple[str, ...]
+    left_out: tuple[str, ...]
+    earlier: tuple[str, ...]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The names of all files written."""
+        return (*(name for names in self.figures.values() for name in names), *self.others)
+
+
+def write_export(export: Export, folder: str | Path) -> Figures:
+    """Write an export into a folder, which is created if needed.
+
+    Files of an earlier export are overwritten if they have the same name, and otherwise left and listed.
+    """
+    folder = Path(folder)
+    with writing(folder, OPTION):
+        folder.mkdir(parents=True, exist_ok=True)
+        there = sorted(path.name for path in folder.iterdir() if path.is_file())
+    figures: dict[str, tuple[str, ...]] = {}
+    for name, plot in export.plots:
+        contents = dict(files_of(plot, name))
+        for file, content in contents.items():
+            write_whole(folder / file, content, OPTION)
+        figures[name] = tuple(contents)
+    for file, text in export.texts.items():
+        write_whole(folder / file, text.encode(), OPTION)
+    written = {*export.texts, *(file for files in figures.values() for file in files)}
+    earlier = tuple(name for name in belongs_to_export(there) if name not in written)
+    return Figures(folder, figures, tuple(export.texts), export.left_out, earlier)

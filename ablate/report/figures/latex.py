@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.output.latex import for_latex, numbers_for_latex
+from ablate.output.escape import for_latex, numbers_for_latex
 from ablate.report.comparisons import effects_once, ends, subject
 from ablate.report.effect_columns import cells, headings
 from ablate.verdict.summary import Effect, Summary

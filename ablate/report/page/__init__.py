@@ -2,7 +2,6 @@
 
     record.py         the answer and everything behind it, as frozen values
     sections.py       the page as a document, section by section
-    conclusion.py     the answer in a sentence, and the grid of verdicts
     answer.py         the texts around the answer: what was asked and trained, and what did not help
     verdicts.py       tables of verdicts, of the variants, and of a factorial
     cost.py           tables of cost, unequal quantities, noise, trials and the versions they ran with
@@ -10,14 +9,11 @@
     differences.py    paired differences from the baseline over training
     curves.py         losses and probes over training
     heatmaps.py       heat maps of probes by layer and step
-    token_kernels.py  kernels of tokens by position
     forecast.py       what was forecast before the first step, beside what was measured
     gains.py          trained gains over training
     pareto.py         two metrics against each other; interaction plots of two edits
     doses.py          a metric over the levels of an ordered factor
-    ladder_plots.py   losses and speed-ups over the training compute of a ladder's sizes
     panels.py         what plots share: colours of variants, axes, how many fit
-    glossary.py       the meaning of the numbers
 
 Every figure has a table beside it or says where its numbers are; the page says what is folded or drawn at fewer steps.
 """

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ablate.output import numbers
+from ablate.output import words
 from ablate.output.words import plural, took
 from ablate.plan.plan import Variant
 from ablate.report import fairness
@@ -170,7 +170,7 @@ def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str,
 
 def _size(value: float, metric: Metric) -> str:
     """Return the size of a difference, as a factor on the log scale."""
-    return f"×{numbers.ratio(value)}" if metric.log else f"{value:.2g}"
+    return f"×{words.ratio(value)}" if metric.log else f"{value:.2g}"
 
 
 def ran_with(record: PageRecord) -> list[str]:

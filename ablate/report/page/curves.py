@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy as np
 
-from ablate.output.numbers import significant
-from ablate.output.words import spoken
+from ablate.output.words import significant, spoken
 from ablate.plan.plan import Variant
 from ablate.report.document import Grid
 from ablate.report.html.drawn import shown

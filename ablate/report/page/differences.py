@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ablate.output.numbers import factor
-from ablate.output.words import spoken
+from ablate.output.words import factor, spoken
 from ablate.plan.plan import Variant
 from ablate.report.html.drawn import INK, shown
 from ablate.report.page import panels

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from ablate.output.words import plural
-from ablate.plan.forecast import PROBES, Forecast, ForecastStream, Interval
+from ablate.plan.plan import STREAM_PROBES, Forecast, ForecastStream, Interval
 from ablate.report.document import Grid
 from ablate.report.forecasts import WITHIN, number, warnings, with_interval
 from ablate.report.page.record import PageRecord
@@ -94,7 +94,7 @@ def _rows(
     """Yield a row for each quantity of each stream that is read."""
     measured = {(each.variant, each.quantity, each.address, each.step > 0): each for each in record.streams}
     for stream, address in read:
-        for quantity in PROBES:
+        for quantity in STREAM_PROBES:
             forecast, ends = getattr(stream, quantity), getattr(stream, f"{quantity}_interval")
             first, last = (measured.get((id, quantity, address, trained)) for trained in (False, True))
             shown = with_interval(forecast, ends, relative=quantity != "cosine", between=" ")

@@ -7,8 +7,7 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ablate.output.numbers import factor
-from ablate.output.words import plural, spoken
+from ablate.output.words import factor, plural, spoken
 from ablate.report import wording
 from ablate.report.comparisons import effects_once, subject
 from ablate.report.effect_columns import interval_kind

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from ablate.output.numbers import significant
+from ablate.output.words import significant
 from ablate.plan.plan import Variant
 from ablate.report.html.drawn import INK, SERIES, SHADES
 from ablate.report.page.record import PageRecord

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ablate.plan.plan import Plan, Variant
-from ablate.space.documents import Judge
+from ablate.space.judge import Judge
 from ablate.statistics import Floor
 from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Metric, Summary
@@ -44,7 +44,7 @@ class PageRecord:
     `resolved` the space with nothing left out. `beside` are notes on the page as a whole, `kernels` snapshots by
     position, `differences` those from the baseline over training, `streams` what was measured before the first step
     and when last, to be compared with the plan's forecasts. `commit` is that of the space's repository. `mixed` are the
-    versions in which trials differ, in lines, and `head` the last hash of the chain of records (`store.record_chain`).
+    versions in which trials differ, in lines, and `head` the last hash of the chain of records (`store.bundle`).
     """
 
     plan: Plan

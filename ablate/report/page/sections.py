@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ablate.output.words import plural, spoken
 from ablate.plan.plan import TERMS, Variant
-from ablate.report import size_comparisons
+from ablate.report import footnotes, size_comparisons
 from ablate.report.document import (
     BulletList,
     Figure,
@@ -23,7 +23,6 @@ from ablate.report.document import (
 )
 from ablate.report.page import (
     answer,
-    conclusion,
     cost,
     curves,
     differences,
@@ -31,14 +30,13 @@ from ablate.report.page import (
     forecast,
     forest,
     gains,
-    glossary,
     heatmaps,
-    ladder_plots,
     pareto,
-    token_kernels,
     verdicts,
 )
+from ablate.report.page.curves import names
 from ablate.report.page.record import PageRecord
+from ablate.space.metrics import BITS
 
 COURSES = 8
 """Number of curves of losses and probes shown at first; the others are folded."""
@@ -56,7 +54,7 @@ def _parts(record: PageRecord) -> Iterator[Part]:
     summary = record.summary
     if record.partial:
         yield Prose(answer.unfinished(record), "warning")
-    yield from conclusion.opening(summary)
+    yield from answer.opening(summary)
     for line in record.mixed:
         yield Prose(line, "warning")
     if noise := tuple(answer.noise(summary)):
@@ -80,7 +78,7 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         ("Equal terms", _equal_terms(record)),
         ("Noise and power", [TableOf(cost.noise(record), titled=False)]),
         ("Repeat it", _repeat(record)),
-        ("What the numbers mean", [BulletList(tuple(glossary.definitions(record)))]),
+        ("What the numbers mean", [BulletList(tuple(definitions(record)))]),
     ):
         if shown := tuple(parts):
             yield Section(title, shown, folded=title in FOLDED)
@@ -123,7 +121,7 @@ def _factorial(record: PageRecord) -> Iterator[Part]:
 
 
 def _sizes(record: PageRecord) -> Iterator[Part]:
-    yield from _group(Figure(svg, caption) for svg, caption in ladder_plots.ladders(record))
+    yield from _group(Figure(svg, caption) for svg, caption in doses.ladders(record))
     yield from map(TableOf, size_comparisons.tables(record.summary))
 
 
@@ -180,7 +178,7 @@ def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stacked:
 
 
 def _kernels(record: PageRecord) -> Iterator[Part]:
-    yield from _group(Figure(svg, caption) for svg, caption in token_kernels.plots(record))
+    yield from _group(Figure(svg, caption) for svg, caption in heatmaps.plots(record))
 
 
 def _forecast(record: PageRecord) -> Iterator[Part]:
@@ -255,3 +253,24 @@ def _group(parts: Iterable[Part]) -> Iterator[Group]:
     """Yield parts side by side; nothing if there are none."""
     if shown := tuple(parts):
         yield Group(shown)
+
+
+# The meaning of each number of a page.
+
+
+def definitions(record: PageRecord) -> list[str]:
+    """Return the definitions of verdicts and metrics, then of what else was measured."""
+    summary = record.summary
+    lines = list(footnotes.definitions(summary, record.definitions))
+    judged = {metric.name for metric in summary.metrics}
+    beside = [BITS] if summary.bits_beside else []
+    measured = [*beside, *names(record), *dict.fromkeys(course.metric for course in record.gains)]
+    lines += [f"{name}: {record.definitions[name]}" for name in measured if name in record.definitions.keys() - judged]
+    analyses = " and for the interim analyses" if summary.looks else ""
+    alone = ", if only this analysis were made" if summary.looks else ""
+    lines.append(
+        "p: for no difference; p of equivalence: the larger of the two one-sided tests; both are adjusted by Holm over "
+        f"the family{analyses}. q: the p for no difference, adjusted by Benjamini and Hochberg: of those below a "
+        f"level, at most that share is false on average{alone}; no verdict is based on it"
+    )
+    return lines

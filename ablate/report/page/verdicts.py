@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from ablate.output import numbers, words
+from ablate.output import words
 from ablate.plan.plan import Factors
 from ablate.report import footnotes, wording
 from ablate.report.comparisons import effects_once, subject, terms_of
@@ -15,7 +15,7 @@ from ablate.report.effect_tables import KINDS, anova_statistic, described, title
 from ablate.report.page.record import PageRecord
 from ablate.space.metrics import BITS, NATS
 from ablate.space.vary import level_texts
-from ablate.verdict.aliases import alias_rows
+from ablate.verdict.contrasts import alias_rows
 from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
 
 LEVELS = {1: "with", -1: "without"}
@@ -68,7 +68,7 @@ def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
 
 
 def _chance(p: float | None) -> str:
-    return numbers.chance(p) or "–"
+    return words.chance(p) or "–"
 
 
 def variants(record: PageRecord) -> Grid:

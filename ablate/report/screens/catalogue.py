@@ -14,15 +14,14 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 
 from ablate.block.catalogue import Catalogue
-from ablate.block.fingerprint import fingerprint
-from ablate.block.printer import print_block
-from ablate.extension.configured import Configured
-from ablate.extension.declaration import Declaration
+from ablate.block.expression import print_block
+from ablate.block.normal_form import fingerprint
+from ablate.extension.declaration import Configured, Declaration
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.named_blocks import NamedBlock, Preset
 from ablate.output.terminal import Text
 from ablate.source.located import to_python
-from ablate.space.known import KnownSpace
+from ablate.space.load import KnownSpace
 from ablate.space.metrics import Better, Definition, Judgeable, askable_probes, judgeable, known_probes
 
 Row: TypeAlias = tuple[str, str, str]

@@ -8,12 +8,11 @@ import yaml
 from rich.console import Group, RenderableType
 
 from ablate.block.diff import diff, path_order
-from ablate.block.expression import Block
-from ablate.block.printer import print_block
+from ablate.block.expression import Block, print_block
 from ablate.grammar.census import Census, take_census
 from ablate.grammar.derivation import ordered
 from ablate.grammar.grammar import Grammar
-from ablate.grammar.include import looks_included
+from ablate.grammar.named_blocks import looks_included
 from ablate.output.terminal import Text
 from ablate.output.words import plural
 from ablate.plan.plan import Plan

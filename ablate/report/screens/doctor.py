@@ -8,7 +8,7 @@ from rich.console import Group, RenderableType
 
 from ablate.output import words
 from ablate.output.terminal import Text
-from ablate.store.repair.report import TRAINED_AGAIN, Finding, Kind, Repaired, Severity
+from ablate.store.faults import TRAINED_AGAIN, Finding, Kind, Repaired, Severity
 
 STYLES: dict[Severity, str] = {"harmless": "dim", "repaired": "yellow", "lost": "bold red"}
 TIDIED: tuple[Kind, ...] = ("worker",)

@@ -14,13 +14,22 @@ from ablate.output.words import listed
 from ablate.report.document import BulletList, Grid, ReportDocument, StyledText, TableOf, Words
 from ablate.report.forecasts import WITHIN, ends_in_words, plus_minus
 from ablate.report.screens.block import sizes_in_words
-from ablate.theory.danger_score import DEFINITION, TERMS, danger_score
-from ablate.theory.dangers import COLLAPSED, collapse_layer, dangers, silence
-from ablate.theory.depth_laws import FLAT, DepthLaw, depth_law
-from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
-from ablate.theory.kurtosis_bound import normal_kurtosis
-from ablate.theory.sensitivity import model_sensitivity, stream_sensitivities
-from ablate.theory.shortfalls import Shortfall
+from ablate.theory.diagnostics import (
+    COLLAPSED,
+    FLAT,
+    SCORE_DEFINITION,
+    SCORE_TERMS,
+    DepthLaw,
+    collapse_layer,
+    danger_score,
+    dangers,
+    depth_law,
+    model_sensitivity,
+    normal_kurtosis,
+    silence,
+    stream_sensitivities,
+)
+from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream, Shortfall
 
 ROWS = 16
 """Layers that are shown of a deep model: about evenly spread, and the first and last."""
@@ -159,7 +168,7 @@ def space_screen(
         f"gradient ratio: root mean square in front of the first layer over that behind the last, {LOSS}",
         "logits: their root mean square",
         f"collapse at layer: the first behind which tokens are nearly one and stay so, a cosine above {COLLAPSED:g}",
-        DEFINITION,
+        SCORE_DEFINITION,
         *_encoders(forecasts.values()),
         *_beside([(each, sampled.get(variant, ())) for variant, each in forecasts.items()]),
         *_of_samples(forecasts.values()),
@@ -291,7 +300,7 @@ def _of_forecast_alone(forecast: InitialModel) -> dict[str, Any]:
     by_median, by_mean = model_sensitivity(forecast.fresh)
     return document | {
         "weight_sensitivity": {"by_median": _number(by_median), "by_mean": _number(by_mean)},
-        "danger": {"score": _number(score.total)} | {term: _number(getattr(score, term)) for term in TERMS},
+        "danger": {"score": _number(score.total)} | {term: _number(getattr(score, term)) for term in SCORE_TERMS},
         "attention_entropy": [
             {
                 "layer": each.layer,
@@ -464,7 +473,7 @@ def _kurtosis(forecast: InitialModel) -> tuple[str, ...]:
 def _danger(forecast: InitialModel) -> tuple[str, ...]:
     """Return the score of danger, with its definition."""
     score = danger_score(forecast)
-    return (f"{DEFINITION}; here {_three(score.total)}, most of it {score.largest}",)
+    return (f"{SCORE_DEFINITION}; here {_three(score.total)}, most of it {score.largest}",)
 
 
 def _has_size(stream: InitialStream) -> bool:

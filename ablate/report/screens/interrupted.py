@@ -8,10 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from ablate.execute.policy import FAILED
+from ablate.execute.executor import FAILED
 from ablate.output.words import plural
-from ablate.plan.plan import Plan
-from ablate.plan.trial import Trial
+from ablate.plan.plan import Plan, Trial
 from ablate.report import wording
 from ablate.train.events import GOES_ON, Outcome
 

@@ -16,9 +16,9 @@ from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.measure import Measurement
 from rich.table import Table
 
-from ablate.output.spreadsheet import no_formula
+from ablate.output.escape import no_formula
 from ablate.output.terminal import Text
-from ablate.source.excerpt import drawn
+from ablate.source.problems import drawn
 
 DIGITS = 6
 LOGARITHMS = ("estimate", "adjusted_low", "adjusted_high")

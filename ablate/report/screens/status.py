@@ -13,13 +13,13 @@ from rich import box
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from ablate.execute.policy import FAILED
+from ablate.execute.executor import FAILED
 from ablate.output import words
 from ablate.output.terminal import Text
 from ablate.plan.identity import SCHEME
 from ablate.report import wording
 from ablate.report.screens import interrupted
-from ablate.store.trial_status import TrialStatus
+from ablate.store.snapshot import TrialStatus
 
 UNDER_WAY = ("running", "dead", "paused")
 LOST = ("missing", "damaged")

@@ -7,7 +7,6 @@
     answer.py              the answer and its caveats, in sentences
     rows.py                the tables of results
     history.py             the tables of how the search went
-    glossary.py            the meaning of each number
     ask_next.py            how to repeat it, and how to ask which edit of a block matters
     screen.py              the answer in one screen, for the terminal
     json_form.py           the record of a search as JSON, and from it

@@ -11,8 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ablate.execute.search.ranking import dominates, front, hypervolume
-from ablate.execute.search.result import Losses
+from ablate.execute.search.ranking import Losses, dominates, front, hypervolume
 from ablate.report.searched.record import Entry, Objective, SearchRecord
 
 BEYOND = 0.1

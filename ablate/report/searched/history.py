@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping
 
-from ablate.execute.policy import FAILED
+from ablate.execute.executor import FAILED
 from ablate.output import words
 from ablate.report.document import Grid
 from ablate.report.searched.analysis import BEYOND, SearchAnalysis
@@ -85,7 +85,7 @@ KINDS = {
     "cannot be computed at its start: ": "start",
     "forecast: ": "forecast",
 }
-"""The start of each refusal that is not due to a constraint, and its cause; see `execute.search.ground`."""
+"""The start of each refusal that is not due to a constraint, and its cause; see `execute.search.search_space`."""
 
 
 def kind_of(refusal: str) -> tuple[str, str]:

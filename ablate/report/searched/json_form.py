@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ablate.report import json_form
-from ablate.report.searched import answer, ask_next, glossary
+from ablate.report.searched import answer, ask_next, sections
 from ablate.report.searched.analysis import BEYOND, analyse, edit_counts
 from ablate.report.searched.confirmation import kept
 from ablate.report.searched.record import SearchRecord
@@ -31,7 +31,7 @@ def to_json(record: SearchRecord) -> str:
         for entry in document["entries"]:
             del entry["around"]
     document["confirmed"] = None if record.confirmed is None else json_form.document(record.confirmed, record.defined)
-    document["definitions"] = glossary.definitions(record)
+    document["definitions"] = sections.definitions(record)
     document |= {
         "answers": answer.answers(record, analysis),
         "warnings": answer.warnings(record, analysis),

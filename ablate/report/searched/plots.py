@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ablate.output.numbers import factor
-from ablate.output.words import spoken
+from ablate.output.words import factor, spoken
 from ablate.report import wording
 from ablate.report.effect_columns import interval_kind
 from ablate.report.html.drawn import HEIGHT, INK

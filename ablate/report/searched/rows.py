@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from ablate.output import numbers, words
+from ablate.output import words
 from ablate.report import wording
 from ablate.report.document import Candidate, FrontTable, Grid
 from ablate.report.searched.analysis import SearchAnalysis, difference, edit_counts
@@ -101,8 +101,8 @@ def percent(share: float) -> str:
 def apart_in_words(apart: float, objective: Objective) -> str:
     """Return a difference as `-0.0517`, or on the log scale `×0.542`."""
     if objective.log:
-        return f"×{numbers.significant(numbers.factor(apart))}"
-    return ("+" if apart >= 0 else "-") + (numbers.significant(abs(apart)) if apart else "0")
+        return f"×{words.significant(words.factor(apart))}"
+    return ("+" if apart >= 0 else "-") + (words.significant(abs(apart)) if apart else "0")
 
 
 def left(record: SearchRecord) -> Grid:

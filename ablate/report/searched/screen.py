@@ -17,7 +17,7 @@ from ablate.report.document import (
     Section,
     Verbatim,
 )
-from ablate.report.searched import answer, ask_next, confirmation_table, glossary, history, rows
+from ablate.report.searched import answer, ask_next, confirmation_table, history, rows, sections
 from ablate.report.searched.analysis import SearchAnalysis, analyse
 from ablate.report.searched.record import Entry, SearchRecord
 
@@ -52,7 +52,7 @@ def _parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
         yield BulletList(notes, "beware")
     yield Section("Progress", (BulletList(tuple(history.counts(record, analysis))),))
     yield Section("Next", tuple(_next(record, analysis)))
-    yield BulletList(tuple(glossary.briefly(record)), "remarks")
+    yield BulletList(tuple(sections.briefly(record)), "remarks")
 
 
 def shown(record: SearchRecord, analysis: SearchAnalysis, most: int = MOST) -> list[Entry]:

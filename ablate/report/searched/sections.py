@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ablate.report import footnotes, verdict_tables
+from ablate.output.words import plural
+from ablate.report import footnotes, verdict_tables, wording
 from ablate.report.document import (
     BulletList,
     Figure,
@@ -20,9 +21,10 @@ from ablate.report.document import (
     Verbatim,
 )
 from ablate.report.html.drawn import shown
-from ablate.report.searched import answer, ask_next, glossary, history, plots, rows
+from ablate.report.searched import answer, ask_next, history, plots, rows
 from ablate.report.searched.analysis import SearchAnalysis, analyse
 from ablate.report.searched.record import SearchRecord
+from ablate.verdict.summary import Summary
 
 
 def page(record: SearchRecord) -> ReportDocument:
@@ -61,7 +63,7 @@ def _parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     everything = rows.everything(record, analysis)
     inside = (Fold(f"{len(everything.rows)} blocks, {everything.note}", (TableOf(everything, bare=True),)),)
     yield Section(everything.title, inside)
-    yield Section("What the numbers mean", (BulletList(tuple(glossary.definitions(record))),), folded=True)
+    yield Section("What the numbers mean", (BulletList(tuple(definitions(record))),), folded=True)
 
 
 def _section(grid: Grid, before: tuple[Part, ...] = ()) -> Section:
@@ -104,3 +106,105 @@ def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     if chosen is not None:
         yield Prose(ask_next.how(record, chosen))
         yield Verbatim(ask_next.snippet(record, chosen.entry), "yaml")
+
+
+# The meaning of each number of a search.
+
+
+def definitions(record: SearchRecord) -> list[str]:
+    """Return a line for each objective, then one for each kind of number shown."""
+    seeds = ", ".join(map(str, record.seeds))
+    lines = [
+        f"{objective.metric}: {objective.definition + '; ' if objective.definition else ''}"
+        f"{'lower' if objective.goal == 'min' else 'higher'} is better"
+        f"{', compared as a ratio' if objective.log else ''}"
+        for objective in record.objectives
+    ]
+    several = len(record.seeds) > 1
+    lines.append(
+        f"value: {_mean(record) if several else 'at'} {plural(len(record.seeds), 'seed')} ({seeds}) at the end of "
+        f"training, on the tuning split of the text; against {record.reference}: the difference at the same "
+        f"{'seeds' if several else 'seed'}"
+        + (", × where it is a ratio" if any(objective.log for objective in record.objectives) else "")
+        + ", without an interval, since none is valid after selection"
+    )
+    if record.chosen:
+        lines.append(_CONFIRMED.format(record.reference))
+    if len(record.objectives) > 1:
+        lines.append(
+            "Pareto front: finished blocks that no other dominates; to dominate is to be at least as good in every "
+            "objective, and better in one"
+        )
+        lines.append(f"beats: is better than {record.reference} in every objective, by any amount")
+    else:
+        lines.append(f"beats: is better than {record.reference}, by any amount")
+    lines.append(
+        f"parameters, FLOPs (of one forward pass over one sequence): against {record.reference}; "
+        f"edits: the named differences from {record.reference}"
+    )
+    if record.pruner != "none":
+        lines.append(
+            "pruned: stopped at a rung for being behind; its values are from that step and are not compared. Spearman: "
+            "rank correlation of the values at the two steps over the n blocks that reached both"
+        )
+    lines.append(
+        "number of derivations: of the grammar, including those that constraints refuse or that give the same block"
+    )
+    if record.varied:
+        lines.append(
+            f"values: one of each address for every proposal, beside the block: {'; '.join(record.varied)}; "
+            f"{record.reference} has those of the space, and an edit names a value that is another"
+        )
+    return lines
+
+
+def _mean(record: SearchRecord) -> str:
+    ratios = any(objective.log for objective in record.objectives)
+    return "mean (geometric where it is a ratio) over" if ratios else "mean over"
+
+
+_CONFIRMED = (
+    "confirmed: the best of the search, those that beat {} in every objective first, trained anew at fresh seeds and "
+    "judged on the verdict split of the text; the search has seen neither"
+)
+
+
+def briefly(record: SearchRecord) -> list[str]:
+    """Return the minimum needed to read the terminal; the page has the rest."""
+    margins = {} if record.confirmed is None else {m.name: wording.margin(m) for m in record.confirmed.metrics}
+    lines = [
+        f"{objective.metric}: {objective.definition + '; ' if objective.definition else ''}"
+        f"{'lower' if objective.goal == 'min' else 'higher'} is better"
+        f"{', compared as a ratio' if objective.log else ''}"
+        + (f"; margin {margins[objective.metric] or 'none'}" if objective.metric in margins else "")
+        for objective in record.objectives
+    ]
+    several = len(record.seeds) > 1
+    lines.append(
+        f"value: {_mean(record) if several else 'at'} {plural(len(record.seeds), 'seed')}, on the tuning split; "
+        f"against {record.reference}: the difference at the same {'seeds' if several else 'seed'}, without an "
+        "interval, since none is valid after selection"
+    )
+    if record.confirmed is not None:
+        lines += _of_confirmed(record, record.confirmed)
+    return [*lines, "all numbers are defined on the page"]
+
+
+def _of_confirmed(record: SearchRecord, summary: Summary) -> list[str]:
+    confidence = f"{100 * summary.confidence:.3g} %"
+    others = plural(len(summary.comparisons("baseline")), "comparison")
+    lines = [
+        "confirmed: the best of the search at fresh seeds and on the verdict split, which it has not seen; search: "
+        f"the difference to {record.reference} seen there; difference: paired over the n seeds finished on both sides, "
+        f"with Student's interval at {confidence} over seeds, each with its own initialisation, order of the data and "
+        "held-out data; kept: the difference as a share of the search's, where that was an advantage",
+        f"{', '.join(footnotes.findings(summary))}: {footnotes.p_below(summary)} after Holm's correction over "
+        f"{others}, metric by metric",
+    ]
+    if any(metric.margin is not None for metric in summary.metrics):
+        lines[-1] += "; equivalent: the same for both one-sided tests against the margin"
+    if any(effect.ranked for effect in summary.effects):
+        lines[-1] += "; by rank: over all seeds where one diverged, which ranks below any number; n: survivors / seeds"
+    if any(effect.seeds_needed is not None for effect in summary.effects):
+        lines[-1] += "; +k seeds: about k more seeds would decide"
+    return lines

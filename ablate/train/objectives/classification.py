@@ -33,15 +33,14 @@ from torch import Tensor
 
 from ablate.data.batch import Batch, Tensors, first
 from ablate.data.uniform import Uniform
-from ablate.train.loss import added_by_recipe, cross_entropy
+from ablate.train.loss import added_by_recipe, cross_entropy, each_mixed
 from ablate.train.objectives.cross_entropy import CrossEntropy
 from ablate.train.objectives.declare import Term
-from ablate.train.objectives.mixtures import each_mixed
 
 
 @implements(Classification)
 class Objective(CrossEntropy):
-    """[B, …] examples and their classes [B], or mixtures of two (see `mixtures.py`)."""
+    """[B, …] examples and their classes [B], or mixtures of two (see `train/loss.py`)."""
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
         """Return examples and classes, as they are drawn."""

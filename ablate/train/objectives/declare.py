@@ -37,10 +37,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 from pydantic import BaseModel
 
 from ablate.block.sizes import Sizes
-from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import DeclarationFault, implements
-from ablate.space.documents import Count, Document, Loss, Model, NotNegative, Recipe, Share
-from ablate.space.objectives import ObjectiveSpec, Reads, Special
+from ablate.extension.declaration import DeclarationFault, declare_settings, implements
+from ablate.space.documents import Count, Document, NotNegative, Share
+from ablate.space.model import Model
+from ablate.space.recipe import Loss, ObjectiveSpec, Reads, Recipe, Special
 
 if TYPE_CHECKING:
     from torch import Tensor

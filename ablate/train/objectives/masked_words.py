@@ -27,8 +27,8 @@ from typing import Annotated, Final
 
 from pydantic import Field, model_validator
 
-from ablate.space.documents import Model, Recipe
-from ablate.space.objectives import Special
+from ablate.space.model import Model
+from ablate.space.recipe import Recipe, Special
 from ablate.train.objectives.declare import Settings, Share, implements, objective
 
 SHORTEST: Final = 5

@@ -47,13 +47,13 @@ from torch import Tensor
 
 from ablate.data.batch import Batch, Tensors, first
 from ablate.data.uniform import Uniform
+from ablate.train.loss import each_mixed
 from ablate.train.objectives.declare import Given, Term
-from ablate.train.objectives.mixtures import each_mixed
 
 
 @implements(Regression)
 class Objective:
-    """[B, …] examples and their classes [B], or mixtures of two (see `mixtures.py`)."""
+    """[B, …] examples and their classes [B], or mixtures of two (see `train/loss.py`)."""
 
     measured: Mapping[str, str] = {"eval_loss": "", "eval_accuracy": ""}
 

@@ -11,7 +11,7 @@ those of speech: what fills it up is 0, the mean over the training split, and is
 
 from __future__ import annotations
 
-from ablate.space.objectives import Special
+from ablate.space.recipe import Special
 from ablate.train.objectives.declare import Settings, implements, objective
 
 
@@ -36,9 +36,9 @@ import torch
 from torch import Tensor, nn
 
 from ablate.data.batch import NO_TARGET, Batch
+from ablate.data.pairs import real_places, teacher_forced
 from ablate.data.uniform import Uniform
 from ablate.train.objectives.cross_entropy import CrossEntropy
-from ablate.train.objectives.teacher_forced import real_places, teacher_forced
 
 
 @implements(SequenceToSequence)

@@ -22,8 +22,8 @@ from typing import Annotated
 from pydantic import Field
 
 from ablate.block.sizes import Sizes
-from ablate.space.documents import Model, Recipe
-from ablate.space.objectives import Special
+from ablate.space.model import Model
+from ablate.space.recipe import Recipe, Special
 from ablate.train.objectives.declare import Count, Settings, Share, implements, objective
 
 
@@ -88,9 +88,9 @@ import numpy as np
 import numpy.typing as npt
 
 from ablate.data.batch import Batch, first
+from ablate.data.pairs import teacher_forced
 from ablate.data.uniform import Uniform
 from ablate.train.objectives.cross_entropy import CrossEntropy
-from ablate.train.objectives.teacher_forced import teacher_forced
 
 Tokens = npt.NDArray[np.int64]
 

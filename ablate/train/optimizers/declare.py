@@ -37,10 +37,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import implements
+from ablate.extension.declaration import declare_settings, implements
 from ablate.space.documents import Count, Decay, Document, NotNegative, Positive, Share
-from ablate.space.optimizers import OTHERS, Betas, OptimizerSpec, ParameterKind, Rate, Settings
+from ablate.space.recipe import OTHERS, Betas, OptimizerSpec, ParameterKind, Rate, Settings
 
 if TYPE_CHECKING:
     from torch import nn

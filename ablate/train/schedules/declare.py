@@ -10,7 +10,7 @@
         def share(self, at: Behind) -> float:
             return at.floor if at.done == at.steps else 0.5
 
-Warm-up and hold are the same for every schedule (`space/rate_schedule.py`); `share` is called for the steps after
+Warm-up and hold are the same for every schedule (`space/schedule.py`); `share` is called for the steps after
 them. A space chooses one by `recipe.schedule.decay`: by its name, `half`, or with its settings,
 `{polynomial: {power: 2}}`.
 '''
@@ -21,11 +21,10 @@ import inspect
 from collections.abc import Callable
 from typing import TypeVar
 
-from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import DeclarationError, DeclarationFault
+from ablate.extension.declaration import DeclarationError, DeclarationFault, declare_settings
 from ablate.space.documents import Count, Document, NotNegative, Positive, Share
-from ablate.space.optimizers import ScheduleSpec
-from ablate.space.rate_schedule import Behind
+from ablate.space.recipe import ScheduleSpec
+from ablate.space.schedule import Behind
 
 __all__ = ["Behind", "Count", "Document", "NotNegative", "Positive", "Share", "schedule"]
 

@@ -124,10 +124,10 @@ def in_ray_worker(module):
 
 CHANGED = {
     "ablate.store.claim": in_claim,
-    "ablate.store.checkpoints": in_checkpoints,
+    "ablate.store.journal": in_checkpoints,
     "ablate.train.loop": in_loop,
-    "ablate.execute.local_worker": in_local_worker,
-    "ablate.execute.ray.worker": in_ray_worker,
+    "ablate.execute.worker_process": in_local_worker,
+    "ablate.execute.ray_driver": in_ray_worker,
 }
 
 
@@ -151,5 +151,5 @@ class Finder(importlib.abc.MetaPathFinder):
 
 
 words = " ".join(sys.orig_argv)
-if PLACE and ("ablate.execute.local_worker" in words or "default_worker.py" in words):
+if PLACE and ("ablate.execute.worker_process import main;" in words or "default_worker.py" in words):
     sys.meta_path.insert(0, Finder())

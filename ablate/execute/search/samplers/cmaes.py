@@ -37,9 +37,8 @@ import cmaes
 import numpy as np
 
 from ablate.errors import InputError
-from ablate.execute.search.proposer import Proposal, generator
-from ablate.execute.search.result import Result, told
-from ablate.execute.search.sampled import MUTATED, mutated
+from ablate.execute.search.proposer import MUTATED, Proposal, generator, mutated
+from ablate.execute.search.ranking import Result, told
 from ablate.grammar.choices import Decision, OpenChoice, choices, decide
 from ablate.grammar.derivation import ordered
 from ablate.grammar.mutate import DerivationSource, solved

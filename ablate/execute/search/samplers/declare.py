@@ -15,7 +15,7 @@ function that makes a `Proposer`.
 
     from dataclasses import dataclass
     from ablate.execute.search.proposer import Proposal, generator, uniform
-    from ablate.execute.search.result import told
+    from ablate.execute.search.ranking import told
     from ablate.grammar.choices import choices
     from ablate.grammar.mutate import DerivationSource, mutate, solved
     from ablate.space.design import Goal
@@ -55,10 +55,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar, get_args
 
-from ablate.extension.configured import declare_settings
-from ablate.extension.declaration import DeclarationError, DeclarationFault, implements
+from ablate.extension.declaration import DeclarationError, DeclarationFault, declare_settings, implements
+from ablate.space.design import Objectives, SamplerSpec
 from ablate.space.documents import Count, Document, NotNegative, Positive, Share
-from ablate.space.samplers import Objectives, SamplerSpec
 
 __all__ = ["Count", "Document", "NotNegative", "Positive", "Share", "implements", "sampler"]
 

@@ -26,8 +26,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from ablate.execute.search.proposer import Proposal, generator, uniform
-from ablate.execute.search.ranking import ranked
-from ablate.execute.search.result import Result, told
+from ablate.execute.search.ranking import Result, ranked, told
 from ablate.grammar.choices import choices
 from ablate.grammar.mutate import DerivationSource, crossover, mutate, solved
 from ablate.space.design import Goal

@@ -22,7 +22,7 @@ class Gp(Document):
 
 from optuna.samplers import BaseSampler, GPSampler
 
-from ablate.execute.search.sampled import STARTUP, SampledProposer
+from ablate.execute.search.proposer import STARTUP, SampledProposer
 from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 

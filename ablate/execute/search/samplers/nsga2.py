@@ -19,7 +19,7 @@ class Nsga2(Document):
 
 from optuna.samplers import BaseSampler, NSGAIISampler
 
-from ablate.execute.search.sampled import POPULATION, SampledProposer
+from ablate.execute.search.proposer import POPULATION, SampledProposer
 from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 

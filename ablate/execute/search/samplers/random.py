@@ -22,7 +22,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ablate.execute.search.proposer import Proposal, generator, uniform
-from ablate.execute.search.result import Result
+from ablate.execute.search.ranking import Result
 from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 

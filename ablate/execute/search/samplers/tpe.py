@@ -27,7 +27,7 @@ class Tpe(Document):
 
 from optuna.samplers import BaseSampler, TPESampler
 
-from ablate.execute.search.sampled import STARTUP, SampledProposer
+from ablate.execute.search.proposer import STARTUP, SampledProposer
 from ablate.grammar.mutate import DerivationSource
 from ablate.space.design import Goal
 

@@ -1,0 +1,414 @@
+"""Records: the plans, requested runs, judgements and judged tables of a folder, as they are read from its documents."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import TypeAdapter
+
+from ablate.errors import AblateError
+from ablate.grammar.named_files import portable
+from ablate.plan.plan import Comparison, Factors, LadderStep, PlannedLadder, VariedFactor
+from ablate.store import files
+from ablate.store.documents import (
+    JudgementFile,
+    PackedSpecifications,
+    PlanDocument,
+    PlanFile,
+    Question,
+    Specification,
+    TableDocument,
+    TableFile,
+    Verdicts,
+    digest,
+)
+from ablate.store.durable import compact
+from ablate.store.files import Document
+from ablate.verdict.experiment import Seed
+
+# Plans: what was asked, with every trial's specification
+#
+# {"plan": id, "first_seen": …, "document": {"space": …}, "specifications": {"values": {…}, "trials": {…}}}
+#
+# The plan of a space with the largest number is its current one: the last that was requested. Specifications of a
+# plan differ in few places, so each distinct value of each key is written once.
+
+
+@dataclass(frozen=True)
+class KeptPlan:
+    """A plan as it is kept: its file, its id, when it was first requested in seconds since 1970, and its document."""
+
+    file: str
+    number: int
+    id: str
+    first_seen: float | None
+    document: PlanDocument
+
+    @cached_property
+    def digest(self) -> str:
+        return digest(self.document)
+
+    @property
+    def space(self) -> str:
+        return self.document["space"]
+
+
+@dataclass(frozen=True)
+class KeptPlans:
+    """The plans of each space in the order in which they were last requested, and the specifications of all trials."""
+
+    of_space: Mapping[str, tuple[KeptPlan, ...]]
+    specifications: Mapping[str, Specification]
+
+    def current(self, space: str) -> KeptPlan | None:
+        return self.of_space[space][-1] if space in self.of_space else None
+
+    @property
+    def every_current(self) -> Mapping[str, PlanDocument]:
+        return {space: plans[-1].document for space, plans in self.of_space.items()}
+
+    def adding(self, plan: KeptPlan, specifications: Mapping[str, Specification]) -> KeptPlans:
+        """Return these plans with one that is now its space's current one."""
+        others = tuple(each for each in self.of_space.get(plan.space, ()) if each.id != plan.id)
+        return KeptPlans({**self.of_space, plan.space: (*others, plan)}, {**self.specifications, **specifications})
+
+
+def kept_plans(documents: Iterable[Document[PlanFile]]) -> KeptPlans:
+    """Read plans from their documents, given in the order of their numbers; a later one of the same plan counts."""
+    plans: dict[str, KeptPlan] = {}
+    specifications: dict[str, Specification] = {}
+    for file in documents:
+        plan = plan_of(file)
+        plans.pop(plan.id, None)
+        plans[plan.id] = plan
+        specifications.update(unpacked(file.content["specifications"]))
+    of_space: dict[str, tuple[KeptPlan, ...]] = {}
+    for plan in plans.values():
+        of_space[plan.space] = (*of_space.get(plan.space, ()), plan)
+    return KeptPlans(of_space, specifications)
+
+
+def plan_of(file: Document[PlanFile]) -> KeptPlan:
+    content = file.content
+    return KeptPlan(file.name, file.number, content["plan"], content["first_seen"], content["document"])
+
+
+def packed(specifications: Sequence[Specification]) -> PackedSpecifications:
+    """Return specifications with each distinct value of each key once, and for each trial the place of its value."""
+    values: dict[str, list[object]] = {}
+    trials: dict[str, list[int]] = {}
+    texts: dict[int, str] = {}
+    for key in dict.fromkeys(key for each in specifications for key in each):
+        places: dict[str, int] = {}
+        of_key = [_value_text(each[key], texts) if key in each else "" for each in specifications]
+        trials[key] = [places.setdefault(text, len(places)) if text else -1 for text in of_key]
+        of_place = dict(zip(trials[key], specifications, strict=True))
+        values[key] = [of_place[place][key] for place in range(len(places))]
+    return {"values": values, "trials": trials}
+
+
+def _value_text(value: object, known: dict[int, str]) -> str:
+    """Return a value as it is written; what specifications share is one object, and written once."""
+    if id(value) not in known:
+        known[id(value)] = compact(value)
+    return known[id(value)]
+
+
+def unpacked(content: PackedSpecifications) -> Iterator[tuple[str, Specification]]:
+    """Yield each trial's id and specification, keys in the order in which they were written."""
+    values, keys = content["values"], list(content["trials"])
+    for places in zip(*content["trials"].values(), strict=True):
+        found = {key: values[key][place] for key, place in zip(keys, places, strict=True) if place >= 0}
+        yield found["trial"], found
+
+
+# The design of a plan: its comparisons, and what their contrasts are made of
+
+
+class KeptDesign:
+    """The comparisons of a kept plan, the runs of its factorials and the sizes of its ladders; aliases are left out."""
+
+    def __init__(self, document: PlanDocument):
+        self._document = document
+
+    @cached_property
+    def comparisons(self) -> tuple[Comparison, ...]:
+        return tuple(Comparison(**_frozen(each)) for each in self._document["comparisons"])
+
+    @cached_property
+    def factors(self) -> tuple[tuple[str, Factors], ...]:
+        return tuple((terms, _factors(each)) for terms, each in self._document.get("factors", ()))
+
+    @cached_property
+    def ladders(self) -> tuple[tuple[str, PlannedLadder], ...]:
+        return tuple((terms, _ladder(each)) for terms, each in self._document.get("ladders", ()))
+
+
+def _factors(kept: Mapping[str, Any]) -> Factors:
+    known = {field.name: kept[field.name] for field in fields(Factors) if field.name in kept}
+    varied = tuple(VariedFactor(**_frozen(each)) for each in kept.get("varied", ()))
+    return Factors(**{**_frozen(known), "aliases": (), "varied": varied})
+
+
+def _ladder(kept: Mapping[str, Any]) -> PlannedLadder:
+    steps = tuple(LadderStep(**_frozen(step)) for step in kept["steps"])
+    return PlannedLadder(**{**_frozen(kept), "steps": steps})
+
+
+def _frozen(document: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _tuples(value) for name, value in document.items()}
+
+
+def _tuples(value: Any) -> Any:
+    return tuple(map(_tuples, value)) if isinstance(value, list | tuple) else value
+
+
+# Requested runs, a file each, so that a run can be resumed or repeated
+#
+# {"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "place": {…}, "mirror": …, "commit": …,
+# "source": …, "packages": …, "at": …}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """A run as it was requested: the space's name and file, the settings that override it, and where its trials ran.
+
+    `place` has the options of the executor: the document of `execute.executor_options.ExecutorOptions`. `mirror` is
+    whether to mirror to MLflow, or where (a URI without secrets). `path` and `plugins` are absolute, to find the files
+    again, and never shown: `typed` are the same files as a command names them, the space first. `at` is seconds since
+    1970. `commit` is that of the repository that the file is in, if any. `source` is the digest of the space's text,
+    `packages` that of the list of all installed packages, kept among the sources.
+    """
+
+    space: str
+    path: str
+    profile: str | None = None
+    settings: tuple[str, ...] = ()
+    plugins: tuple[str, ...] = ()
+    typed: tuple[str, ...] = ()
+    place: Mapping[str, object] = field(default_factory=dict)
+    mirror: bool | str = True
+    commit: str | None = None
+    source: str = ""
+    packages: str = ""
+    at: float = field(default_factory=time.time)
+
+    @property
+    def shown(self) -> tuple[str, ...]:
+        """The file of the space and those of plugins as a command names them; requests of before have no such names."""
+        return self.typed or tuple(portable(Path(path)) for path in (self.path, *self.plugins))
+
+    def is_planned_as(self, plan: Mapping[str, Any]) -> bool:
+        """Return whether the document of a plan is of this text with this profile and these settings. Earlier versions
+        did not keep these."""
+        if not (self.source and "sources" in plan):
+            return True
+        asked = plan.get("profile"), tuple(plan.get("settings", ()))
+        return self.source in plan["sources"].values() and asked == (self.profile, self.settings)
+
+
+REQUEST = TypeAdapter(Request)
+"""Reads a document; fields that a newer version adds are ignored."""
+
+
+def record_request(folder: Path, request: Request) -> str | None:
+    """Keep a run, unless the last one was requested in the same way, and return its file; needs the folder's lock."""
+    kept, _ = files.documents(folder, "runs")
+    if kept and replace(REQUEST.validate_python(kept[-1].content), at=request.at) == request:
+        return None
+    return files.keep(folder, "runs", asdict(request), files.next_number(kept)).name
+
+
+@contextmanager
+def withdrawn_if_refused(folder: Path, name: str | None) -> Iterator[None]:
+    """Withdraw a recorded run that cannot be planned. One that is stopped while it is planned can be resumed."""
+    try:
+        yield
+    except AblateError:  # no other: libraries make errors of their own of an interrupt
+        if name is not None:
+            files.withdraw(folder, name)
+        raise
+
+
+def last_requests(documents: Iterable[files.Document[Mapping[str, object]]]) -> dict[str, Request]:
+    last: dict[str, Request] = {}
+    for document in documents:
+        request = REQUEST.validate_python(document.content)
+        last.pop(request.space, None)
+        last[request.space] = request
+    return last
+
+
+def run_command(request: Request, results: Path) -> str:
+    """Return the command that runs it, or resumes it; it says nothing of the machine on which it ran."""
+    space, *plugins = request.shown
+    words = ["ablate", "run", space]
+    words += ["--profile", request.profile] if request.profile else []
+    words += [word for setting in request.settings for word in ("--set", setting)]
+    words += [word for plugin in plugins for word in ("--plugin", plugin)]
+    words += [] if (folder := portable(results)) == "results" else ["--results", folder]
+    return shlex.join(words)
+
+
+def status_command(folder: Path) -> str:
+    return f"ablate status --results {shlex.quote(str(folder))}"
+
+
+# Judgements: a file each, with verdicts on a plan and how often its questions were asked
+#
+# {"space": …, "plan": id, "at": …, "trials": {id: digest}, "verdicts": {"effects": […], …}, "questions": [{…}, …]}
+#
+# The latest verdicts of a plan count. `trials` has the digest of each trial's rows that they were computed from, so
+# that a lost one is noticed, and whether anything has ended since.
+#
+# A question is identified by what it asks, not by its seeds or by the space that asks it
+# (`verdict.judgement.families`). A judgement of it is identified by its `number`, its seeds (or its looks, where
+# seeds are added after looks), and how they were `measured`. The first file of a judgement fixes the share of α that
+# it is tested at; the latest has its result, and in `without` the trials without a result. `left` is the share of α
+# that it leaves. So how often a question was judged is known in whatever way and order its trials came about. Each
+# space that asks it has an entry.
+
+Basis: TypeAlias = tuple[tuple[Seed, ...], tuple[int, ...], str]
+"""The basis of a judgement: its seeds or its looks, and how these were measured."""
+
+JudgementKey: TypeAlias = tuple[str, int, Basis]
+"""What identifies a judgement: the question, its number, and its basis."""
+
+
+def basis(seeds: Iterable[Seed], looks: Iterable[int], measured: str) -> Basis:
+    """Return the basis of a judgement: with looks, however many seeds there were so far, the looks alone."""
+    after = tuple(looks)
+    return () if after else tuple(sorted(seeds, key=str)), after, measured
+
+
+def basis_of(question: Question) -> Basis:
+    return basis(question["seeds"], question["looks"], question["measured"])
+
+
+def latest_judgements(judgements: Iterable[Document[JudgementFile]]) -> dict[str, Document[JudgementFile]]:
+    """Return the latest judgement with verdicts of each plan, by the plan's id."""
+    return {each.content["plan"]: each for each in judgements if each.content["verdicts"] is not None}
+
+
+def questions_in_order(judgements: Iterable[Document[JudgementFile]]) -> tuple[Question, ...]:
+    """Return the judgements of questions in the order in which they were first made, each with its latest result, all
+    its `spaces`, and the first `plan`."""
+    last: dict[str, Question] = {}
+    for plan, question in ((each.content["plan"], every) for each in judgements for every in each.content["questions"]):
+        key = _judgement_mark(question)
+        spaces, first = (last[key]["spaces"], last[key]["plan"]) if key in last else ((), plan)
+        last[key] = {**question, "spaces": tuple(dict.fromkeys((*spaces, question["space"]))), "plan": first}
+    return tuple(last.values())
+
+
+def judged_questions(judgements: Iterable[Document[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
+    """Return the judgements of each question in order of number."""
+    by_question: dict[str, list[Question]] = {}
+    for question in sorted(questions_in_order(judgements), key=lambda question: int(question["number"])):
+        by_question.setdefault(question["question"], []).append(question)
+    return {question: tuple(over_time) for question, over_time in by_question.items()}
+
+
+def questions_by_space(judgements: Iterable[Document[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
+    of_space: dict[str, tuple[Question, ...]] = {}
+    for over_time in judged_questions(judgements).values():
+        for question in over_time:
+            for space in question["spaces"]:
+                of_space[space] = (*of_space.get(space, ()), {**question, "space": space})
+    return of_space
+
+
+def record_judgement(
+    folder: Path,
+    space: str,
+    plan: str,
+    trials: Mapping[str, str],
+    *,
+    verdicts: Verdicts | None,
+    judged: Sequence[Question],
+) -> None:
+    """Keep new verdicts on a plan, from `trials` of these digests, and new judged questions; needs the lock."""
+    kept, _ = files.documents(folder, "verdicts")
+    known = {_judgement_mark(question): question for every in judged_questions(kept).values() for question in every}
+    new = []
+    for question in judged:
+        before = known.get(_judgement_mark(question))
+        if before is None or question["space"] not in before["spaces"] or _judged_as(before) != _judged_as(question):
+            new.append({**question, "at": time.time()})
+    last = latest_judgements(kept).get(plan)
+    said = [] if last is None else [last.content["verdicts"], last.content["trials"]]
+    if new or (verdicts is not None and compact(said) != compact([verdicts, trials])):
+        content = {"space": space, "plan": plan, "at": time.time(), "trials": trials}
+        files.keep(folder, "verdicts", content | {"verdicts": verdicts, "questions": new}, files.next_number(kept))
+
+
+def key_of(question: Question) -> JudgementKey:
+    """Return the question, number and basis of a judgement."""
+    return question["question"], question["number"], basis_of(question)
+
+
+def _judgement_mark(question: Question) -> str:
+    """Return a text that no other judgement has: two of one number and basis may be of other numbers."""
+    data = [[each["comparison"], each["metric"], each["data"]] for each in question.get("accounts", ())]
+    return compact([*key_of(question), sorted(data)])
+
+
+def _judged_as(question: Question) -> str:
+    return compact({name: value for name, value in question.items() if name not in ("at", "space", "spaces", "plan")})
+
+
+# Judged tables: runs that were trained elsewhere, with what was asked of them
+#
+# {"table": id, "first_seen": …, "document": {"space": …, "rows": digest, "question": {…}, "runs": […], …}}
+#
+# The table of a space with the largest number is its current one: the last that was judged. Its cells, as they were
+# read, are a source.
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTable:
+    """A judged table as it is kept: its file, its id, when it was judged first, and its document."""
+
+    file: str
+    number: int
+    id: str
+    first_seen: float
+    document: TableDocument
+
+    @property
+    def space(self) -> str:
+        return self.document["space"]
+
+
+def kept_tables(documents: Iterable[Document[TableFile]]) -> Mapping[str, tuple[KeptTable, ...]]:
+    """Return the tables of each space from their documents, given in the order of their numbers; of one, the latest."""
+    tables: dict[str, KeptTable] = {}
+    for file in documents:
+        content = file.content
+        tables.pop(content["table"], None)
+        tables[content["table"]] = KeptTable(
+            file.name, file.number, content["table"], content["first_seen"], content["document"]
+        )
+    of_space: dict[str, tuple[KeptTable, ...]] = {}
+    for table in tables.values():
+        of_space[table.space] = (*of_space.get(table.space, ()), table)
+    return of_space
+
+
+def runs_in(document: TableDocument) -> Iterator[tuple[str, int | str, str, str | None, float | None]]:
+    """Yield the variant, the seed, the status, and a metric with its value, of each run; None for a run without one."""
+    for variant, seed, status, metrics in document["runs"]:
+        for metric, value in metrics.items() or [(None, None)]:
+            yield variant, seed, status, metric, value
+
+
+def seeds_in(seeds: Sequence[Any]) -> list[int] | None:
+    """Return seeds that are numbers, as a column has them; None for names."""
+    return [int(seed) for seed in seeds] if all(isinstance(seed, int) for seed in seeds) else None
