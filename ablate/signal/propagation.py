@@ -30,6 +30,8 @@ from numpy.typing import NDArray
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import RandomAttention
+from ablate.signal.finite_width import FORGOTTEN, HERE, Scatter, added_scatter, mean_scatter
+from ablate.signal.gaussian_activations import activation_kernel
 from ablate.signal.kernel_maps import Curved
 from ablate.signal.network_shaping import Mixing
 from ablate.signal.sampled_attention import (
@@ -39,7 +41,6 @@ from ablate.signal.sampled_attention import (
     joined,
     random_attention,
 )
-from ablate.signal.width import FORGOTTEN, HERE, Scatter, activation_kernel, added_scatter, mean_scatter
 
 Array: TypeAlias = NDArray[np.float64]
 Backward: TypeAlias = Callable[[Array], Array]

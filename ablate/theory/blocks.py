@@ -18,8 +18,8 @@ from ablate.block.layers import at_layer
 from ablate.block.network import own_network
 from ablate.block.sizes import GainMaker, Maker, PartMaker, Sizes, Surroundings, ValueMaker, field_values, inside
 from ablate.errors import InputError
+from ablate.signal.finite_width import FORGOTTEN, Scatter
 from ablate.signal.propagation import Array, Signal, part_of, stacked
-from ablate.signal.width import FORGOTTEN, Scatter
 
 # Elsewhere: what a layer knows of the rest of its model, namely values that it reads and a profiling pass.
 #

@@ -12,8 +12,8 @@ import numpy as np
 
 from ablate.errors import InputError
 from ablate.signal.attention_kernel import LARGEST, ScoresOverflow
+from ablate.signal.finite_width import participation
 from ablate.signal.propagation import Array
-from ablate.signal.width import participation
 from ablate.theory.initial_state import InitialModel
 
 # Dangers: what in a forecast is a reason not to train the model as it is, each with its number and its layer.

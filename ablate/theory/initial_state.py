@@ -14,9 +14,9 @@ from ablate.block.expression import Block
 from ablate.block.normal_form import fingerprint
 from ablate.block.sizes import Sizes
 from ablate.output.words import percent
+from ablate.signal.finite_width import Scatter, participation
 from ablate.signal.propagation import Array, Signal
 from ablate.signal.sampled_attention import AttentionStart
-from ablate.signal.width import Scatter, participation
 
 QUANTITIES: Mapping[str, str] = {
     "size": "root mean square of the stream over channels and tokens",
@@ -154,7 +154,7 @@ def mean_cosine(kernel: Array) -> float:
 #     log m̂_l ~ log m_l + a_l ± 2 √(V_l + ε²)        V_l = f_l² V_{l-1} + v_l
 #
 # V_l is the variance of the log of a mean square from one draw of the weights to another, of order 1/d (see
-# `signal/width.py`): a layer follows what is in front of it with the slope f_l and adds v_l. ε is what
+# `signal/finite_width.py`): a layer follows what is in front of it with the slope f_l and adds v_l. ε is what
 # forecasts of many blocks missed besides: attention in closed form, and tokens that repeat as often as on average. Of
 # a gradient, v_l is that of `MATRICES` matrices in the share of the gradient that did not come back along skips, and
 # of cosines, of as many in the share of the stream that is new. The interval is for one network, whose mean is taken

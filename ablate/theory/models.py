@@ -31,9 +31,9 @@ from ablate.block.reader import read_component
 from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.plan.plan import FORECAST_KINDS
+from ablate.signal.finite_width import Scatter
 from ablate.signal.moments import zipf_correlation
 from ablate.signal.propagation import Array, Signal, transferred
-from ablate.signal.width import Scatter
 from ablate.theory.blocks import InsideValue, profiles, through_part
 from ablate.theory.initial_state import (
     InitialModel,

@@ -41,7 +41,7 @@ NOT_COMPUTING = frozenset(
         "components/inverted.py",  # forecasts, as all below
         "signal/propagation.py",
         "signal/attention_kernel.py",
-        "signal/width.py",
+        "signal/gaussian_activations.py",
         "signal/network_shaping.py",
         "signal/sampled_attention.py",
     }

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from ablate.components.activations import relu, relu_squared, tanh
+from ablate.signal.finite_width import Scatter, added_scatter, participation
 from ablate.signal.propagation import Signal, concatenated
-from ablate.signal.width import Scatter, added_scatter, participation
 
 TOKENS, WIDTH, DRAWS = 5, 40, 1_000
 

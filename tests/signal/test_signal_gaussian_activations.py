@@ -10,7 +10,7 @@ from scipy.special import erf
 
 from ablate.components.activations.gelu import Config as Gelu
 from ablate.components.activations.relu import Config as ReLU
-from ablate.signal.width import ALIKE, NODES, activation_kernel
+from ablate.signal.gaussian_activations import ALIKE, NODES, activation_kernel
 
 CORRELATION = np.array([[1.0, 0.3, -0.4], [0.3, 1.0, 0.9], [-0.4, 0.9, 1.0]])
 SPREADS = [0.0, 1e-12, 1e-6, 0.5 * ALIKE, 1.5 * ALIKE, 5e-3, 0.3]

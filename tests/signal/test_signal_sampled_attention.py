@@ -7,10 +7,10 @@ import pytest
 from scipy.special import entr
 
 from ablate.signal.attention_kernel import CLOSED, RandomAttention
+from ablate.signal.finite_width import Scatter
 from ablate.signal.network_shaping import Mixing
 from ablate.signal.propagation import Signal
 from ablate.signal.sampled_attention import RelativePositions, SampledAttention, random_attention
-from ablate.signal.width import Scatter
 
 LENGTH, WIDTH, DRAWS = 8, 128, 600
 APART = np.subtract.outer(np.arange(LENGTH), np.arange(LENGTH))

@@ -45,7 +45,7 @@ class Config:
         """The mean square of the table, times the chance that two tokens are the same; then the gate."""
         from dataclasses import replace
 
-        from ablate.signal.width import FORGOTTEN
+        from ablate.signal.finite_width import FORGOTTEN
 
         assert self.init is not None, "the model's own stands in for it"
         same: Signal = self.of("tokens").added(x, 0.0, (d_out**-0.5,))
