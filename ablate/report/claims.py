@@ -33,14 +33,14 @@ def statements(summary: Summary) -> Iterator[Statement]:
         yield Statement((told, seen, *_stamp(claim, summary)))
 
 
-def table(summary: Summary) -> Grid | None:
+def claims_table(summary: Summary) -> Grid | None:
     """Return a row for each claim; None where the space makes none."""
     if not summary.expectations:
         return None
     dated = any(claim.stamp is not None for claim in summary.expectations)
     rows = tuple(
         (claim.claim, _foreseen(claim), _seen(claim, summary), claim.outcome)
-        + (("" if claim.stamp is None else full(claim.stamp, summary.space),) if dated else ())
+        + (("" if claim.stamp is None else whole_date(claim.stamp, summary.space),) if dated else ())
         for claim in summary.expectations
     )
     return Grid(
@@ -55,7 +55,7 @@ def _stamp(claim: Expectation, summary: Summary) -> Iterator[StyledText]:
     if claim.stamp is not None:
         late = claim.stamp.stamped == "after results"
         yield StyledText("; ")
-        yield StyledText(short(claim.stamp, summary.space), LATE if late else "plain")
+        yield StyledText(short_date(claim.stamp, summary.space), LATE if late else "plain")
 
 
 def _foreseen(claim: Expectation) -> str:
@@ -110,12 +110,12 @@ MOST_ON_A_SCREEN = 4
 ID_DIGITS = 8
 
 
-def short(stamp: Stamp, here: str) -> str:
+def short_date(stamp: Stamp, here: str) -> str:
     """Return a stamp for a sentence about a claim of the space `here`."""
     return _told(stamp, here, _few(stamp.changes))
 
 
-def full(stamp: Stamp, here: str) -> str:
+def whole_date(stamp: Stamp, here: str) -> str:
     """Return a stamp with every change."""
     return _told(stamp, here, stamp.changes)
 

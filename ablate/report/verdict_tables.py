@@ -7,7 +7,7 @@ from itertools import groupby
 
 from ablate.output.words import of_profile
 from ablate.report import footnotes, markdown_renderer, size_comparisons, wording
-from ablate.report.claims import table
+from ablate.report.claims import claims_table
 from ablate.report.document import BulletList, Grid, Prose, ReportDocument, Section, TableOf
 from ablate.report.effect_columns import cells, headings
 from ablate.report.effect_tables import ANOVA_COLUMNS, KINDS, anova_row, anovas, described, title_of
@@ -46,7 +46,7 @@ def tables_of(summary: Summary) -> Iterator[Grid]:
     """Yield a table for each kind of comparison, one for each analysis of variance, and one of the variants."""
     several = len(summary.terms) > 1
     heading = headings(EFFECT, summary)
-    if (claims := table(summary)) is not None:
+    if (claims := claims_table(summary)) is not None:
         yield claims
     for (kind, terms), group in groupby(_in_order(summary), key=lambda effect: (effect.kind, effect.terms)):
         under = f", {terms}" if several and terms else ""

@@ -63,6 +63,6 @@ def test_it_is_a_sentence_a_row_of_every_table_and_an_entry_in_json():
 
 def test_a_space_without_claims_says_nothing_of_them():
     summary = summary_of()
-    assert claims.table(summary) is None and not list(claims.statements(summary))
+    assert claims.claims_table(summary) is None and not list(claims.statements(summary))
     assert "expectations" not in json.loads(to_json(summary))
     assert "Expected and seen" not in to_markdown(summary, {})

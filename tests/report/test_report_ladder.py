@@ -19,7 +19,7 @@ import ablate
 from ablate.plan.plan import Comparison, LadderStep, PlannedLadder
 from ablate.report import json_form
 from ablate.report.figures import captions
-from ablate.report.page import doses
+from ablate.report.page import ladder_plots
 from ablate.report.screens.result import result_screen
 from ablate.report.size_comparisons import shown_once
 from ablate.report.terminal_renderer import Screen
@@ -234,7 +234,7 @@ def test_the_bar_of_a_speed_up_without_a_bound_leaves_the_plot():
     record = SimpleNamespace(
         summary=replace(summary, ladders=(replace(one, sizes=(replace(first, **NO_BOUND), *rest)),))
     )
-    bounded, unbounded = (list(doses.plots(of))[1] for of in (SimpleNamespace(summary=summary), record))
+    bounded, unbounded = (list(ladder_plots.plots(of))[1] for of in (SimpleNamespace(summary=summary), record))
     assert "no bound" in unbounded.caption and "no bound" not in bounded.caption
     for plot, leaves in ((bounded, False), (unbounded, True)):
         axes = Figure().add_subplot()

@@ -9,7 +9,7 @@ from pathlib import Path
 from ablate.output.words import listed, plural, spoken
 from ablate.report.figures import captions, latex
 from ablate.report.figures.files import belongs_to_export, file_names, files_of
-from ablate.report.page import curves, differences, doses, forest, gains, heatmaps, pareto
+from ablate.report.page import curves, differences, doses, forest, gains, heatmaps, ladder_plots, pareto
 from ablate.report.page.record import PageRecord
 from ablate.report.page.verdicts import factorials
 from ablate.report.plot import Plot
@@ -84,7 +84,7 @@ def _plots(record: PageRecord) -> Iterator[Plot]:
     """Yield the plots in the order of the page."""
     yield from forest.plots(record)
     yield from () if record.summary.ladders else differences.difference_plots(record)
-    yield from doses.plots(record)
+    yield from ladder_plots.plots(record)
     for terms, factors in factorials(record):
         yield from doses.dose_plots(record, factors, terms)
         yield from pareto.interaction_plots(record, factors, terms)

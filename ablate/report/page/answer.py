@@ -1,4 +1,4 @@
-"""The texts around the answer: a short description, the comparisons it is about, and what did not help."""
+"""The answer in a sentence or two, the grid of verdicts, and the texts around them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from ablate.output.words import listed, of_profile, percent, plural, spoken
 from ablate.report import wording
-from ablate.report.claims import table
+from ablate.report.claims import claims_table
 from ablate.report.comparisons import effects_once, once, subject
 from ablate.report.document import Cell, Lead, Part, Prose, TableOf, VerdictGrid
 from ablate.report.effect_tables import described, title_of
@@ -32,7 +32,7 @@ def opening(summary: Summary) -> Iterator[Part]:
     if (verdicts := grid(summary)) is not None:
         yield verdicts
         yield Prose(meaning(summary), "note")
-    if (claims := table(summary)) is not None:
+    if (claims := claims_table(summary)) is not None:
         yield TableOf(claims)
 
 

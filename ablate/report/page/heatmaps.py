@@ -1,4 +1,4 @@
-"""Probes by layer: a heat map of layers and steps for each variant, in shades that all variants of a metric share."""
+"""Heat maps: probes by layer and step, in shades that all variants of a metric share; kernels of tokens by position."""
 
 from __future__ import annotations
 
@@ -254,7 +254,7 @@ def combined(metric: str) -> str:
 
 # Kernels of tokens within a sequence: snapshots over training for each variant, at a middle and the last place.
 
-FIRST_TOKENS = 6
+MOST_DRAWN = 6
 """Maximum number of variants whose kernels are drawn; those of the others are in the view kernels."""
 STEPS = 3
 """Number of snapshots of a variant, from the first to the last."""
@@ -264,7 +264,7 @@ KERNEL_COLUMNS = ("variant", "place", "step", "n", "i", "j", "value")
 """The numbers behind a plot: the cells on and below the diagonal, of which those above are the mirror image."""
 
 
-def plots(record: PageRecord) -> list[tuple[str, str]]:
+def kernel_figures(record: PageRecord) -> list[tuple[str, str]]:
     """Return a plot as SVG with its caption for each of the first variants with snapshots; the last names the rest."""
     drawn = [(shown(plot, panels.WIDTH), plot.caption) for plot in kernel_plots(record)]
     if left := left_out(record):
@@ -275,7 +275,7 @@ def plots(record: PageRecord) -> list[tuple[str, str]]:
 
 def left_out(record: PageRecord) -> list[str]:
     """Return the names of the variants whose snapshots are not drawn."""
-    return [variant.name for variant in _with_some(record)[FIRST_TOKENS:]]
+    return [variant.name for variant in _with_some(record)[MOST_DRAWN:]]
 
 
 def _with_some(record: PageRecord) -> list[Variant]:
@@ -285,7 +285,7 @@ def _with_some(record: PageRecord) -> list[Variant]:
 
 def kernel_plots(record: PageRecord) -> Iterator[Plot]:
     """Yield a plot for each of the first variants with snapshots."""
-    for place, variant in enumerate(_with_some(record)[:FIRST_TOKENS]):
+    for place, variant in enumerate(_with_some(record)[:MOST_DRAWN]):
         snapshots = _chosen([kernel for kernel in record.kernels if kernel.variant == variant.id])
         yield Plot(
             name=f"kernels-{variant.name}",

@@ -31,6 +31,7 @@ from ablate.report.page import (
     forest,
     gains,
     heatmaps,
+    ladder_plots,
     pareto,
     verdicts,
 )
@@ -121,7 +122,7 @@ def _factorial(record: PageRecord) -> Iterator[Part]:
 
 
 def _sizes(record: PageRecord) -> Iterator[Part]:
-    yield from _group(Figure(svg, caption) for svg, caption in doses.ladders(record))
+    yield from _group(Figure(svg, caption) for svg, caption in ladder_plots.ladders(record))
     yield from map(TableOf, size_comparisons.tables(record.summary))
 
 
@@ -178,7 +179,7 @@ def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stacked:
 
 
 def _kernels(record: PageRecord) -> Iterator[Part]:
-    yield from _group(Figure(svg, caption) for svg, caption in heatmaps.plots(record))
+    yield from _group(Figure(svg, caption) for svg, caption in heatmaps.kernel_figures(record))
 
 
 def _forecast(record: PageRecord) -> Iterator[Part]:

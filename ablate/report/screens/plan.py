@@ -8,7 +8,7 @@ from ablate.output import words
 from ablate.output.words import listed, plural, ratio, significant, spoken
 from ablate.plan.plan import Factors, Forecast, Plan, Variant
 from ablate.report import footnotes, wording
-from ablate.report.claims import short
+from ablate.report.claims import short_date
 from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, StyledText, TableOf, Words
 from ablate.report.forecasts import definitions, warnings, with_interval
 from ablate.report.noise_floor import floor_lines
@@ -213,7 +213,7 @@ def claim_lines(powers: Sequence[ClaimPower], stamps: Sequence[Stamp], here: str
     for tested in dict.fromkeys(_tested(power) for power in known if power.scale != CORRELATION):
         yield f"claims are tested {tested}; their power is for the sd of the noise floor, its interval that of the sd"
     yield from _by_text(powers, [power.why for power in powers], "no power is known of")
-    yield from _by_text(powers, [short(stamp, here) for stamp in stamps], "")
+    yield from _by_text(powers, [short_date(stamp, here) for stamp in stamps], "")
 
 
 def _by_text(powers: Sequence[ClaimPower], texts: Sequence[str], of: str) -> Iterator[str]:
