@@ -118,9 +118,7 @@ def main() -> None:
         within, began = Within(), time.monotonic()
         try:
             within.add(name, block, asked.width, asked.layers, asked.starts)
-        except (
-            MemoryError
-        ):  # a block that reads all layers before has their joint kernel, as large as layers times tokens
+        except MemoryError:  # blocks that read all layers before have their joint kernel: layers times tokens a side
             within.refused[name] = f"needs more than {asked.memory} GiB of memory"
         about = {
             "device": platform.machine(),

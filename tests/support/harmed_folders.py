@@ -18,7 +18,7 @@ from typing import Any
 
 import pyarrow.parquet
 import pytest
-from attacks import FILES, asked
+from attacks import FILES, asked, judge_elsewhere
 from store_fixtures import RULES, course, diverged, opened, plan, state_of
 
 from ablate.errors import InputError, RefusedError
@@ -54,8 +54,8 @@ class Left:
 
 
 def left_behind(place: Path) -> list[Left]:
-    """Run a plan of one seed, then of two, then a trial once more; a copy of the folder before every durable step, and
-    in the middle of each appended line."""
+    """Run a plan of one seed, then of two, then a trial once more, and judge a table; a copy of the folder before every
+    durable step, and in the middle of each appended line."""
     left: list[Left] = []
     folder = place / "results"
 
@@ -109,6 +109,9 @@ def _fill(folder: Path) -> None:
             judged(plan(seeds), RULES, results)
         _train(results, "a10000", [*course("a10000")[3:]], plan())
         judged(plan(), RULES, results)
+    judge_elsewhere(folder)
+    with opened(folder) as results:
+        results.refresh()
 
 
 def _train(results: Results, id: str, events: list[Event], of: Plan) -> None:
@@ -164,7 +167,7 @@ def truth_of(folder: Path, harmed: Path | None = None) -> Truth:
     begun = {path.stem: _lines(path)[:1] for path in folder.glob("journal/*.jsonl")}
     again = {id for id, head in begun.items() if head and head[0][1]["attempt"] > attempts.get(id, math.inf)}
     plans = _documents(folder, "plans", harmed)
-    judgements = [each for each in _documents(folder, "verdicts", harmed) if each["verdicts"]]
+    judgements = [one for one in _documents(folder, "verdicts", harmed) if one["verdicts"] and one["space"] == "small"]
     latest = judgements[-1] if judgements else {"trials": {}, "verdicts": {"effects": []}}
     listed: set[str] = set()
     for word, content in _lines(folder / "witness.jsonl"):
@@ -224,7 +227,9 @@ def sql(folder: Path, truth: Truth, say: Callable[[str], None]) -> None:
         states = dict(ask("SELECT trial_id, status FROM trials", {}).rows)
         metrics = ask("SELECT trial_id, step, metric, address, value FROM metrics", {}).rows
         counts = "n, finished, diverged, failed, pruned, unfinished"
-        board = ask(f"SELECT variant_id, {counts}, eval_loss_mean FROM leaderboard WHERE current", {})
+        board = ask(
+            f"SELECT variant_id, {counts}, eval_loss_mean FROM leaderboard WHERE current AND space = 'small'", {}
+        )
     assert {id: state for id, state in states.items() if state in ("finished", "diverged")} == truth.known
     found: dict[str, dict[Any, float]] = {}
     for id, *key, value in metrics:
@@ -244,7 +249,8 @@ def sql(folder: Path, truth: Truth, say: Callable[[str], None]) -> None:
 def verdicts(folder: Path, truth: Truth, say: Callable[[str], None]) -> None:
     """The verdicts: those that were given, which are of the sealed numbers."""
     with asking(folder, say=say) as ask:
-        rows = ask("SELECT before_id, after_id, n, estimate FROM judged WHERE current ORDER BY position", {}).rows
+        of_small = "WHERE current AND space = 'small' ORDER BY position"
+        rows = ask(f"SELECT before_id, after_id, n, estimate FROM judged {of_small}", {}).rows
     if truth.planned:  # the verdicts of a plan are shown with it
         given = [(one["before"], one["after"], one["n"], one["estimate"]) for one in truth.verdicts]
         assert [row[2] for row in rows] == [each[2] for each in given]
