@@ -24,12 +24,12 @@ from ablate.block.expression import Block, Node
 from ablate.block.reader import read_component
 from ablate.block.sizes import Sizes
 from ablate.components.registry import declarations
-from ablate.errors import AblateError, FailedError, InputError, warn
+from ablate.errors import FailedError, InputError, warn
 from ablate.execute.executor import MOST_PACKED, ExecutorOptions, GivenOptions
 from ablate.grammar.grammar import Grammar
 from ablate.grammar.grammar import load_grammar as read_grammar_file
 from ablate.grammar.named_files import find_file
-from ablate.session import RESULTS, PathLike, Planned, Resumable, Retriable, Run, check
+from ablate.session import RESULTS, PathLike, Planned, Resumable, Run, check, resumable, retriable
 from ablate.source.located import Mapping as Written
 from ablate.source.problems import Problems, quote, shorten, together, unknown
 from ablate.space.load import check_known, check_presets
@@ -70,6 +70,7 @@ __all__ = [
     "read_pack",
     "read_seconds",
     "resumable",
+    "retriable",
     "run",
 ]
 
@@ -228,7 +229,7 @@ def run(
     another run or cannot be written, and if the corpus is missing or too small.
     """
     from ablate.output import terminal
-    from ablate.report.screens import interrupted
+    from ablate.report.screens import status
     from ablate.session import running  # with DuckDB, SciPy and rich
 
     console = console or terminal.Console(stderr=True)
@@ -243,36 +244,11 @@ def run(
     )
     if done.fruitless:
         before = not done.ended.kinds.total()
-        raise FailedError(interrupted.nothing_gained(done.plan, done.failed, Path(results), before=before), done)
+        raise FailedError(status.nothing_gained(done.plan, done.failed, Path(results), before=before), done)
     if done.failed:
-        message = interrupted.failures(done.plan, done.failed, Path(results))
+        message = status.failed_trials(done.plan, done.failed, Path(results))
         console.print(terminal.Text(message), soft_wrap=True)
     return done
-
-
-def resumable(
-    results: PathLike = RESULTS, name: str | None = None
-) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
-    """Return the unfinished runs of a results folder, with their original options; `ablate resume` continues them.
-
-    The second value says why others cannot be resumed.
-    """
-    return session.resumable(results, name)
-
-
-def retriable(
-    results: PathLike = RESULTS,
-    name: str | None = None,
-    *,
-    trials: Sequence[str] = (),
-    outcomes: Sequence[str] = (),
-) -> tuple[tuple[Retriable, ...], tuple[AblateError, ...]]:
-    """Return the runs of a results folder with failed trials; `ablate retry` trains these again.
-
-    `trials` are ids, `outcomes` kinds of failure; by default, all that failed. The second value says why others cannot
-    be trained again.
-    """
-    return session.retriable(results, name, trials=trials, outcomes=outcomes)
 
 
 def read_seconds(text: str) -> float:
@@ -330,6 +306,8 @@ def compile_block(
     >>> compile_block("pre_ln", sizes, init="normal: {std: 0.02}")(torch.zeros(1, 8, 16)).shape
     torch.Size([1, 8, 16])
     """
+    import torch
+
     from ablate.compiler import compile_block as compiled
 
     if isinstance(block, str) or grammar is not None or overrides:
@@ -338,11 +316,12 @@ def compile_block(
     known = grammar.catalogue if isinstance(grammar, Grammar) else catalogue(plugins)
     check_known(block, known)
     filled = read_init(init, known)
-    return compiled(block, sizes, known, init=filled, layer=layer, seed=seed, **_placed(dtype, device))
+    _check_placed(dtype, device)
+    dtype = dtype or torch.float32
+    return compiled(block, sizes, known, init=filled, layer=layer, seed=seed, dtype=dtype, device=device)
 
 
-def _placed(dtype: torch.dtype | None, device: str | torch.device) -> dict[str, Any]:
-    """Return dtype and device of parameters; InputError for what PyTorch does not have here."""
+def _check_placed(dtype: torch.dtype | None, device: str | torch.device) -> None:
     import torch
 
     if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
@@ -351,7 +330,6 @@ def _placed(dtype: torch.dtype | None, device: str | torch.device) -> dict[str, 
         torch.empty(0, device=device)
     except (RuntimeError, AssertionError) as error:
         raise InputError(f"there is no device {str(device)!r} here: {str(error).splitlines()[0]}") from None
-    return {"dtype": dtype or torch.float32, "device": device}
 
 
 def read_init(text: str, known: Catalogue) -> Node:

@@ -68,12 +68,12 @@ def address_at(path: Path, names: Mapping[Path, str]) -> str | None:
 
 
 def names_of(block: Block, catalogue: Catalogue) -> tuple[tuple[Path, str], ...]:
-    """Return the path and name of each part of a block without patterns."""
+    """`name_parts` of a block without patterns."""
     return _named(tuple((path, _Kind.of(catalogue[node.name])) for path, node in parts_of(block, catalogue)))
 
 
 class _Kind(NamedTuple):
-    """What the name of a part depends on, beside its place."""
+    """The properties of a component that decide the name of its part, beside its place."""
 
     role: str
     modifier: bool
@@ -133,7 +133,7 @@ def parts_of(sequence: Sequence, catalogue: Catalogue, start: Path = ()) -> Iter
 
 
 def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[tuple[Path, Sequence]]:
-    """Yield the sequences that `node` holds in its own fields, with their paths; those of a pattern too."""
+    """Yield the sequences in the own fields of `node`, those of a pattern too, with their paths."""
     if spec.chooses is not None:
         yield from (((*path, *way), each) for way, each in alternatives(node, spec) if isinstance(each, Sequence))
     for field in spec.holds_sequences:
@@ -145,7 +145,6 @@ def sequences_of(node: Node, spec: ComponentSpec, path: Path = ()) -> Iterator[t
 
 
 def _named_at(path: Path, role: str, parts: Mapping[Path, _Kind], principals: Mapping[Path, str]) -> str:
-    """Return the name of a modifier with that role at `path`."""
     siblings = [other for other in parts if len(other) == len(path) and other[:-1] == path[:-1]]
     here = siblings.index(path)
     before = [name for sibling in siblings[:here] for name in _principals_in(sibling, principals)]
@@ -160,12 +159,10 @@ def _named_at(path: Path, role: str, parts: Mapping[Path, _Kind], principals: Ma
 
 
 def _principals_in(path: Path, principals: Mapping[Path, str]) -> list[str]:
-    """Return the names of the principals at or inside the part at `path`, in reading order."""
     return [name for other, name in principals.items() if other[: len(path)] == path]
 
 
 def _unused(name: str, taken: Collection[str]) -> str:
-    """Return `name`, or, if it is taken, `name` with the first free ordinal: name_2, name_3, …"""
     ordinals = (name if ordinal == 1 else f"{name}_{ordinal}" for ordinal in itertools.count(1))
     return next(candidate for candidate in ordinals if candidate not in taken)
 
@@ -176,7 +173,7 @@ def _unused(name: str, taken: Collection[str]) -> str:
 # and `?` as in file names); each further word is a field of the component there.
 
 START: Final = "init"
-"""What the number that a trained gain starts at is called in an address: `mlp_residual.gain.init`."""
+"""The field, in addresses, of the number that a trained gain starts at: `mlp_residual.gain.init`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,7 +185,6 @@ class Selector:
 
     @property
     def text(self) -> str:
-        """The address as it is written."""
         return ".".join((self.part, *self.fields))
 
 
@@ -201,10 +197,7 @@ def parse_address(text: str) -> Selector:
 
 
 def parts_by_name(block: Block, catalogue: Catalogue) -> tuple[tuple[str, Node], ...]:
-    """Return every part of a block with the name that addresses match, in reading order.
-
-    With patterns over layers, these are the parts of each block that it has without them.
-    """
+    """Return every part of a block, of each block that patterns make of it, with its name, in reading order."""
     plain = [free.block for free in pattern_free(block, catalogue)]
     named = ((name, node_at(each, path)) for each in plain for path, name in names_of(each, catalogue))
     return tuple(named if len(plain) == 1 else dict.fromkeys(named))
@@ -230,7 +223,6 @@ def value_at(node: Node, fields: Iterable[str]) -> tuple[Value, ...]:
 
 
 def is_start(value: Value, field: str) -> TypeGuard[Gain]:
-    """Return whether a field of a value is the number that a trained gain starts at."""
     return isinstance(value, Gain) and value.trainable and field == START
 
 
@@ -261,7 +253,6 @@ def change_parts(block: Block, part: str, change: Callable[[Node], Node], catalo
 
 
 def node_at(block: Block, path: Path) -> Node:
-    """Return the node at a path from `name_parts`."""
     value: Value = block
     for step in path:
         value = _child(value, step)
@@ -308,7 +299,6 @@ def _replace(value: Any, path: Path, change: Callable[[Node], Node]) -> Any:
 
 TOKENS: Final = "tokens"
 AROUND: Final = ("embedding", "positions", "entry_norm")
-"""The parts before the blocks whose output can be read."""
 ENCODER: Final = "encoder"
 """The output of the encoder, which only the `source` of an attention can read: it has another length."""
 IN, OUT = "in", "out"
@@ -329,12 +319,11 @@ class ValuePlace:
 
     @property
     def address(self) -> str:
-        """The address in the model."""
         return self.name if self.layer is None else address(self.layer, self.name)
 
 
 def address_fault(text: str, *, several: bool) -> ArithmeticProblem | None:
-    """Return what is wrong with an address as it is written, and with which of its characters; None if nothing is."""
+    """Return the fault of an address as it is written, at its characters; None if there is none."""
     if text in (TOKENS, ENCODER, *AROUND):
         return None
     if not text.startswith("layers."):
@@ -359,7 +348,7 @@ def address_fault(text: str, *, several: bool) -> ArithmeticProblem | None:
 
 
 def _fault_of_name(name: str, start: int, message: str) -> ArithmeticProblem | None:
-    """Return the fault that `name` is none, from where it stops to be one; `start` is its place in the address."""
+    """The fault is at where `name` stops being a name; `start` is its place in the address."""
     if VALUE_NAME.fullmatch(name):
         return None
     begun = VALUE_NAME.match(name)
@@ -367,10 +356,9 @@ def _fault_of_name(name: str, start: int, message: str) -> ArithmeticProblem | N
 
 
 def values_named(read: ValueAddress, scope: Mapping[str, float]) -> tuple[ValuePlace, ...]:
-    """Return the values that an address names as the layer of `scope` sees it; several for `layers.*`.
+    """Return the values that an address names, seen from the layer of `scope`; several for `layers.*`.
 
     `layers.*.in` are those up to and with this layer, `layers.*` of anything else those of the layers before.
-
     Raises ArithmeticProblem for a layer that has no number.
     """
     match = OF_LAYER.fullmatch(read.text)
@@ -385,7 +373,6 @@ def values_named(read: ValueAddress, scope: Mapping[str, float]) -> tuple[ValueP
 
 
 def is_several(read: ValueAddress) -> bool:
-    """Return whether an address names as many values as there are layers: `layers.*.in`."""
     return read.text.startswith(f"layers.{EVERY_LAYER}.")
 
 

@@ -9,10 +9,11 @@ at its transparent values (a residual and its branch alone).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate, product
+from operator import itemgetter
 from typing import TypeAlias
 
 from ablate.block.arithmetic import Expression, number_text
@@ -32,8 +33,6 @@ class EditSite:
 
 @dataclass(frozen=True, slots=True)
 class SharedNode:
-    """The same component on both sides, with its fields aligned."""
-
     name: str
     fields: tuple[tuple[str, Aligned], ...]
 
@@ -55,6 +54,7 @@ class SharedSeries:
 
 Aligned: TypeAlias = "Value | EditSite | SharedNode | SharedItems | SharedSeries"
 Costed: TypeAlias = tuple[float, "Aligned"]
+Parts: TypeAlias = tuple[Node | Sequence, ...]
 INFEASIBLE = float("inf")
 WRAPPING = 1.0
 """The cost of reading bare parts as the transparent form of a combinator, so that plain alignments are preferred."""
@@ -75,12 +75,16 @@ def choose(tree: Aligned, take_after: Callable[[EditSite], bool]) -> Value:
         case SharedSeries(values=values):
             return Series(tuple(choose(child, take_after) for child in values))
         case SharedItems(items=items, sequence=sequence):
-            chosen: list[Node] = []
+            chosen: list[Node | Sequence] = []
             for item in items:
                 value = choose(item, take_after)
-                spliced = isinstance(item, EditSite)
-                chosen.extend(value if spliced else [value])  # type: ignore[arg-type,list-item]
-            return Sequence(tuple(chosen)) if sequence else tuple(chosen)
+                if isinstance(item, EditSite):
+                    assert isinstance(value, Sequence | tuple)
+                    chosen.extend(value)
+                else:
+                    assert isinstance(value, Node | Sequence)
+                    chosen.append(value)
+            return Sequence(_nodes(chosen)) if sequence else tuple(chosen)
     return tree
 
 
@@ -141,7 +145,7 @@ def _series(before: Series, after: Series, owner: str, field: str, catalogue: Ca
     return sum(cost for cost, _ in pairs), SharedSeries(tuple(child for _, child in pairs))
 
 
-def _tuple(before: tuple, after: tuple, owner: str, field: str, catalogue: Catalogue) -> Costed:  # type: ignore[type-arg]
+def _tuple(before: Parts, after: Parts, owner: str, field: str, catalogue: Catalogue) -> Costed:
     if any(isinstance(child, Sequence) for child in (*before, *after)):
         if len(before) != len(after):
             return _replaced(before, after, owner, field)
@@ -150,7 +154,7 @@ def _tuple(before: tuple, after: tuple, owner: str, field: str, catalogue: Catal
         if any(isinstance(child, EditSite) for _, child in pairs):
             return _replaced(before, after, owner, field)
         return sum(cost for cost, _ in pairs), SharedItems(tuple(child for _, child in pairs), sequence=False)
-    cost, items = _items(before, after, catalogue, whole=True)
+    cost, items = _items(_nodes(before), _nodes(after), catalogue, whole=True)
     marked = tuple(EditSite(i.before, i.after, owner, field) if isinstance(i, EditSite) else i for i in items)
     # If a component moved, applying only one half of the move would leave it there twice, or not at all.
     moving = [item for item in marked if isinstance(item, EditSite)]
@@ -202,7 +206,6 @@ class _Lists:
     whole: bool
 
     def steps(self, i: int, j: int, runs: _Runs) -> Iterator[_Step]:
-        """Yield the steps that are possible where `before[i]` and `after[j]` are next."""
         yield from self._paired(i, j)
         if not self.whole:
             yield from self._replaced_run(i, j, runs)
@@ -239,21 +242,20 @@ class _Lists:
 
     def _unwrapped(self, i: int, j: int) -> Iterator[_Step]:
         """Align a combinator that only the old list has with bare parts of the new one."""
-        for old, end in product(self.before[i : i + 1], _ends(j, self.after)):
-            yield _Step(WRAPPING, partial(self._in_old, old, self.after[j:end]), i + 1, end)
+        for old, end in product(self.before[i : i + 1], range(j + 1, len(self.after) + 1)):
+            yield _Step(WRAPPING, partial(self._with_bare, old, self.after[j:end], is_old=True), i + 1, end)
 
     def _wrapped(self, i: int, j: int) -> Iterator[_Step]:
         """Align a combinator that only the new list has with bare parts of the old one."""
-        for new, end in product(self.after[j : j + 1], _ends(i, self.before)):
-            yield _Step(WRAPPING, partial(self._in_new, new, self.before[i:end]), end, j + 1)
+        for new, end in product(self.after[j : j + 1], range(i + 1, len(self.before) + 1)):
+            yield _Step(WRAPPING, partial(self._with_bare, new, self.before[i:end], is_old=False), end, j + 1)
 
-    def _in_old(self, old: Node, parts: tuple[Node, ...]) -> Costed:
-        wrapped = _wrap(old, parts, self.catalogue)
-        return _dearer(_value(old, wrapped, "", "", self.catalogue)) if wrapped is not None else (INFEASIBLE, ())
-
-    def _in_new(self, new: Node, parts: tuple[Node, ...]) -> Costed:
-        wrapped = _wrap(new, parts, self.catalogue)
-        return _dearer(_value(wrapped, new, "", "", self.catalogue)) if wrapped is not None else (INFEASIBLE, ())
+    def _with_bare(self, combinator: Node, parts: tuple[Node, ...], *, is_old: bool) -> Costed:
+        if (wrapped := _wrap(combinator, parts, self.catalogue)) is None:
+            return INFEASIBLE, ()
+        before, after = (combinator, wrapped) if is_old else (wrapped, combinator)
+        cost, aligned = _value(before, after, "", "", self.catalogue)
+        return cost + WRAPPING, aligned
 
 
 class _Runs:
@@ -274,17 +276,13 @@ class _Runs:
         """Add that what follows a run that ends before `i` and `j` costs `rest`; later places were added before."""
         nowhere = (INFEASIBLE, self.last)
         here = (self.sizes[0][i] + self.sizes[1][j] + rest, (i, j))
-        self.in_row[i, j] = min(here, self.in_row.get((i, j + 1), nowhere), key=_cost)
-        self.beyond[i, j] = min(self.in_row[i, j], self.beyond.get((i + 1, j), nowhere), key=_cost)
+        self.in_row[i, j] = min(here, self.in_row.get((i, j + 1), nowhere), key=itemgetter(0))
+        self.beyond[i, j] = min(self.in_row[i, j], self.beyond.get((i + 1, j), nowhere), key=itemgetter(0))
 
     def best(self, i: int, j: int) -> Ends | None:
         """Return where a run from `i` and `j` best ends; None if no run contains a principal on both sides."""
         ends = (self.first[0][i], self.first[1][j])
         return self.beyond[ends][1] if all(end > 0 for end in ends) else None
-
-
-def _cost(run: tuple[float, Ends]) -> float:
-    return run[0]
 
 
 def _behind_principal(parts: tuple[Node, ...], catalogue: Catalogue) -> tuple[int, ...]:
@@ -293,15 +291,6 @@ def _behind_principal(parts: tuple[Node, ...], catalogue: Catalogue) -> tuple[in
     for place in reversed(range(len(parts))):
         ends.append(place + 1 if has_principal(parts[place], catalogue) else ends[-1])
     return tuple(reversed(ends))
-
-
-def _dearer(costed: Costed) -> Costed:
-    return costed[0] + WRAPPING, costed[1]
-
-
-def _ends(start: int, parts: tuple[Node, ...]) -> range:
-    """Return where a run of at least one part that starts at `start` may end."""
-    return range(start + 1, len(parts) + 1)
 
 
 def _wrap(like: Node, parts: tuple[Node, ...], catalogue: Catalogue) -> Node | None:
@@ -316,6 +305,12 @@ def _wrap(like: Node, parts: tuple[Node, ...], catalogue: Catalogue) -> Node | N
         text = Expression(number_text(number))
         values[name] = Gain(text) if isinstance(catalogue[like.name].fields[name], GainField) else text
     return like.replace(values)
+
+
+def _nodes(parts: Collection[Node | Sequence]) -> tuple[Node, ...]:
+    nodes = tuple(part for part in parts if isinstance(part, Node))
+    assert len(nodes) == len(parts)
+    return nodes
 
 
 def _names(sides: Iterable[Value]) -> set[str]:

@@ -10,9 +10,9 @@ from typing import Final
 from ablate.block.address import ENCODER, TOKENS, address_at, name_parts, parts_of
 from ablate.block.arithmetic import Expression, parse
 from ablate.block.catalogue import Catalogue, ComponentSpec, InSlot, Part, Several, added
-from ablate.block.expression import Block, Gain, Node, Path, Sequence, Value, ValueAddress, print_value, walk
+from ablate.block.expression import Block, Gain, Node, Path, Sequence, Value, ValueAddress, map_nodes, print_value, walk
 from ablate.block.layers import alternatives, at_layer, has_patterns, paths_chosen
-from ablate.block.normal_form import resolve
+from ablate.block.normal_form import fixed, resolve
 from ablate.block.sizes import Sizes, Surroundings
 from ablate.errors import InputError
 
@@ -26,10 +26,10 @@ ARITHMETIC: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class Sharing:
     """Layers that use the parameters of others (`check_sharing`); exactly one of the two is set.
 
-    >>> [[share.source(layer) for layer in range(1, 6)] for share in (Share(cycle=2), Share(repeat=2))]
+    >>> [[share.source(layer) for layer in range(1, 6)] for share in (Sharing(cycle=2), Sharing(repeat=2))]
     [[1, 2, 1, 2, 1], [1, 1, 3, 3, 5]]
     """
 
@@ -37,13 +37,11 @@ class Share:
     repeat: int | None = None
 
     def source(self, layer: int) -> int:
-        """Return the layer whose parameters a layer uses, which may be itself."""
         if self.cycle is not None:
             return (layer - 1) % self.cycle + 1
         return layer - (layer - 1) % (self.repeat or 1)
 
     def __str__(self) -> str:
-        """Return it as a space writes it."""
         return f"{{repeat: {self.repeat}}}" if self.cycle is None else f"{{cycle: {self.cycle}}}"
 
 
@@ -84,7 +82,7 @@ class Architecture:
     final_norm: Node | None
     init: Node
     logit_softcap: float | None = added(None)
-    share: Share | None = added(None)  # noqa: RUF009  an immutable field
+    share: Sharing | None = added(None)  # noqa: RUF009  an immutable field
     ahead: int = added(0)
     encoder_layers: int | None = added(None)
     input_shape: tuple[int, ...] = added(())
@@ -115,7 +113,6 @@ class Architecture:
         return replace(self, sizes=sizes, ahead=0)
 
     def transform_norm(self) -> Node:
-        """Return the norm of the layer before the head: as the entry norm, or the final one; InputError without any."""
         norm = self.entry_norm or self.final_norm
         if norm is None:
             raise InputError(
@@ -136,23 +133,19 @@ class Architecture:
         return value
 
     def numbers(self) -> dict[str, float]:
-        """Return the values of all its `ARITHMETIC` fields that are set."""
         return {field: self.number(field) for field in ARITHMETIC if getattr(self, field) is not None}
 
     def rows(self) -> int:
         """Return the number of learned positions, 0 if none are learned; InputError if it is less than the context."""
         if self.positions != "learned" or self.position_rows is None:
             return 0
-        if self.position_rows < self.sizes.seq_len:
-            raise InputError(
-                f"model.position has {self.position_rows:,} rows for a context of {self.sizes.seq_len:,} tokens\n"
-                "  = give it at least as many rows as model.context"
-            )
-        if self.position_rows < (self.sizes.source_len or 0):
-            raise InputError(
-                f"model.position has {self.position_rows:,} rows for a source of {self.sizes.source_len:,} positions\n"
-                "  = give it at least as many rows as model.source"
-            )
+        lengths = (("context", self.sizes.seq_len, "tokens"), ("source", self.sizes.source_len or 0, "positions"))
+        for field, length, of in lengths:
+            if self.position_rows < length:
+                raise InputError(
+                    f"model.position has {self.position_rows:,} rows for a {field} of {length:,} {of}\n"
+                    f"  = give it at least as many rows as model.{field}"
+                )
         return self.position_rows
 
     def names(self) -> frozenset[str]:
@@ -161,13 +154,11 @@ class Architecture:
         return sizes_named(Sequence((*self.block, *self.around()))).union(*(expression.names() for expression in own))
 
     def around(self) -> tuple[Node, ...]:
-        """Return the components that are not in the block."""
         parts = (self.entry_norm, self.final_norm, self.init, self.head_init)
         return tuple(part for part in parts if part is not None)
 
 
 def sizes_named(block: Block) -> frozenset[str]:
-    """Return the sizes that the arithmetic and the gains of a block name."""
     values = [value for node in walk(block) for _, value in node.fields]
     written = [value.value if isinstance(value, Gain) else value for value in values]
     return frozenset().union(*(value.names() for value in written if isinstance(value, Expression)))
@@ -221,11 +212,10 @@ def check_sharing(architecture: Architecture, catalogue: Catalogue) -> None:
             f"model.share is {architecture.share}, by which no two of the model's {depth} layers share parameters\n"
             "  = remove it, or change it or the number of layers"
         )
-    shapes: dict[int, Value] = {}
+    shapes: dict[int, Block] = {}
     for layer, source in enumerate(architecture.sources(), start=1):
-        shapes[layer] = _without_numbers(
-            resolve(architecture.block, architecture.sizes.at(layer), catalogue), catalogue
-        )
+        resolved = resolve(architecture.block, architecture.sizes.at(layer), catalogue)
+        shapes[layer] = resolved.map(lambda node: _without_numbers(node, catalogue))
         if shapes[layer] != shapes[source]:
             raise InputError(
                 f"model.share is {architecture.share}, but layer {layer} is another block than layer {source}, "
@@ -233,20 +223,14 @@ def check_sharing(architecture: Architecture, catalogue: Catalogue) -> None:
             )
 
 
-def _without_numbers(value: Value, catalogue: Catalogue) -> Value:
-    """Return a value without the fixed numbers in which layers that share may differ."""
-    match value:
-        case Node(name=name, fields=fields) if not EQUAL_SLOTS & set(catalogue[name].slots):
-            return Node(name, tuple((field, _without_numbers(child, catalogue)) for field, child in fields))
-        case Sequence():
-            return Sequence(tuple(_without_numbers(child, catalogue) for child in value))  # type: ignore[misc]
-        case tuple():
-            return tuple(_without_numbers(child, catalogue) for child in value)  # type: ignore[return-value]
-        case Expression() | Gain(trainable=False):
-            return 0
-        case int() | float() if not isinstance(value, bool):
-            return 0
-    return value
+def _without_numbers(node: Node, catalogue: Catalogue) -> Node:
+    if EQUAL_SLOTS & set(catalogue[node.name].slots):
+        return node
+
+    def shape(value: Value) -> Value:
+        return map_nodes(value, lambda inner: _without_numbers(inner, catalogue)) if fixed(value) is None else 0
+
+    return Node(node.name, tuple((name, shape(value)) for name, value in node.fields))
 
 
 # Patterns over layers of which an alternative is used in no layer of a model: what is written would have no effect.
@@ -278,7 +262,6 @@ def check_patterns(block: Block, sizes: Sizes, catalogue: Catalogue) -> None:
 def _unused_alternatives(
     path: Path, node: Node, ways: dict[int, Path], block: Block, sizes: Sizes, catalogue: Catalogue
 ) -> Iterator[str]:
-    """Yield a line for each alternative of a pattern that none of its layers uses."""
     spec = catalogue[node.name]
     names = dict(reversed(name_parts(block, catalogue)))
     own = [name for name, kind in spec.fields.items() if not isinstance(kind, InSlot | Several)]
@@ -301,11 +284,10 @@ def _unused_alternatives(
 # those behind the part before the next one (the norm of a Post-LN).
 
 OF_SOURCE = frozenset({"key", "value"})
-"""The fields of what reads the encoder that are computed from it."""
+"""The fields, of a component that reads the encoder, that are computed from it."""
 
 
 def reads_encoder(block: Block) -> bool:
-    """Return whether anything in a block, or in an alternative of a pattern, reads the encoder."""
     return any(_reads(node) for node in walk(block))
 
 
@@ -320,7 +302,7 @@ def check_reads_encoder(architecture: Architecture) -> None:
 
 
 def of_source(block: Block, catalogue: Catalogue) -> Iterator[Path]:
-    """Yield the paths of what has the length of the source: the keys and values of what reads the encoder."""
+    """Yield the paths of keys and values that have the length of the source."""
     for path, node in parts_of(block, catalogue):
         if _reads(node):
             yield from ((*path, name) for name, _ in node.fields if name in OF_SOURCE)
@@ -360,12 +342,11 @@ def _reads(node: Node) -> bool:
 
 
 def _principals(node: Node, catalogue: Catalogue) -> list[Node]:
-    """Return what is no modifier of a part and of what is inside it: attention, MLPs."""
+    """The principals (attention, MLPs) of a part: itself, or those inside it."""
     return [part for _, part in parts_of(Sequence((node,)), catalogue) if not catalogue[part.name].modifier]
 
 
 def _serves(place: int, principals: list[list[Node]], block: Block, left_out: list[bool], catalogue: Catalogue) -> bool:
-    """Return whether a modifier at the top serves a part that is left out."""
     following = next((other for other in range(place + 1, len(block)) if principals[other]), None)
     before = next((other for other in range(place - 1, -1, -1) if principals[other]), None)
     alone = following is not None and not catalogue[block.parts[following].name].modifier
@@ -376,27 +357,23 @@ def _serves(place: int, principals: list[list[Node]], block: Block, left_out: li
 
 # What a model that gives one answer for each input needs: of images (`vit`), or of features (`mlp`).
 #
-# vit images [C, H, W] in patches of p x p: (H / p) (W / p) tokens, and one more where a class token is read mlp
-# features of any shape, flattened: one token
+#     vit    images [C, H, W] in patches of p x p: (H / p) (W / p) tokens, and one more where a class token is read
+#     mlp    features of any shape, flattened: one token
 
 VIT: Final = "vit"
 MLP: Final = "mlp"
 CLASSIFIERS: Final = (VIT, MLP)
-"""The kinds of models that give one answer for each input."""
 CLASS_TOKEN: Final = "class_token"
 ON_A_GRID: Final = ("sine_cosine_2d", "sine_cosine_2d_as_released")
-"""The positions that have a row and a column."""
 OF_IMAGES: Final = {"patch": "the side of patches of images", "pooling": "what is read of the tokens of an image"}
-"""The fields that only a model of images has."""
 OF_TOKENS: Final = ValueAddress(TOKENS)
 BLOCK: Final = "block"
 MIXING: Final = frozenset({"position", "bias", "mask"})
-"""Slots of parts that mix the tokens of a sequence."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
-    """What is wrong with a model, the field of `model` that says so (BLOCK: the block does), and a way out."""
+class ModelFault:
+    """A reason why a model cannot be built: a field of `model` (BLOCK: the block), the message, and a way out."""
 
     field: str
     message: str
@@ -404,13 +381,11 @@ class Fault:
 
 
 def side_of(architecture: Architecture) -> int:
-    """Return the side of the patches of a model of images."""
     assert architecture.patch is not None
     return architecture.patch
 
 
 def grid(architecture: Architecture) -> tuple[int, int]:
-    """Return how many patches are above, and how many beside, each other."""
     _, height, width = architecture.input_shape
     return height // side_of(architecture), width // side_of(architecture)
 
@@ -428,71 +403,65 @@ def embedded(architecture: Architecture) -> int:
 
 
 def n_tokens(architecture: Architecture) -> int:
-    """Return how many tokens the layers see: a class token too, where there is one."""
     return embedded(architecture) + (architecture.pooling == CLASS_TOKEN)
 
 
 def check_kind(architecture: Architecture, catalogue: Catalogue) -> None:
-    """Raise InputError for the first fault of a model."""
     for fault in faults(architecture, catalogue):
         raise InputError(f"{fault.message}\n  = {fault.way_out}")
 
 
-def faults(architecture: Architecture, catalogue: Catalogue) -> Iterator[Fault]:
-    """Yield what does not fit the kind of a model, in the fields that came with models of images and of features."""
+def faults(architecture: Architecture, catalogue: Catalogue) -> Iterator[ModelFault]:
+    """Yield the faults of a model in the fields that came with models of images and of features."""
     kind = architecture.kind
     if kind != VIT:
         for field, what in OF_IMAGES.items():
             if getattr(architecture, field) is not None:
                 message = f"model.{field} is {what}, but a model of kind {kind} reads none"
-                yield Fault(field, message, f"leave it out, or set model.kind: {VIT}")
+                yield ModelFault(field, message, f"leave it out, or set model.kind: {VIT}")
         if architecture.positions in ON_A_GRID:
             message = f"model.position is {architecture.positions}, but only patches of images have a row and column"
-            yield Fault("position", message, f"set it to sinusoidal, or model.kind: {VIT}")
+            yield ModelFault("position", message, f"set it to sinusoidal, or model.kind: {VIT}")
     if kind not in CLASSIFIERS:
         if architecture.head_layer:
             message = f"model.head is mlp, but a model of kind {kind} has a matrix alone"
-            yield Fault("head", message, "set it to untied or tied")
+            yield ModelFault("head", message, "set it to untied or tied")
         if architecture.head_init is not None and architecture.tied:
             message = "model.head_init is given, but the head is tied: its matrix is the embedding's"
-            yield Fault("head_init", message, "leave it out, or set model.head: untied")
+            yield ModelFault("head_init", message, "leave it out, or set model.head: untied")
         return
     if architecture.tied:
         message = f"model.head is tied, but a model of kind {kind} has no table of tokens"
-        yield Fault("head", message, "set it to untied, or to mlp")
+        yield ModelFault("head", message, "set it to untied, or to mlp")
     if architecture.ahead:
         message = f"model.ahead is {architecture.ahead}, but a model of kind {kind} predicts no tokens"
-        yield Fault("ahead", message, "leave it out, or set it to 0")
-    if (reader := _reads_tokens(architecture)) is not None:
+        yield ModelFault("ahead", message, "leave it out, or set it to 0")
+    readers = (node.name for node in walk(architecture.block) if any(value == OF_TOKENS for _, value in node.fields))
+    if (reader := next(readers, None)) is not None:
         message = f"{reader} reads the numbers of tokens, but a model of kind {kind} has none"
-        yield Fault(BLOCK, message, "leave it out, or read a signal, such as embedding")
+        yield ModelFault(BLOCK, message, "leave it out, or read a signal, such as embedding")
     yield from _of_images(architecture) if kind == VIT else _of_features(architecture, catalogue)
 
 
-def _reads_tokens(architecture: Architecture) -> str | None:
-    """Return the name of a part that reads the numbers of tokens; None if none does."""
-    reads = (node.name for node in walk(architecture.block) if any(v == OF_TOKENS for _, v in node.fields))
-    return next(reads, None)
-
-
-def _of_images(architecture: Architecture) -> Iterator[Fault]:
+def _of_images(architecture: Architecture) -> Iterator[ModelFault]:
     shape, patch, sizes = architecture.input_shape, architecture.patch, architecture.sizes
     if sizes.causal:
         message = f"model.causal is true, but a model of kind {VIT} sees a whole image: its patches have no past"
-        yield Fault("causal", message, "set it to false")
+        yield ModelFault("causal", message, "set it to false")
     if architecture.pooling is None:
         message = f"model.kind is {VIT}, but model.pooling is not given"
-        yield Fault("kind", message, f"say what the head is given: pooling: {CLASS_TOKEN}, or pooling: mean")
+        yield ModelFault("kind", message, f"say what the head is given: pooling: {CLASS_TOKEN}, or pooling: mean")
     if architecture.positions in ON_A_GRID and sizes.d_model % 4:
         message = f"model.position is {architecture.positions}, but the width {sizes.d_model} is no multiple of 4"
-        yield Fault("position", message, "give a width that is: a quarter each for sine and cosine of row and column")
+        way_out = "give a width that is: a quarter each for sine and cosine of row and column"
+        yield ModelFault("position", message, way_out)
     if patch is None:
         message = f"model.kind is {VIT}, but model.patch is not given"
-        yield Fault("kind", message, "give the side of the patches that images are cut into: patch: 16")
+        yield ModelFault("kind", message, "give the side of the patches that images are cut into: patch: 16")
     if len(shape) != 3:
         given = " x ".join(map(str, shape)) if shape else "text"
         message = f"model.kind is {VIT}, which reads images of channels x height x width, but the data are {given}"
-        yield Fault("kind", message, "give it images (data.corpus), or choose another kind of model")
+        yield ModelFault("kind", message, "give it images (data.corpus), or choose another kind of model")
         return
     if patch is None:
         return
@@ -501,30 +470,29 @@ def _of_images(architecture: Architecture) -> Iterator[Fault]:
         side = gcd(height, width)
         fitting = [str(each) for each in range(1, side + 1) if side % each == 0]
         message = f"model.patch is {patch}, which does not divide images of {height} x {width}"
-        yield Fault("patch", message, f"give one that divides height and width: {', '.join(fitting)}")
+        yield ModelFault("patch", message, f"give one that divides height and width: {', '.join(fitting)}")
     elif architecture.pooling is not None and sizes.seq_len != n_tokens(architecture):
         rows, columns = grid(architecture)
         token = " and a class token" if architecture.pooling == CLASS_TOKEN else ""
         message = f"model.context is {sizes.seq_len}, but an image is {rows} x {columns} patches{token}"
-        yield Fault("context", message, f"set it to {n_tokens(architecture)}, the number of tokens")
+        yield ModelFault("context", message, f"set it to {n_tokens(architecture)}, the number of tokens")
 
 
-def _of_features(architecture: Architecture, catalogue: Catalogue) -> Iterator[Fault]:
+def _of_features(architecture: Architecture, catalogue: Catalogue) -> Iterator[ModelFault]:
     if not architecture.input_shape:
         message = f"model.kind is {MLP}, which reads features of a fixed number, but the data are text"
-        yield Fault("kind", message, "give it images (data.corpus), or choose another kind of model")
+        yield ModelFault("kind", message, "give it images (data.corpus), or choose another kind of model")
     if architecture.sizes.seq_len != 1:
         message = f"model.context is {architecture.sizes.seq_len}, but a model of kind {MLP} has one token"
-        yield Fault("context", message, "set it to 1")
+        yield ModelFault("context", message, "set it to 1")
     if architecture.positions != "none":
         message = f"model.position is {architecture.positions}, but a model of kind {MLP} has one token"
-        yield Fault("position", message, "set it to none")
+        yield ModelFault("position", message, "set it to none")
     mixing = next((node.name for node in walk(architecture.block) if mixes(catalogue[node.name])), None)
     if mixing is not None:
         message = f"{mixing} mixes the tokens of a sequence, but a model of kind {MLP} has one token"
-        yield Fault(BLOCK, message, "leave it out: residual: [layer_norm, mlp]; or choose another kind of model")
+        yield ModelFault(BLOCK, message, "leave it out: residual: [layer_norm, mlp]; or choose another kind of model")
 
 
 def mixes(spec: ComponentSpec) -> bool:
-    """Return whether a component mixes the tokens of a sequence."""
     return any(isinstance(kind, Part) and kind.slot in MIXING for kind in spec.fields.values())

@@ -74,7 +74,6 @@ class Expression:
         return _constant(self.text)
 
     def names(self) -> frozenset[str]:
-        """Return the sizes that it depends on."""
         return _names(self.text)
 
     def at(self, scope: Mapping[str, float]) -> float:
@@ -267,7 +266,6 @@ def _print(node: ast.expr, outer: int = 0) -> str:
 
 FIRST, LAST, EVERY = "first", "last", "every"
 COMPARED_SIZES = frozenset({"layer", "depth"})
-"""The sizes that a comparison may name."""
 COMPARISONS: Mapping[str, Callable[[float, float], bool]] = {
     "<=": operator.le,
     ">=": operator.ge,
@@ -310,7 +308,6 @@ def parse_layers(text: str) -> WhichLayers:
 
 
 def _read_comparison(text: str, start: int, end: int) -> str:
-    """Return the canonical text of one comparison, which stands from `start` to `end` of a text."""
     signs = list(_COMPARISON.finditer(text, start, end))
     if not text[start:end].strip():
         raise ArithmeticProblem("a comparison is missing", max(0, start - 1), max(1, start))
@@ -338,7 +335,6 @@ def _side(text: str, start: int, end: int) -> Expression:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return a place in a text without the spaces around it."""
     inside = text[start:end]
     if not inside.strip():
         return start, start

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, TypeVar, cast
 
 from ablate.block.arithmetic import Expression, number_text
-from ablate.block.expression import Gain, Node, Sequence, Series, Value
+from ablate.block.expression import Gain, Node, Sequence, Value, map_nodes
 from ablate.errors import AblateError, InputError
-from ablate.extension.declaration import ADDED, COMPONENT, Declaration, Kind, is_added
+from ablate.extension.declaration import ADDED, COMPONENT, PACKAGE, Declaration, Kind, is_added
 
 D = TypeVar("D", bound=Declaration)
 
@@ -147,7 +147,7 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class InSlot:
-    """What the component stands in for: a value of the slot in which it stands itself."""
+    """A value of the slot in which the component itself stands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,10 +208,8 @@ class Same:
     fields: Mapping[str, str] = field(default_factory=dict)
 
 
-def _may_hold_init(kind: FieldType | None) -> bool:
-    return isinstance(kind, Part) and kind.slot == "init" and kind.optional
-
-
+AddedValue: TypeAlias = bool | int | float | str | None
+"""The value of an added field at which it has no effect, as its component declares it: None for an empty slot."""
 Chooses: TypeAlias = Callable[[Node, Mapping[str, float]], tuple[int | str, ...]]
 
 EVERY_SLOT = "every"
@@ -243,7 +241,7 @@ class ComponentSpec(Declaration):
     same: Same | None = None
     stage: int = 0
     sums: tuple[str, str] | None = None
-    added: Mapping[str, Any] = field(default_factory=dict)
+    added: Mapping[str, AddedValue] = field(default_factory=dict)
     chooses: Chooses | None = None
     holds_sequences: tuple[str, ...] = field(init=False, repr=False, compare=False)
     """Its fields that hold parts: of a combinator at least one, of any other component none."""
@@ -257,7 +255,8 @@ class ComponentSpec(Declaration):
         object.__setattr__(self, "holds_sequences", holds)
         sets = tuple((name, kind) for name, kind in self.fields.items() if isinstance(kind, Arithmetic) and kind.sets)
         object.__setattr__(self, "sizes_set", sets)
-        inits = tuple(name for name in ("init", "start") if _may_hold_init(self.fields.get(name)))
+        slots = {name: kind.slot for name, kind in self.fields.items() if isinstance(kind, Part) and kind.optional}
+        inits = tuple(name for name in ("init", "start") if slots.get(name) == "init")
         object.__setattr__(self, "own_inits", inits)
 
     @property
@@ -353,47 +352,30 @@ def additions_at_default(document: Any) -> set[str]:
 def value_before(spec: ComponentSpec, field: str) -> Value:
     """Return the value of an added field at which the component is what it was before; KeyError for another field."""
     plain = spec.added[field]
-    match spec.fields[field]:
-        case Parts():
+    match spec.fields[field], plain:
+        case Parts(), _:
             return ()
-        case GainField():
+        case GainField(), int() | float():
             return Gain(Expression(number_text(plain)))
-        case Arithmetic() if plain is not None:
+        case Arithmetic(), int() | float():
             return Expression(number_text(plain))
-        case Number():
+        case Number(), int() | float():
             return float(plain)
-    return plain  # type: ignore[no-any-return]
+    return plain
 
 
 def without_added(block: Sequence, catalogue: Catalogue) -> Sequence:
     """Return a block in normal form without the added fields that have no effect: for identities, not for building."""
-    stripped = _without(block, catalogue)
-    assert isinstance(stripped, Sequence)
-    return stripped
 
+    def stripped(node: Node) -> Node:
+        spec = catalogue[node.name]
+        fields = ((name, v) for name, v in node.fields if name not in spec.added or v != value_before(spec, name))
+        return Node(node.name, tuple((name, map_nodes(value, stripped)) for name, value in fields))
 
-def _without(value: Value, catalogue: Catalogue) -> Value:
-    match value:
-        case Node(name=name, fields=fields):
-            spec = catalogue[name]
-            there = ((field, child) for field, child in fields if not _has_no_effect(spec, field, child))
-            return Node(name, tuple((field, _without(child, catalogue)) for field, child in there))
-        case Sequence():
-            return Sequence(tuple(_without(child, catalogue) for child in value))  # type: ignore[misc]
-        case Series():
-            return Series(tuple(_without(child, catalogue) for child in value))
-        case tuple():
-            return tuple(_without(child, catalogue) for child in value)  # type: ignore[return-value]
-    return value
-
-
-def _has_no_effect(spec: ComponentSpec, field: str, value: Value) -> bool:
-    return field in spec.added and value == value_before(spec, field)
+    return block.map(stripped)
 
 
 # Errors in a user's own component are the user's to fix: they are reported with its file, never as a traceback.
-
-SHIPPED = Path(__file__).parent.parent
 
 
 @contextmanager
@@ -408,7 +390,7 @@ def reporting_errors(spec: ComponentSpec, method: str) -> Iterator[None]:
     except AblateError:
         raise
     except Exception as error:
-        if spec.path.is_relative_to(SHIPPED):
+        if spec.path.is_relative_to(PACKAGE):
             raise
         message = f"{type(error).__name__}: {' '.join(str(error).split())}"
         raise InputError(
@@ -418,7 +400,6 @@ def reporting_errors(spec: ComponentSpec, method: str) -> Iterator[None]:
 
 
 def _line_of(path: Path, error: Exception) -> str:
-    """Return the file, with its line that ran last, if any did."""
     frames = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in frames if Path(frame.f_code.co_filename) == path]
     return f"{path}:{lines[-1]}" if lines else str(path)

@@ -37,7 +37,6 @@ class Box:
 
     @property
     def height(self) -> int:
-        """The number of rows, including the frame."""
         return len(self.lines) + 2
 
 
@@ -53,16 +52,12 @@ class Wire:
 
 @dataclass(frozen=True, slots=True)
 class SumSign:
-    """The sign ⊕."""
-
     x: int
     y: int
 
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """A text on or beside an edge."""
-
     x: int
     y: int
     text: str
@@ -70,8 +65,6 @@ class Label:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """A frame around other items, with a title in its upper edge."""
-
     x: int
     y: int
     width: int
@@ -83,7 +76,7 @@ Item: TypeAlias = Box | Frame | Wire | SumSign | Label
 
 
 @dataclass(frozen=True, slots=True)
-class Drawing:
+class Diagram:
     """Items on a grid of `width` × `height` cells; the signal enters at the top of column `port`, and leaves below."""
 
     width: int
@@ -92,11 +85,10 @@ class Drawing:
     items: tuple[Item, ...]
 
     def moved(self, x: int, y: int) -> tuple[Item, ...]:
-        """Return the items, shifted."""
         return tuple(_moved(item, x, y) for item in self.items)
 
 
-def diagram(block: Block, catalogue: Catalogue, defaults: Defaults | None = None, *, columns: int = 100) -> Drawing:
+def diagram(block: Block, catalogue: Catalogue, defaults: Defaults | None = None, *, columns: int = 100) -> Diagram:
     """Draw a block, at most `columns` wide if its shape allows."""
     for width in WIDTHS:
         drawn = _Draw(catalogue, defaults or {}, width).block(block)
@@ -117,14 +109,14 @@ class _Draw:
     defaults: Defaults
     text: int
 
-    def block(self, block: Block) -> Drawing:
-        ends = [Drawing(3, 1, 0, (*WIRE.items, Label(2, 0, name))) for name in ("x", "y")]
+    def block(self, block: Block) -> Diagram:
+        ends = [Diagram(3, 1, 0, (*WIRE.items, Label(2, 0, name))) for name in ("x", "y")]
         return _stacked([ends[0], *(self._node(node) for node in block), ends[1]])
 
-    def _sequence(self, sequence: Sequence) -> Drawing:
+    def _sequence(self, sequence: Sequence) -> Diagram:
         return _stacked([self._node(node) for node in sequence]) if len(sequence) else WIRE
 
-    def _node(self, node: Node) -> Drawing:
+    def _node(self, node: Node) -> Diagram:
         spec = self.catalogue[node.name]
         if spec.chooses is not None:
             return _box(self._lines(node), "")
@@ -134,7 +126,7 @@ class _Draw:
         gains = {name: value for name, value in node.fields if isinstance(value, Gain)}
         if set(gains) == JOINING:
             return _joined(branches, gains["gain"], gains["skip"])
-        inside = branches[0] if len(branches) == 1 else _beside(branches)
+        inside = branches[0] if len(branches) == 1 else _joined(branches, Gain(Expression("1")), Gain(Expression("0")))
         return _framed(inside, node.name)
 
     def _lines(self, node: Node) -> tuple[str, ...]:
@@ -145,27 +137,25 @@ class _Draw:
         return (node.name, *lines)
 
 
-WIRE = Drawing(1, 1, 0, (Wire(0, 0, 0, 0),))
-"""A plain line straight through."""
+WIRE = Diagram(1, 1, 0, (Wire(0, 0, 0, 0),))
 JOINING = {"skip", "gain"}
 """The gains of a combinator that is drawn as a skip and branches; any other is a frame around its contents."""
 
 
-def _box(lines: tuple[str, ...], kind: str) -> Drawing:
+def _box(lines: tuple[str, ...], kind: str) -> Diagram:
     width = max(len(line) for line in lines) + 4
-    return Drawing(width, len(lines) + 2, width // 2, (Box(0, 0, width, lines, kind),))
+    return Diagram(width, len(lines) + 2, width // 2, (Box(0, 0, width, lines, kind),))
 
 
-def _framed(inside: Drawing, title: str) -> Drawing:
-    """Draw a frame with a title around a drawing."""
+def _framed(inside: Diagram, title: str) -> Diagram:
     left = max(2, len(title) + 4 - inside.port)  # so that the incoming line passes to the right of the title
     width, height = inside.width + left + 2, inside.height + 4
     port = inside.port + left
     ways = (Wire(port, 0, port, 2), Wire(port, height - 3, port, height - 1))
-    return Drawing(width, height, port, (Frame(0, 0, width, height, title), *ways, *inside.moved(left, 2)))
+    return Diagram(width, height, port, (Frame(0, 0, width, height, title), *ways, *inside.moved(left, 2)))
 
 
-def _stacked(drawings: list[Drawing]) -> Drawing:
+def _stacked(drawings: list[Diagram]) -> Diagram:
     """Stack drawings one below the other, with their ports in one column and a line between each two."""
     port = max(drawing.port for drawing in drawings)
     items: list[Item] = []
@@ -176,16 +166,10 @@ def _stacked(drawings: list[Drawing]) -> Drawing:
             y += 1
         items.extend(drawing.moved(port - drawing.port, y))
         y += drawing.height
-    return Drawing(max(port - drawing.port + drawing.width for drawing in drawings), y, port, tuple(items))
+    return Diagram(max(port - drawing.port + drawing.width for drawing in drawings), y, port, tuple(items))
 
 
-def _beside(drawings: list[Drawing]) -> Drawing:
-    """Draw branches side by side from one column, and sum them in it."""
-    unit = Gain(Expression("1"))
-    return _joined(drawings, unit, Gain(Expression("0")))
-
-
-def _joined(branches: list[Drawing], gain: Gain, skip: Gain) -> Drawing:
+def _joined(branches: list[Diagram], gain: Gain, skip: Gain) -> Diagram:
     """Draw a skip straight down, unless it is a fixed 0, and branches that leave it and return to the sum.
 
     Without a skip the first branch is the straight line, and the gain stands below the sum.
@@ -212,13 +196,12 @@ def _joined(branches: list[Drawing], gain: Gain, skip: Gain) -> Drawing:
         items.append(Wire(rail, 0, rail, last))
         items += [Label(rail + 2, last // 2, beside)] if beside else []
         items += [Label(rail + 2, last, f" {times} ")] if times else []
-    drawn = Drawing(x - GAP, last + 1, rail, tuple(items))
+    drawn = Diagram(x - GAP, last + 1, rail, tuple(items))
     return drawn if skips else _stacked([drawn, *_labelled(times)])
 
 
-def _labelled(times: str) -> list[Drawing]:
-    """Draw a line straight through with a factor beside it."""
-    return [Drawing(len(times) + 3, 1, 0, (Wire(0, 0, 0, 0), Label(2, 0, times)))] if times else []
+def _labelled(times: str) -> list[Diagram]:
+    return [Diagram(len(times) + 3, 1, 0, (Wire(0, 0, 0, 0), Label(2, 0, times)))] if times else []
 
 
 def _times(gain: Gain) -> str:
@@ -258,8 +241,7 @@ text { font: 13px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace; fill
 }"""
 
 
-def as_text(drawing: Drawing) -> str:
-    """Render a drawing as lines of text without trailing spaces."""
+def as_text(drawing: Diagram) -> str:
     strokes: dict[tuple[int, int], int] = {}
     letters: dict[tuple[int, int], str] = {}
 
@@ -297,8 +279,7 @@ def as_text(drawing: Drawing) -> str:
     return "\n".join("".join(cells.get((x, y), " ") for x in range(width)).rstrip() for y in rows)
 
 
-def as_svg(drawing: Drawing, title: str) -> str:
-    """Render a drawing as a complete SVG file, readable on light and dark pages."""
+def as_svg(drawing: Diagram, title: str) -> str:
     labels = [item.x + len(item.text) for item in drawing.items if isinstance(item, Label)]
     width = max([drawing.width, *labels]) * CELL[0] + 2 * MARGIN
     height = drawing.height * CELL[1] + 2 * MARGIN

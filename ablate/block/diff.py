@@ -14,22 +14,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import chain
 from typing import Literal, TypeAlias
 
 from ablate.block.align import Aligned, EditSite, SharedItems, SharedNode, SharedSeries, align, choose, sites
-from ablate.block.catalogue import STABILISING_SLOT, Catalogue, ComponentSpec, GainField
+from ablate.block.catalogue import STABILISING_SLOT, Catalogue, ComponentSpec, FieldType, GainField
 from ablate.block.expression import Block, Defaults, Node, Sequence, Series, Value, print_value, walk
 from ablate.block.layers import alternatives
 from ablate.block.normal_form import normalise
 
 
 class Rank(IntEnum):
-    """The default order of edits on a path: those that stabilise training come before those that destabilise it, and
-    all of them before what changes around the block.
-    """
+    """The default order of edits on a path: stabilising before destabilising, and last those around the block."""
 
     REGULATE = 0
     RESCALE = 1
@@ -53,7 +51,6 @@ class Edit:
 
     @property
     def detail(self) -> str:
-        """The change in words: from what to what, and where."""
         return f"{self.before or 'nothing'} → {self.after or 'nothing'} at {', '.join(self.places)}"
 
 
@@ -110,8 +107,7 @@ def _distinct(edits: list[Edit]) -> list[Edit]:
     distinct = []
     for edit in edits:
         seen[edit.name] += 1
-        name = edit.name if seen[edit.name] == 1 else f"{edit.name}#{seen[edit.name]}"
-        distinct.append(Edit(name, edit.places, edit.before, edit.after, edit.rank, edit.sites))
+        distinct.append(edit if seen[edit.name] == 1 else replace(edit, name=f"{edit.name}#{seen[edit.name]}"))
     return distinct
 
 
@@ -153,7 +149,6 @@ def _part_name(old: Value, new: Value, before: str, after: str) -> str:
 
 
 def _short(value: Value, text: str) -> str:
-    """Return the name of a component, or any other value as it is written."""
     if isinstance(value, Node):
         return value.name
     if isinstance(value, Sequence):
@@ -172,7 +167,7 @@ def _part_rank(old: Value, new: Value, catalogue: Catalogue) -> Rank:
 
 
 def _field_rank(site: EditSite, old: Value, new: Value, catalogue: Catalogue) -> Rank:
-    kinds: Mapping[str, object] = catalogue[site.owner].fields if site.owner else {}
+    kinds: Mapping[str, FieldType] = catalogue[site.owner].fields if site.owner else {}
     if isinstance(kinds.get(site.field), GainField):
         return Rank.RESCALE
     if old is None:
@@ -268,7 +263,8 @@ class _Namer:
         A combinator that only the other block has is replaced by its contents.
         """
         chosen = choose(served, lambda _: side == "after")
-        parts = chosen if isinstance(chosen, Sequence) else Sequence((chosen,))  # type: ignore[arg-type]
+        assert isinstance(chosen, Node | Sequence)
+        parts = chosen if isinstance(chosen, Sequence) else Sequence((chosen,))
         first = next(iter(normalise(parts, self.catalogue)), None)
         return first is not None and not self.catalogue[first.name].modifier
 
@@ -296,7 +292,6 @@ class _Namer:
             self.passed[side].update(self._on(item, side))
 
     def _on(self, item: Aligned, side: Side) -> list[str]:
-        """Return the roles of the principals of an item in the block of that side, in order."""
         match item:
             case EditSite():
                 return self._on(item.after if side == "after" else item.before, side)

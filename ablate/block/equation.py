@@ -25,7 +25,7 @@ from functools import partial
 from typing import Any
 
 from ablate.block.arithmetic import PRECEDENCE, Expression, number_text
-from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, Sequenced, reporting_errors
+from ablate.block.catalogue import Branches, Catalogue, ComponentSpec, FieldType, Sequenced, reporting_errors
 from ablate.block.expression import Block, Gain, Node, Path, Sequence, ValueAddress
 from ablate.block.layers import at_layer
 from ablate.block.network import own_network
@@ -36,7 +36,6 @@ LETTERS = {"skip": "α", "gain": "β", "centre": "γ"}
 FUNCTION = re.compile(r"[^\W\d]\w*(?=\()")
 TOKEN = re.compile("\ue000(\\d+)\ue001")
 TWICE = re.compile(r"\(\(((?:[^()]|\([^()]*\))*)\)\)")
-"""A text in two pairs of brackets."""
 TRAINED_PER = {"scalar": "", "head": ", one number per head", "channel": ", one number per channel"}
 
 
@@ -50,7 +49,6 @@ class Equation:
 
     @property
     def text(self) -> str:
-        """The whole text, with definitions indented under what they define."""
         blocks = ["\n".join((first, *(f"    {line}" for line in rest))) for first, *rest in self.definitions]
         return "\n".join((*self.lines, *blocks, *self.gains))
 
@@ -103,7 +101,7 @@ class _Lettered(Surroundings):
 
     def number(self, expression: Expression, where: str) -> float:
         value = Surroundings.number(self, expression, where)
-        return Written(value, number_text(value) if expression.constant is not None else written(expression))
+        return SymbolicNumber(value, number_text(value) if expression.constant is not None else written(expression))
 
 
 @dataclass
@@ -148,7 +146,6 @@ class _Names:
     _owners: list[_Indexed] = field(default_factory=list)
 
     def line(self, text: str) -> str:
-        """Add a line x_n = text; return x_n."""
         symbol = f"x{lowered(len(self.lines) + 1)}"
         self.lines.append((symbol, text))
         return symbol
@@ -173,15 +170,12 @@ class _Names:
         return len(self._owners) - 1
 
     def resolved(self, text: str) -> str:
-        """Replace every token in a text by the symbol that it stands for."""
         text = TWICE.sub(r"(\1)", text)
         return TOKEN.sub(lambda match: self._owners[int(match[1])].symbol(int(match[1]), self.order), text)
 
 
 @dataclass(frozen=True)
 class _GainText:
-    """A gain that gives text: its number, or a letter that a line below defines."""
-
     value: float | None
     text: Callable[[], str]
 
@@ -208,15 +202,14 @@ class _Texts:
         spec = self.catalogue[node.name]
         of = [""]  # set when the maker is called with the symbol of a weight, before its gains are written
         here = inside(node, spec, self.surroundings)
-        values: dict[str, Any] = {}
-        for name, kind in spec.fields.items():
-            # One field at a time, so that a maker knows which field it fills.
-            inner = replace(self, filling=name, path=path, of=of, surroundings=here)
-            value = node[name]
+
+        def filled(name: str, kind: FieldType) -> Any:  # one field at a time, so that a maker knows which it fills
+            inner, value = replace(self, filling=name, path=path, of=of, surroundings=here), node[name]
             if isinstance(value, Gain):
-                values[name] = inner._gain(value)
-            else:
-                values |= field_values(node, replace(spec, fields={name: kind}), here, inner, path)
+                return inner._gain(value)
+            return field_values(node, replace(spec, fields={name: kind}), here, inner, path)[name]
+
+        values = {name: filled(name, kind) for name, kind in spec.fields.items()}
         with reporting_errors(spec, "its values"):
             config: Any = spec.config(**values)
         return PartMaker(config, lambda *given: self._text_of(config, spec, path, of, given))
@@ -238,7 +231,6 @@ class _Texts:
         return token + text.removeprefix(function[0])
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
-        """Return a gain of which only the value is known."""
         return self._gain(Gain(Expression(number_text(value)), trainable, per))
 
     def _gain(self, gain: Gain) -> _GainText:
@@ -272,7 +264,6 @@ class _Texts:
         return f" = {written(expression)} = {number_now}"
 
     def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
-        """Return a maker of the address in brackets, which names the value."""
         return ValueMaker(1, lambda *_: f"⟨{address.text}⟩", address.text)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
@@ -308,17 +299,16 @@ LOWERED = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
 SIGNS = {ast.Add: " + ", ast.Sub: " - ", ast.Div: "/"}
 
 
-class Written(float):
+class SymbolicNumber(float):
     """A float that is written as the arithmetic it comes from, and otherwise behaves like the number.
 
-    >>> f"{Written(0.5, '1/√L')} = {Written(0.5, '1/√L'):g}"
+    >>> f"{SymbolicNumber(0.5, '1/√L')} = {SymbolicNumber(0.5, '1/√L'):g}"
     '1/√L = 0.5'
     """
 
     text: str
 
-    def __new__(cls, value: float, text: str) -> Written:
-        """Make the number `value`, written as `text`."""
+    def __new__(cls, value: float, text: str) -> SymbolicNumber:
         made = super().__new__(cls, value)
         made.text = text
         return made
@@ -351,7 +341,6 @@ def number(value: float) -> str:
 
 
 def lowered(n: int) -> str:
-    """Write a number as an index: '₁₂'."""
     return str(n).translate(LOWERED)
 
 
@@ -394,7 +383,7 @@ def _written(node: ast.expr, outer: int = 0) -> str:
             return SIZE_LETTERS[name]
         case ast.Call(func=ast.Name(id="sqrt"), args=[inside]):
             text = _written(inside)
-            return f"√{text}" if re.fullmatch(r"[\w.]+", text) and not _is_product(inside) else f"√({text})"
+            return f"√{text}" if re.fullmatch(r"[\w.]+", text) and not isinstance(inside, ast.BinOp) else f"√({text})"
         case ast.Call(func=ast.Name(id=name), args=args):
             return f"{name}({', '.join(_written(argument) for argument in args)})"
         case ast.UnaryOp(op=op, operand=operand):
@@ -416,7 +405,3 @@ def _written(node: ast.expr, outer: int = 0) -> str:
         case _:
             raise TypeError(f"{ast.unparse(node)} is no arithmetic")
     return f"({text})" if own < outer else text
-
-
-def _is_product(node: ast.expr) -> bool:
-    return isinstance(node, ast.BinOp)

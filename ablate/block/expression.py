@@ -7,7 +7,7 @@ Blocks are compared by value. Nothing here knows which components exist.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Protocol, TypeAlias
@@ -85,8 +85,6 @@ class Node:
         return Node(self.name, tuple((name, changes.get(name, value)) for name, value in self.fields))
 
     def __str__(self) -> str:
-        """Return the node as YAML in flow style, with all fields."""
-
         return print_value(self)
 
     def __repr__(self) -> str:
@@ -105,6 +103,9 @@ class Sequence:
 
     def __len__(self) -> int:
         return len(self.parts)
+
+    def map(self, change: Callable[[Node], Node]) -> Sequence:
+        return Sequence(tuple(change(part) for part in self.parts))
 
     def __str__(self) -> str:
         """Return the block as YAML, one line per part, with all fields: `load_block` reads back the same block."""
@@ -130,7 +131,7 @@ class Series:
 
 
 Scalar: TypeAlias = "bool | int | float | str | Expression | Gain | Size | ValueAddress | WhichLayers"
-Value: TypeAlias = "Scalar | Node | Sequence | Series | tuple[Node, ...] | tuple[Sequence, ...] | None"
+Value: TypeAlias = "Scalar | Node | Sequence | Series | tuple[Node | Sequence, ...] | None"
 
 Path: TypeAlias = tuple[int | str, ...]
 """The way through an expression: an index into a sequence, then the name of a field, and so on."""
@@ -150,6 +151,20 @@ def walk(value: Value) -> Iterator[Node]:
             yield from walk(child)
 
 
+def map_nodes(value: Value, change: Callable[[Node], Node]) -> Value:
+    """Return `value` with each node changed that is inside no other."""
+    match value:
+        case Node():
+            return change(value)
+        case Sequence():
+            return value.map(change)
+        case Series():
+            return Series(tuple(map_nodes(child, change) for child in value))
+        case tuple():
+            return tuple(change(child) if isinstance(child, Node) else child.map(change) for child in value)
+    return value
+
+
 # A block as YAML: reading it back gives the same block.
 #
 # Without defaults every field is written. With the catalogue and the defaults of a grammar, fields at their defaults
@@ -160,15 +175,13 @@ class HasShorthand(Protocol):
     """A component, as far as its text depends on it."""
 
     @property
-    def shorthand(self) -> str | None:
-        """The field that a bare value sets; None if there is none."""
+    def shorthand(self) -> str | None: ...
 
 
 class Shorthands(Protocol):
     """The components by name, as far as texts depend on them: a `Catalogue`, which is made of what stands here."""
 
-    def __getitem__(self, name: str, /) -> HasShorthand:
-        """Return a component."""
+    def __getitem__(self, name: str, /) -> HasShorthand: ...
 
 
 Defaults = Mapping[str, Mapping[str, Value]]
@@ -179,7 +192,6 @@ RESERVED = {"none", "null", "true", "false", "~"}
 
 
 def print_block(block: Block, catalogue: Shorthands | None = None, defaults: Defaults | None = None) -> str:
-    """Print a block as one line of YAML in flow style."""
     return "[" + ", ".join(_entry(part, catalogue, defaults or {}) for part in block) + "]"
 
 
@@ -206,7 +218,6 @@ def outline(value: Value) -> str:
 
 
 def print_value(value: Value, catalogue: Shorthands | None = None, defaults: Defaults | None = None) -> str:
-    """Print any value of a field as YAML in flow style."""
     defaults = defaults or {}
     match value:
         case None:
@@ -214,7 +225,7 @@ def print_value(value: Value, catalogue: Shorthands | None = None, defaults: Def
         case bool():
             return "true" if value else "false"
         case int() | float():
-            return _number(value)
+            return number_text(value)
         case str():
             return _scalar(value)
         case Expression(text=text):
@@ -231,7 +242,7 @@ def print_value(value: Value, catalogue: Shorthands | None = None, defaults: Def
             return _scalar(text)
         case Node():
             text = _entry(value, catalogue, defaults)
-            return text if _is_word(text) else "{" + text + "}"
+            return text if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) else "{" + text + "}"
         case WhichLayers(every=int() as number):
             return f"{{{EVERY}: {number}}}"
         case WhichLayers(text=text):
@@ -278,15 +289,7 @@ def _gain(gain: Gain) -> str:
     return f"{{init: {_scalar(gain.value.text)}, trainable: {'true' if gain.trainable else 'false'}{extra}}}"
 
 
-def _number(value: int | float) -> str:
-    return number_text(value)
-
-
 def _scalar(text: str) -> str:
     safe = PLAIN.fullmatch(text) and text.lower() not in RESERVED and not text.startswith(("*", "-", "+", "."))
     negative = re.fullmatch(r"-[0-9.]+(e[+-]?[0-9]+)?", text)
     return text if safe or negative else f'"{text}"'
-
-
-def _is_word(text: str) -> bool:
-    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", text) is not None

@@ -28,17 +28,16 @@ HOLDERS = (Node, Sequence, tuple)
 
 
 def has_patterns(block: Block, catalogue: Catalogue) -> bool:
-    """Return whether a block contains a pattern over layers."""
     patterns = catalogue.patterns
-    pending: list[Value] = [block]
+    pending: list[Node | Sequence | tuple[Node | Sequence, ...]] = [block]
     while pending:  # a loop over what can hold a component, since every block that is looked at passes here
         value = pending.pop()
         if isinstance(value, Node):
             if value.name in patterns:
                 return True
-            pending += [child for _, child in value.fields if child.__class__ in HOLDERS]
+            pending += [child for _, child in value.fields if isinstance(child, HOLDERS)]
         else:
-            pending += value.parts if isinstance(value, Sequence) else value  # type: ignore[arg-type]
+            pending += value.parts if isinstance(value, Sequence) else value
     return False
 
 
@@ -74,7 +73,6 @@ def paths_chosen(block: Block, catalogue: Catalogue, scope: Mapping[str, float])
 
 
 def _check_once(where: str, value: Value, scope: Mapping[str, float]) -> None:
-    """Raise InputError if a list has one component from two alternatives."""
     names = [item.name for item in value if isinstance(item, Node)] if isinstance(value, tuple) else []
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise InputError(
@@ -96,7 +94,6 @@ def chosen(node: Node, spec: ComponentSpec, scope: Mapping[str, float]) -> Path:
 
 
 def alternatives(node: Node, spec: ComponentSpec) -> Iterator[tuple[Path, Value]]:
-    """Yield the alternatives of a pattern, each with the way to it."""
     for name, kind in spec.fields.items():
         value = node[name]
         if isinstance(kind, InSlot):
@@ -203,7 +200,6 @@ class _Expansion:
 
 
 def _at(node: Node, way: Path) -> Value:
-    """Return the value at the end of a way from a pattern."""
     field, *rest = way
     value: Value = node[str(field)]
     if rest:

@@ -48,16 +48,12 @@ class Residual:
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """The same elements `times` times in a row."""
-
     times: int
     elements: Elements
 
 
 @dataclass(frozen=True, slots=True)
 class OwnNetwork:
-    """The network that the `depth` blocks of a model are."""
-
     elements: Elements
     depth: int
 
@@ -83,7 +79,6 @@ def residual(skip: float, *branches: tuple[float, Elements]) -> Residual:
 
 
 def layers_in(elements: Elements) -> int:
-    """Count the nonlinear layers of a sequence."""
     return sum(_layers(element) for element in elements)
 
 
@@ -147,8 +142,6 @@ def _own_network(model: _Model) -> OwnNetwork:
 
 
 class _InLayer:
-    """The block as it is in one layer."""
-
     def __init__(self, model: _Model, layer: int):
         sizes = model.sizes.at(layer)
         self.catalogue, self.surroundings = model.catalogue, Surroundings(sizes)
@@ -174,7 +167,6 @@ class _InLayer:
             yield node
 
     def elements(self) -> Elements:
-        """Return the layer as elements."""
         return self._sequence(self.block)
 
     def _sequence(self, sequence: Sequence) -> Elements:
@@ -204,7 +196,6 @@ class _InLayer:
 
 
 def _branches(node: Node, spec: ComponentSpec) -> Iterator[Sequence]:
-    """Yield the sequences that a combinator holds."""
     for name in spec.holds_sequences:
         value = node[name]
         inside = value if isinstance(spec.fields[name], Branches) else (value,)

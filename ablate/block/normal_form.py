@@ -19,8 +19,9 @@ import dataclasses
 import hashlib
 import json
 from collections.abc import Mapping
+from collections.abc import Sequence as Items
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 from ablate.block.address import resolved_address
 from ablate.block.arithmetic import Expression, number_text
@@ -29,12 +30,11 @@ from ablate.block.catalogue import (
     Catalogue,
     FieldType,
     Part,
-    Transparent,
     additions_at_default,
     identity_fields,
     without_added,
 )
-from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Value, ValueAddress
+from ablate.block.expression import Block, Gain, Node, Sequence, Series, Size, Value, ValueAddress, map_nodes
 from ablate.block.layers import at_layer
 from ablate.block.sizes import Sizes, Surroundings, inside
 
@@ -61,13 +61,7 @@ def resolve(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
                 return Size(units=units(value, here.sizes.d_model))
             case ValueAddress():
                 return resolved_address(value, scope)
-            case Node():
-                return node_at(value, here, scope)
-            case Sequence():
-                return Sequence(tuple(at(child, here, scope) for child in value))  # type: ignore[misc]
-            case tuple():
-                return tuple(at(child, here, scope) for child in value)  # type: ignore[return-value]
-        return value
+        return map_nodes(value, lambda node: node_at(node, here, scope))
 
     def node_at(node: Node, around: Surroundings, scope: Mapping[str, float]) -> Node:
         spec = catalogue[node.name]
@@ -85,7 +79,7 @@ def resolve(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
 
     seen_from = Surroundings(sizes)
     scope = scope_of(seen_from)
-    return at(at_layer(block, catalogue, scope), seen_from, scope)  # type: ignore[return-value]
+    return at_layer(block, catalogue, scope).map(lambda node: node_at(node, seen_from, scope))
 
 
 def units(size: Size, width: int) -> int:
@@ -108,13 +102,7 @@ def fixed(value: Value) -> float | None:
     return None
 
 
-def is_transparent(node: Node, rule: Transparent | None) -> bool:
-    """Return whether a node has the values at which its component is equivalent to the field it keeps."""
-    return rule is not None and _has(node, rule.when)
-
-
 def _has(node: Node, values: Mapping[str, float | bool]) -> bool:
-    """Return whether the fields of a node hold these values and are not trained."""
     return all(
         node[name] is value if isinstance(value, bool) else fixed(node[name]) == value for name, value in values.items()
     )
@@ -125,17 +113,13 @@ def _sequence(parts: Sequence, catalogue: Catalogue) -> Sequence:
     for part in parts:
         node = _node(part, catalogue)
         rule = catalogue[node.name].transparent
-        if rule is not None and is_transparent(node, rule):
-            spliced.extend(_kept(node, rule))
+        if rule is not None and _has(node, rule.when):
+            kept = Sequence() if rule.keep is None else node[rule.keep]
+            assert isinstance(kept, Sequence)
+            spliced.extend(kept)
         else:
             spliced.append(node)
     return Sequence(tuple(spliced))
-
-
-def _kept(node: Node, rule: Transparent) -> Sequence:
-    kept = Sequence() if rule.keep is None else node[rule.keep]
-    assert isinstance(kept, Sequence)
-    return kept
 
 
 def _node(node: Node, catalogue: Catalogue) -> Node:
@@ -162,10 +146,10 @@ def _value(value: Value, catalogue: Catalogue) -> Value:
         case Series():
             return Series(tuple(_value(child, catalogue) for child in value))
         case tuple():
-            children = [_value(child, catalogue) for child in value]
+            children = [_node(c, catalogue) if isinstance(c, Node) else _sequence(c, catalogue) for c in value]
             if any(isinstance(child, Node) and catalogue[child.name].chooses is not None for child in children):
-                return tuple(children)  # type: ignore[return-value]  # their order depends on what stands there
-            return tuple(sorted(children, key=lambda c: catalogue[c.name].stage if isinstance(c, Node) else 0))  # type: ignore[return-value]
+                return tuple(children)  # their order depends on what stands there
+            return tuple(sorted(children, key=lambda c: catalogue[c.name].stage if isinstance(c, Node) else 0))
     return value
 
 
@@ -192,7 +176,7 @@ def effective(block: Block, sizes: Sizes, catalogue: Catalogue, init: Node | Non
             case Sequence():
                 return Sequence(tuple(node for part in value for node in components_of(of(part, here))))
             case tuple():
-                return tuple(each for part in value if (each := of(part, here)) is not None)  # type: ignore[return-value]
+                return tuple(each for part in value if (each := of(part, here)) is not None)  # type: ignore[misc]
         return value
 
     def of_node(node: Node, here: Surroundings) -> Value:
@@ -219,7 +203,6 @@ def effective_component(node: Node, sizes: Sizes, catalogue: Catalogue) -> Node 
 
 
 def components_of(value: Value) -> tuple[Node, ...]:
-    """Return the components of a value: one, several, or none."""
     match value:
         case Sequence():
             return value.parts
@@ -238,6 +221,8 @@ def one_or_more(nodes: tuple[Node, ...]) -> Value:
 # The canonical text of a value, which is equal exactly for equal values, and its hash.
 
 DIGITS = 12
+Canonical: TypeAlias = "bool | int | float | str | Items[Canonical] | Mapping[str, Canonical] | None"
+"""Plain JSON data."""
 
 
 def fingerprint(block: Block, catalogue: Catalogue) -> str:
@@ -251,7 +236,7 @@ def digest(value: Any, digits: int = DIGITS) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:digits]
 
 
-def canonical(value: Any) -> Any:
+def canonical(value: Any) -> Canonical:
     """Return plain JSON data for an expression, frozen dataclass or document; equal numbers give equal text."""
     match value:
         case None | bool() | str():

@@ -45,15 +45,12 @@ Extension = Callable[[Located, FieldType], "Value | None"]
 """Reads what only a grammar understands (`$rule`, `let`, `one_of`, `between`); None for anything else."""
 
 LISTING = "ablate list components"
-"""The command that lists what a slot accepts."""
 OF_YOUR_OWN = "for a component of your own: --plugin FILE, or a package with the entry point ablate.components"
-"""How to add a component that is not known."""
 
 MOST_PARTS = 12
 """The most parts in a row: the work of comparing two blocks grows with a high power of this number."""
-
 MOST_IN_A_RULE = 2 * MOST_PARTS
-"""The most parts in a row in a rule, where some may derive nothing; what is derived is compared when it is proposed."""
+"""The most in a rule, where some may derive nothing; what is derived is compared when it is proposed."""
 
 
 class Reader:
@@ -152,7 +149,7 @@ class Reader:
         return self.default(spec.name, field)
 
     def _refuse_stack_beside_block(self, spec: ComponentSpec, written: Map[str, Located]) -> None:
-        """Note what is written of a stack beside the network of the block, but for what stands there in full anyway."""
+        """Refuse fields of a stack beside the block's own network, except at the values that stand there anyway."""
         for field, value in written.items():
             kind = spec.fields[field]
             if isinstance(kind, Word) and kind.stack and isinstance(value, Scalar) and value.value == BLOCK:
@@ -172,7 +169,7 @@ class Reader:
         self.problems.add(message, name.span, notes=(way_out,))
 
     def _written(self, spec: ComponentSpec, body: Located | None) -> dict[str, Located]:
-        """Return what is written for each field; a body that is no mapping of fields is the value of the shorthand."""
+        """Return the written value of each field; a body that is no mapping of fields is the value of the shorthand."""
         if body is None:
             return {}
         if spec.shorthand is not None and (not isinstance(body, Mapping) or self._is_value(body, spec)):
@@ -321,7 +318,6 @@ def is_reference(located: Located) -> bool:
 
 
 def _slot(kind: Part | Parts | Sequenced) -> str:
-    """Return the slot that a component fills in a place of that kind."""
     return "part" if isinstance(kind, Sequenced) else kind.slot
 
 
@@ -340,13 +336,10 @@ def _reads(located: Located, text: str) -> bool:
 # The fields that hold no other component: numbers, flags, words, widths, arithmetic and gains.
 
 GAIN_KEYS = ("init", "trainable", "per")
-EMPTY = (None, "none")
-"""How an optional field is left empty."""
 SOURCES = (
     "in a layer: layers.first.attention.value, layers.previous.out, layers.(depth+1-layer).out; in this: attention.key",
     "before the layers: tokens, embedding, positions, entry_norm; the stream before the first: layers.first.in",
 )
-"""What the address of a value looks like."""
 LARGEST_MULTIPLE = 1e6
 FRACTION = re.compile(r"([0-9]{1,7}) ?/ ?([0-9]{1,7})x")
 
@@ -367,11 +360,9 @@ def read_scalar(
     """
     if isinstance(kind, GainField):
         return _gain(located, kind, problems, extended)
-    if isinstance(kind, Arithmetic) and kind.optional and isinstance(located, Scalar) and located.value in EMPTY:
+    if isinstance(kind, Arithmetic | ValueField) and kind.optional and _is_none(located):
         return None
     if isinstance(kind, ValueField):
-        if kind.optional and isinstance(located, Scalar) and located.value in EMPTY:
-            return None
         return _value_address(located, kind, problems)
     if isinstance(kind, Layers):
         return _layers(located, problems)
@@ -395,7 +386,6 @@ def read_scalar(
 
 
 def fail(problems: Problems, message: str, located: Located, notes: Iterable[str] = ()) -> NoReturn:
-    """Note a mistake and give up on the value."""
     problems.add(message, located.span, notes=notes)
     raise Invalid
 
@@ -409,13 +399,11 @@ def fail_unknown(
     command: str = "",
     notes: Iterable[str] = (),
 ) -> NoReturn:
-    """Note a word that is none of `choices` (see `Problems.add_unknown`), and give up on the value."""
     problems.add_unknown(message, word.span, word.text, choices, lead, command=command, notes=notes)
     raise Invalid
 
 
 def shown(scalar: Scalar) -> str:
-    """Return a scalar as it is shown in a message."""
     return quote(scalar.value) if isinstance(scalar.value, str) else scalar.text or "nothing"
 
 
@@ -474,12 +462,8 @@ def _width(scalar: Scalar, problems: Problems) -> Size:
     multiple = read_multiple(value) if isinstance(value, str) else None
     if multiple is not None:
         return Size(multiple=multiple)
-    fail(
-        problems,
-        f"expected a width, got {shown(scalar)}",
-        scalar,
-        ("a whole number, or a multiple of the model's: 4x, 8/3x",),
-    )
+    notes = ("a whole number, or a multiple of the model's: 4x, 8/3x",)
+    fail(problems, f"expected a width, got {shown(scalar)}", scalar, notes)
 
 
 def read_multiple(text: str) -> float | Fraction | None:
@@ -517,7 +501,6 @@ def _arithmetic(scalar: Scalar, kind: Bounded, problems: Problems) -> Expression
 
 
 def _layers(located: Located, problems: Problems) -> WhichLayers:
-    """Read which layers: a word, `{every: 4}`, or a comparison."""
     notes = ("such as first, last, {every: 4}, layer <= depth/2",)
     if isinstance(located, Mapping):
         if [key.value for key, _ in located.entries] != [arithmetic.EVERY]:

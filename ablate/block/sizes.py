@@ -90,12 +90,10 @@ class Sizes:
 
     @property
     def query_width(self) -> int:
-        """The width of all queries together."""
         return self.n_heads * self.d_head
 
     @property
     def key_width(self) -> int:
-        """The width of all keys together, and of all values."""
         return (self.kv_heads or self.n_heads) * self.d_head
 
     def scope(self, layer: int) -> dict[str, float]:
@@ -113,7 +111,6 @@ class Sizes:
 
 
 def _counts(value: object) -> bool:
-    """Return whether a value is a whole number of at least 1."""
     return isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 1
 
 
@@ -138,13 +135,12 @@ class PartMaker:
     make: Callable[..., Any]
 
     def __call__(self, *widths: Any) -> Any:
-        """Make the thing in the slot."""
         return self.make(*widths)
 
 
 @dataclass(frozen=True, slots=True)
 class ValueMaker:
-    """The maker of what reads values that stand earlier: `count` of them, where a field takes several.
+    """The maker of a reader of values that stand earlier: `count` of them, where a field takes several.
 
     It is called with the width that the values must have, "tokens" for the numbers of the tokens. `name` is the address
     as it is written.
@@ -155,7 +151,6 @@ class ValueMaker:
     name: str = ""
 
     def __call__(self, *width: int | str) -> Any:
-        """Make what reads them."""
         return self.make(*width)
 
 
@@ -244,7 +239,6 @@ class Surroundings:
         return int(units)
 
     def __str__(self) -> str:
-        """Return the place in words, for messages."""
         layer = self.sizes.layer
         return "outside the layers" if layer is None else f"in layer {layer} of {self.sizes.n_layers}"
 

@@ -14,7 +14,7 @@ import traceback
 import warnings
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal, TextIO
+from typing import Annotated, Final, Literal, Protocol, TextIO, runtime_checkable
 
 import typer
 
@@ -27,7 +27,6 @@ from ablate.output.escape import prepare_streams, write_data, write_text
 # Completion by Typer's scripts. The user names the shell, since detecting it fails in containers.
 
 COMPLETION_VARIABLE: Final = "_ABLATE_COMPLETE"
-"""The environment variable by which a shell requests completions."""
 
 
 def answer_shell() -> None:
@@ -40,7 +39,7 @@ def answer_shell() -> None:
 
 
 def show_script(shell: Literal["bash", "zsh", "fish"] | None) -> None:
-    """Print the completion script for a shell; for `--show-completion`."""
+    """The callback of `--show-completion`."""
     if shell is not None:
         from typer._completion_shared import get_completion_script
 
@@ -96,7 +95,6 @@ class ManualPage:
 
 
 def manual_pages() -> dict[str, ManualPage]:
-    """Return every page by its topic, which is the name of its file."""
     return {path.stem: _read_page(path) for path in sorted(MANUAL.glob("*.md"))}
 
 
@@ -107,7 +105,6 @@ def _read_page(path: Path) -> ManualPage:
 
 
 def complete_topic(incomplete: str) -> list[str]:
-    """Return the topics that begin with what was typed."""
     return sorted(path.stem for path in MANUAL.glob(f"{incomplete}*.md"))
 
 
@@ -171,7 +168,6 @@ def _list_topics(manual: dict[str, ManualPage], *, as_json: bool) -> None:
 
 
 def _mentions(word: str, manual: dict[str, ManualPage]) -> tuple[str, ...]:
-    """Return a note on the pages that mention a word that is not a topic."""
     among = [page.topic for page in manual.values() if word.strip() and word.lower() in page.text.lower()]
     return (f"pages that mention it: {', '.join(among)}",) if among else ()
 
@@ -216,7 +212,7 @@ app.add_typer(queries.listing, name="list")
 
 
 def show_version(requested: bool) -> None:
-    """Print the version; for `--version`."""
+    """The callback of `--version`."""
     if requested:
         from ablate import __version__
 
@@ -270,19 +266,29 @@ def _asks_for_json() -> bool:
     return "--json" in words[: words.index("--") if "--" in words else None]
 
 
+@runtime_checkable
+class _UsageError(Protocol):
+    """The errors of Click, which Typer does not export."""
+
+    exit_code: int
+
+    def show(self, file: TextIO | None = None) -> None: ...
+
+    def format_message(self) -> str: ...
+
+
 def _usage(error: Exception) -> int | None:
-    """Show what is wrong with the command line, and return the exit code; None for any other error."""
-    show, code = getattr(error, "show", None), getattr(error, "exit_code", None)
-    if show is None or code is None:
+    """The exit code of a wrong command line, which is shown; None for any other error."""
+    if not isinstance(error, _UsageError):
         return None
     if _asks_for_json():
         verb = getattr(getattr(error, "ctx", None), "command_path", "ablate")
-        write_text(as_json([Mistake(error.format_message(), (f"{verb} --help",))]))  # type: ignore[attr-defined]
+        write_text(as_json([Mistake(error.format_message(), (f"{verb} --help",))]))
     else:
         message = io.StringIO()
-        show(file=message)
+        error.show(file=message)
         write_text(message.getvalue(), stderr=True, end="")
-    return int(code)
+    return error.exit_code
 
 
 def _show_warning(

@@ -21,50 +21,46 @@ INTERRUPTED = 130
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Return the console on standard output or standard error."""
     from ablate.output.terminal import Console
 
     return Console(stderr=stderr)
 
 
 def show(renderable: Any) -> None:
-    """Print a table or a text."""
     console().print(renderable)
 
 
 def note(text: str) -> None:
-    """Print something worth knowing that is not part of the answer."""
+    """Print a remark that is not part of the answer."""
     write_text(f"note: {text}", stderr=True)
 
 
 def tell(error: AblateError) -> None:
-    """Print an error that the user can fix."""
     text = str(error)
     write_text(text if text.startswith("error") else f"error: {text}", stderr=True)
 
 
 def as_json(mistakes: Iterable[Mistake]) -> str:
-    """Return mistakes as JSON, each with its place, its text and the way out: `{"mistakes": [{"message", …}]}`."""
+    """Mistakes as JSON, each with its place, its text and the way out: `{"mistakes": [{"message", …}]}`."""
     return json.dumps({"mistakes": [asdict(mistake) for mistake in mistakes]}, indent=2, ensure_ascii=False)
 
 
 def again() -> str:
-    """Return the command that continues from here: as it was typed, without `--fresh`, which would start over."""
+    """The command that continues from here: as it was typed, without `--fresh`, which would start over."""
     return typed(*(word for word in sys.argv[1:] if word != "--fresh"))
 
 
 def page_of(space: str, results: Path, default: Path) -> str:
-    """Return the command that writes the page of a space."""
     return typed("report", space, *(() if results == default else ("--results", from_here(results))))
 
 
 def from_here(path: Path) -> str:
-    """Return a path as one from the working directory, so that no screen says where that is."""
+    """A path as one from the working directory, so that no screen says where that is."""
     return os.path.relpath(path) if path.is_absolute() else str(path)
 
 
 def typed(*words: str) -> str:
-    """Return a command line of this program, called as it was called now."""
+    """A command line of this program, called as it was called now."""
     import shlex
     import shutil
 

@@ -15,6 +15,8 @@ from ablate.cli.console import note
 from ablate.execute.executor import ExecutorName, GivenOptions
 
 if TYPE_CHECKING:
+    from ablate.api import Space
+    from ablate.grammar.grammar import Grammar
     from ablate.session.earlier_runs import KeptSpace
 
 # A verb of the command line, with its help in full.
@@ -26,23 +28,20 @@ class WholeSummary:
     help: str | None
 
     def get_short_help_str(self, limit: int = 45) -> str:
-        """Return the first paragraph of its help."""
         return " ".join(inspect.cleandoc(self.help or "").partition("\n\n")[0].split())
 
 
-class Verbs(WholeSummary, TyperGroup):
-    """A group of verbs."""
+class Verbs(WholeSummary, TyperGroup): ...
 
 
-class Verb(WholeSummary, TyperCommand):
-    """A verb."""
+class Verb(WholeSummary, TyperCommand): ...
 
 
 # Spaces and grammars by name: which file is meant, and what a shell completes.
 
 
 def space_file(named: Path) -> Path:
-    """Return the file of a space given by name or path; print a note if it ships with `ablate`."""
+    """The file of a space given by name or path; a note tells if it ships with `ablate`."""
     from ablate.grammar.named_files import find_file
 
     path = find_file(named, "space")
@@ -51,8 +50,22 @@ def space_file(named: Path) -> Path:
     return path
 
 
+def load_space(
+    named: Path, profile: str | None = None, settings: list[str] | None = None, plugin: list[Path] | None = None
+) -> Space:
+    from ablate import api
+
+    return api.load_space(space_file(named), profile=profile, settings=settings or (), plugins=plugin or ())
+
+
+def load_grammar(named: Path, plugin: list[Path] | None) -> Grammar:
+    from ablate import api
+
+    return api.load_grammar(named, plugins=plugin or ())
+
+
 def run_by_name(named: Path, results: Path) -> KeptSpace | None:
-    """Return a space as a results folder keeps it, given by the name of a run of it; None if a file has that name."""
+    """A space as a results folder keeps it, given by the name of a run of it; None if a file has that name."""
     from ablate.grammar.named_files import is_name, own_files, shipped_files
     from ablate.session.earlier_runs import as_run
     from ablate.store.snapshot import Snapshot
@@ -65,28 +78,23 @@ def run_by_name(named: Path, results: Path) -> KeptSpace | None:
 
 
 def complete_space(incomplete: str) -> list[str]:
-    """Return the names of spaces that begin with what was typed; if there are none, the shell completes files."""
-    from ablate.grammar.named_files import own_files, shipped_files
-
-    return _beginning_with(incomplete, {*own_files("space"), *shipped_files("space")})
+    """Spaces with that beginning; if there are none, the shell completes files."""
+    return _names(incomplete, "space")
 
 
 def complete_grammar(incomplete: str) -> list[str]:
-    """Return the names of grammars that begin with what was typed."""
-    from ablate.grammar.named_files import own_files, shipped_files
-
-    return _beginning_with(incomplete, {*own_files("grammar"), *shipped_files("grammar")})
+    return _names(incomplete, "grammar")
 
 
 def complete_example(incomplete: str) -> list[str]:
-    """Return the names of shipped spaces that begin with what was typed."""
-    from ablate.grammar.named_files import shipped_files
-
-    return _beginning_with(incomplete, set(shipped_files("space")))
+    return _names(incomplete, "space", own=False)
 
 
-def _beginning_with(incomplete: str, names: set[str]) -> list[str]:
-    return sorted(name for name in names if name.startswith(incomplete))
+def _names(beginning: str, kind: Literal["space", "grammar"], *, own: bool = True) -> list[str]:
+    from ablate.grammar.named_files import own_files, shipped_files
+
+    names = {*shipped_files(kind), *(own_files(kind) if own else ())}
+    return sorted(name for name in names if name.startswith(beginning))
 
 
 # Arguments and options, each with its help.
@@ -136,7 +144,6 @@ GRAMMAR = Path("transformer")
 # Options that say where and how trials run: declared once, for every verb that trains.
 
 NO_OPTIONS = GivenOptions()
-"""No option given."""
 
 
 def given_options(
@@ -157,7 +164,7 @@ def given_options(
         typer.Option(metavar="TIME", help="Time for running trials to save on Ctrl-C or SIGTERM (default: 20s)."),
     ] = None,
 ) -> GivenOptions:
-    """Return the executor options that were given on the command line; InputError for a text that is not valid."""
+    """The executor options that were given on the command line; InputError for a text that is not valid."""
     from ablate import api  # loads pydantic, which `ablate --help` does not need
 
     options = GivenOptions(workers=workers, address=address, cpus=cpus, gpus=gpus, ranks=ranks)

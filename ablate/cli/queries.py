@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -24,8 +25,9 @@ from ablate.cli.options import (
     Verb,
     Verbs,
     complete_space,
+    load_grammar,
+    load_space,
     run_by_name,
-    space_file,
 )
 from ablate.errors import InputError
 from ablate.output.escape import write_data, write_text
@@ -63,9 +65,9 @@ def check(file: File, profile: Profile = None, settings: Set = None, plugin: Plu
 
     path = find_file(file, "space", "grammar")
     if check.is_grammar(read_yaml(path)):
-        answer(check.grammar(api.load_grammar(path, plugins=plugin or ()), as_json=json))
+        answer(check.grammar(load_grammar(path, plugin), as_json=json))
     else:
-        space = api.load_space(space_file(file), profile=profile, settings=settings or (), plugins=plugin or ())
+        space = load_space(file, profile, settings, plugin)
         plan = api.check(space)
         if profile is None:
             api.check_profiles(space, settings=settings or (), plugins=plugin or ())
@@ -87,14 +89,13 @@ def plan(
 
     A space without a file is planned as it was run, from what the results folder keeps of it.
     """
-    from ablate import api
     from ablate.report.json_form import plan_to_json
     from ablate.report.screens import check
     from ablate.session.planning import plan_space
 
     kept = None if profile or settings or plugin else run_by_name(space, results)
     if kept is None:
-        loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
+        loaded = load_space(space, profile, settings, plugin)
     else:
         loaded = kept.space
         note(f"{kept.changed}: this plan is of the run" if kept.changed else f"{space} is planned as it was run")
@@ -127,17 +128,17 @@ def plan(
     show_plan(screen, planned, None, results=results)
     if kernels is not None and alike is not None:
         for line in (described_orders(planned.plan, kernels), *alike):
-            screen.print(line, markup=False, highlight=False, soft_wrap=True)
-        screen.print(check.resolved(loaded), markup=False, highlight=False, soft_wrap=True)
+            screen.print(line, soft_wrap=True)
+        screen.print(check.resolved(loaded), soft_wrap=True)
 
 
 def machine(json: Json = False) -> None:
     """Print this machine: devices, versions, attention backends and operators that work, and why others do not."""
     from ablate.execute.machine import examine
-    from ablate.report.screens import machine as report
+    from ablate.report.screens.doctor import machine_as_json, machine_screen
 
     examined = examine()
-    answer(report.as_json(examined) if json else report.screen(examined))
+    answer(machine_as_json(examined) if json else machine_screen(examined))
 
 
 def sql(
@@ -209,14 +210,13 @@ def show(
     json: Json = False,
 ) -> None:
     """Show a block: every field of every part, its equations, a diagram, and what each part costs."""
-    from ablate import api
     from ablate.report.screens import block as shows
 
     sizes = {"n_layers": layers, "d_model": width, "n_heads": heads, "seq_len": context, "vocab_size": vocabulary}
     shown_block = shows.find(
         block,
-        api.load_grammar(grammar, plugins=plugin or ()) if space is None else None,
-        api.load_space(space_file(space), plugins=plugin or ()) if space is not None else None,
+        load_grammar(grammar, plugin) if space is None else None,
+        None if space is None else load_space(space, plugin=plugin),
         {name: size for name, size in sizes.items() if size is not None},
     )
     if svg is not None:
@@ -228,7 +228,6 @@ def show(
 
 
 def write_svg(path: Path, svg: str) -> None:
-    """Write a diagram; InputError if that cannot be done."""
     try:
         path.write_text(svg, encoding="utf-8")
     except OSError as error:
@@ -245,11 +244,9 @@ def diff(
     json: Json = False,
 ) -> None:
     """Name the edits between two blocks, in the order in which a path would apply them."""
-    from ablate import api
     from ablate.report.screens import check
 
-    of = api.load_grammar(grammar, plugins=plugin or ())
-    answer(check.difference(of, before, after, split=split, as_json=json))
+    answer(check.difference(load_grammar(grammar, plugin), before, after, split=split, as_json=json))
 
 
 @listing.command("spaces", cls=Verb)
@@ -264,19 +261,17 @@ def list_spaces(json: Json = False) -> None:
 @listing.command("blocks", cls=Verb)
 def list_blocks(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
     """List the named blocks of a grammar, by the papers they are from."""
-    from ablate import api
     from ablate.report.screens import catalogue
 
-    answer(catalogue.blocks(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
+    answer(catalogue.blocks(load_grammar(grammar, plugin), as_json=json))
 
 
 @listing.command("presets", cls=Verb)
 def list_presets(grammar: GrammarFile = GRAMMAR, plugin: Plugin = None, json: Json = False) -> None:
     """List the settings that a space takes by `preset: NAME`, by the papers they are from."""
-    from ablate import api
     from ablate.report.screens import catalogue
 
-    answer(catalogue.presets(api.load_grammar(grammar, plugins=plugin or ()), as_json=json))
+    answer(catalogue.presets(load_grammar(grammar, plugin), as_json=json))
 
 
 @listing.command("components", cls=Verb)
@@ -297,42 +292,24 @@ def list_probes(plugin: Plugin = None, json: Json = False) -> None:
     answer(catalogue.probes(api.catalogue(plugin or ()), as_json=json))
 
 
-@listing.command("optimizers", cls=Verb)
-def list_optimizers(plugin: Plugin = None, json: Json = False) -> None:
-    """List the optimisers that recipe.optimizer may name."""
-    list_things("optimizers", plugin, json)
+def _list_verb(things: str) -> Callable[..., None]:
+    def list_things(plugin: Plugin = None, json: Json = False) -> None:
+        from ablate import api
+        from ablate.report.screens import catalogue
+
+        answer(catalogue.things(things, api.catalogue(plugin or ()).others.get(things, {}).values(), as_json=json))
+
+    return list_things
 
 
-@listing.command("schedules", cls=Verb)
-def list_schedules(plugin: Plugin = None, json: Json = False) -> None:
-    """List the learning-rate schedules that recipe.schedule.decay may name."""
-    list_things("schedules", plugin, json)
-
-
-@listing.command("objectives", cls=Verb)
-def list_objectives(plugin: Plugin = None, json: Json = False) -> None:
-    """List the objectives that recipe.objective may name."""
-    list_things("objectives", plugin, json)
-
-
-@listing.command("samplers", cls=Verb)
-def list_samplers(plugin: Plugin = None, json: Json = False) -> None:
-    """List the samplers by which a search may propose blocks."""
-    list_things("samplers", plugin, json)
-
-
-@listing.command("corpora", cls=Verb)
-def list_corpora(plugin: Plugin = None, json: Json = False) -> None:
-    """List the corpora that data.corpus may name."""
-    list_things("corpora", plugin, json)
-
-
-def list_things(plural: str, plugin: list[Path] | None, as_json: bool) -> None:
-    """List everything of a kind, including what plugins add: what it does, where it is from, and its settings."""
-    from ablate import api
-    from ablate.report.screens import catalogue
-
-    answer(catalogue.things(plural, api.catalogue(plugin or ()).others.get(plural, {}).values(), as_json=as_json))
+for things, about in {
+    "optimizers": "List the optimisers that recipe.optimizer may name.",
+    "schedules": "List the learning-rate schedules that recipe.schedule.decay may name.",
+    "objectives": "List the objectives that recipe.objective may name.",
+    "samplers": "List the samplers by which a search may propose blocks.",
+    "corpora": "List the corpora that data.corpus may name.",
+}.items():
+    listing.command(things, cls=Verb, help=about)(_list_verb(things))
 
 
 @listing.command("metrics", cls=Verb)
@@ -362,17 +339,17 @@ def show_plan(
 ) -> None:
     """Print the corpus and the table of a plan; after one shown `before`, only the table and new notes."""
     from ablate.report.forecasts import definitions, warnings
-    from ablate.report.screens import interrupted
     from ablate.report.screens.plan import plan_screen
+    from ablate.report.screens.status import retry
     from ablate.report.terminal_renderer import Screen
 
     plan = planned.plan
     if before is None:
-        screen.print(planned.corpus.describe(), style="dim", markup=False, highlight=False)
+        screen.print(planned.corpus.describe(), style="dim")
         for line in planned.read:
-            screen.print(f"  {line}", style="dim", markup=False, highlight=False)
+            screen.print(f"  {line}", style="dim")
         for line in planned.space.grammar_from_elsewhere:
-            screen.print(f"  note: {line}", style="dim", markup=False, highlight=False)
+            screen.print(f"  note: {line}", style="dim")
     else:
         plan = replace(plan, notes=tuple(note for note in plan.notes if note not in before.plan.notes))
     means = planned.noise.means if planned.noise else None
@@ -386,7 +363,7 @@ def show_plan(
         account=planned.account,
         titled=before is None,
         failed=planned.failed,
-        retry=interrupted.retry(plan.space, results),
+        retry=retry(plan.space, results),
         mixed=() if before is not None and before.mixed == planned.mixed else planned.mixed,
         stamps=planned.stamps,
         told=() if before is None else {*warnings(before.plan), *definitions(before.plan)},

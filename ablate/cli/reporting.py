@@ -18,7 +18,8 @@ from ablate.cli.options import (
     ResultsFolder,
     Set,
     complete_space,
-    space_file,
+    load_grammar,
+    load_space,
 )
 from ablate.errors import InputError
 from ablate.output.escape import write_text
@@ -84,12 +85,10 @@ def report(
 def _report(
     space: str, profile: str | None, settings: list[str] | None, results: Path, plugin: list[Path] | None
 ) -> Reported:
-    from ablate import api
     from ablate.session import reporting
 
     if _is_file(space, results):
-        loaded = api.load_space(space_file(Path(space)), profile=profile, settings=settings or (), plugins=plugin or ())
-        return reporting.report(loaded, results=results)
+        return reporting.report(load_space(Path(space), profile, settings, plugin), results=results)
     if given := [name for name, value in (("--profile", profile), ("--set", settings), ("--plugin", plugin)) if value]:
         file = reporting.last_request(space, results=results).shown[0]
         raise InputError(
@@ -100,7 +99,7 @@ def _report(
 
 
 def _is_file(space: str, results: Path) -> bool:
-    """Return whether the file of a space is meant: by its path, or by a name that no run has."""
+    """True if the file of a space is meant: by its path, or by a name that no run has."""
     from ablate.grammar.named_files import is_name, own_files, shipped_files
     from ablate.store.snapshot import Snapshot
 
@@ -112,22 +111,22 @@ def _is_file(space: str, results: Path) -> bool:
 
 
 def _as_json(reported: Reported, exported: Figures | None) -> None:
-    from ablate.report import json_renderer
-    from ablate.report.json_form import document, dump
+    from ablate.report.json_form import document, dump, render
     from ablate.session.reporting import document_of
 
     page, record = document_of(reported), reported.record
     summary = {} if reported.summary is None else document(reported.summary, record.definitions if record else {})
-    answer: dict[str, object] = {"html": str(reported.html), "markdown": str(reported.markdown)}
-    answer["summary"] = summary or None
-    answer["page"] = None if page is None else json_renderer.render(page)
-    if exported is not None:
-        answer["figures"] = figures_in_json(exported)
+    answer = {
+        "html": str(reported.html),
+        "markdown": str(reported.markdown),
+        "summary": summary or None,
+        "page": None if page is None else render(page),
+        **({} if exported is None else {"figures": figures_in_json(exported)}),
+    }
     write_text(dump(answer))
 
 
-def figures_in_json(exported: Figures) -> dict[str, object]:
-    """Return which files were written, what was left out, and what is there from an earlier export."""
+def figures_in_json(exported: Figures) -> dict[str, str | tuple[str, ...]]:
     return {
         "folder": str(exported.folder),
         "files": exported.files,
@@ -137,25 +136,22 @@ def figures_in_json(exported: Figures) -> dict[str, object]:
 
 
 def _shown(reported: Reported) -> None:
-    from ablate.report.page import answer
-    from ablate.report.page import answer as conclusion
+    from ablate.report.page.answer import conclusion, unfinished
 
-    screen = console()
-    if reported.record is not None:
-        record = reported.record
-        lines = [record.title, *of_profile(record.summary.profile), *conclusion.conclusion(record.summary)]
-        lines += [answer.unfinished(record)] if record.partial else []
-        for line in lines:
-            screen.print(line, markup=False, highlight=False, soft_wrap=True)
+    screen, record = console(), reported.record
+    lines: list[str] = []
+    if record is not None:
+        lines = [record.title, *of_profile(record.summary.profile), *conclusion(record.summary)]
+        lines += [unfinished(record)] if record.partial else []
     elif reported.summary is not None:
-        for line in (reported.summary.space, *conclusion.conclusion(reported.summary)):
-            screen.print(line, markup=False, highlight=False, soft_wrap=True)
+        lines = [reported.summary.space, *conclusion(reported.summary)]
+    for line in lines:
+        screen.print(line, soft_wrap=True)
     pages = f"page: {from_here(reported.html)}\n      {from_here(reported.markdown)}"
-    screen.print(pages, style="dim", markup=False, highlight=False, soft_wrap=True)
+    screen.print(pages, style="dim", soft_wrap=True)
 
 
 def show_figures(exported: Figures) -> None:
-    """Print which files were written, what was left out and why, and what is there from an earlier export."""
     screen = console()
     lines = [
         f"figures: {plural(len(exported.figures), 'plot')}, {plural(len(exported.files), 'file')} in {exported.folder}"
@@ -170,7 +166,7 @@ def show_figures(exported: Figures) -> None:
     if exported.earlier:
         lines.append(f"from an earlier export, left as they are: {', '.join(exported.earlier)}")
     for line in lines:
-        screen.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+        screen.print(line, style="dim", soft_wrap=True)
 
 
 # The verb that forecasts a model before a single step.
@@ -264,12 +260,11 @@ def _forecast_space(
     results: Path,
     samples: int,
 ) -> tuple[str, Forecasts, ReportDocument]:
-    """Forecast the variants of a space; return its title, the forecasts and their screen."""
-    from ablate import api
+    """The title of a space, the forecasts of its variants and their screen."""
     from ablate.report.screens.forecast import space_screen
     from ablate.session.forecasting import forecast_space
 
-    space = api.load_space(space_file(Path(named)), profile=profile, settings=settings or (), plugins=plugin or ())
+    space = load_space(Path(named), profile, settings, plugin)
     forecasts = forecast_space(space, results=results, samples=samples)
     screen = space_screen(space.name, space.question, forecasts.models, forecasts.refused, forecasts.sampled)
     return screen.title, forecasts, screen
@@ -278,14 +273,13 @@ def _forecast_space(
 def _forecast_block(
     named: str, grammar: Path, plugin: list[Path] | None, given: dict[str, float], samples: int
 ) -> tuple[str, Forecasts, ReportDocument]:
-    """Forecast a block at the sizes `given`, and others for display; return as `_forecast_space` does."""
-    from ablate import api
+    """The same of a block, at the sizes `given`, and others for display."""
     from ablate.report.screens.block import find
     from ablate.report.screens.forecast import block_screen
     from ablate.session.forecasting import AROUND, forecast_block, sizes_alone
     from ablate.theory.initial_state import shortfalls_of
 
-    of = find(named, api.load_grammar(grammar, plugins=plugin or ()), None, given)
+    of = find(named, load_grammar(grammar, plugin), None, given)
     forecasts = forecast_block(named, of.block, of.sizes, of.catalogue, samples=samples)
     sizes = sizes_alone(of.block, of.sizes)
     narrow = shortfalls_of(of.block, of.catalogue)
@@ -294,7 +288,6 @@ def _forecast_block(
 
 
 def _write_figures(title: str, forecasts: Forecasts, folder: Path) -> Figures:
-    """Draw forecasts into a folder."""
     from ablate.report.figures import write_export
     from ablate.report.figures.forecast_plots import of_forecasts
 
@@ -302,7 +295,4 @@ def _write_figures(title: str, forecasts: Forecasts, folder: Path) -> Figures:
 
 
 def _is_block(named: str, grammar: Path, plugin: list[Path] | None) -> bool:
-    """Return whether a grammar has a block of that name."""
-    from ablate import api
-
-    return named in api.load_grammar(grammar, plugins=plugin or ()).blocks
+    return named in load_grammar(grammar, plugin).blocks

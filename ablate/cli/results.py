@@ -49,9 +49,7 @@ def doctor(
     json: Json = False,
 ) -> None:
     """Check every file of the results, report what is damaged, and repair what can be repaired."""
-    import json as form
-
-    from ablate.report.screens import doctor as doctor_screen
+    from ablate.report.screens.doctor import doctor_screen
     from ablate.store import mirror
     from ablate.store.repair import repair
 
@@ -59,14 +57,12 @@ def doctor(
     if json:
         write_text(form.dumps(repaired.document(), indent=2))
     else:
-        show(doctor_screen.screen(repaired))
+        show(doctor_screen(repaired))
     raise typer.Exit(repaired.exit_code)
 
 
 def mlflow(results: ResultsFolder = RESULTS, mlflow: Mlflow = None, json: Json = False) -> None:
     """Send what MLflow lacks of the results: each trial once, with the verdicts. Repeating it sends nothing."""
-    import json as form
-
     from ablate.session.reporting import export_to_mlflow
     from ablate.session.running import mlflow_lines
 
@@ -142,7 +138,7 @@ def verify(
     json: Json = False,
 ) -> None:
     """Check seals, plans and verdicts, computed anew from sealed rows; exit with 1 if anything is wrong."""
-    from ablate.report.screens import verified
+    from ablate.report.screens.doctor import verify_screen
     from ablate.session.verifying import verify
 
     done = verify(path, retrain=retrain, trust=trust)
@@ -150,5 +146,5 @@ def verify(
         document = {"path": str(path), "heads": done.heads, "checks": [asdict(check) for check in done.checks]}
         write_text(form.dumps(document, indent=2, ensure_ascii=False))
     else:
-        show(verified.screen([asdict(check) for check in done.checks], done.heads))
+        show(verify_screen([asdict(check) for check in done.checks], done.heads))
     raise typer.Exit(1 if done.wrong else 0)

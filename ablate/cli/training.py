@@ -21,7 +21,7 @@ from ablate.cli.options import (
     ResultsFolder,
     Set,
     SpaceFile,
-    space_file,
+    load_space,
     with_executor_flags,
 )
 from ablate.cli.queries import show_plan
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 Earlier = TypeVar("Earlier", "Resumable", "Retriable")
 Answer: TypeAlias = Callable[[str], None] | None
-"""Takes the answer of a run as JSON; None shows it on the screen."""
+"""A receiver of the answer of a run as JSON; None shows it on the screen."""
 
 
 @with_executor_flags(executor="local")
@@ -59,7 +59,7 @@ def run(
     from ablate import api
 
     where = api.ExecutorOptions(**options)
-    loaded = api.load_space(space_file(space), profile=profile, settings=settings or (), plugins=plugin or ())
+    loaded = load_space(space, profile, settings, plugin)
     mirror, answer = _mirror(mlflow, no_mlflow), write_text if json else None
     raise typer.Exit(_train(loaded, where, results, plugin or (), fresh=fresh, mirror=mirror, answer=answer))
 
@@ -137,7 +137,7 @@ def _train_each(
 ) -> NoReturn:
     """Train runs one after the other, say why others cannot be trained, and exit.
 
-    With a name for them their answers are one JSON text: `{named: [what run --json prints, …], "mistakes": […]}`.
+    With a name for them their answers are one JSON text: `{named: [answer of run --json, …], "mistakes": […]}`.
     """
     answers: list[str] = []
     errors: list[AblateError] = [*refused]
@@ -173,7 +173,6 @@ def _train_again(
     *,
     retry: Collection[str] = (),
 ) -> int:
-    """Resume an earlier run, with changes to its executor options; return the exit code."""
     if resumed.changed:
         note(f"{resumed.changed}: it goes on as it was run")
     where = resumed.options.changed(**changes)
@@ -199,8 +198,7 @@ def _train(
     answer: Answer,
     retry: Collection[str] = (),
 ) -> int:
-    """Run a space and show the answer; return the exit code."""
-    from ablate.report.screens import interrupted
+    from ablate.report.screens import status
     from ablate.session import running
 
     screen = console(stderr=answer is not None)
@@ -242,20 +240,17 @@ def _train(
     if done.ended.interrupted and not done.ended.lost:
         return INTERRUPTED
     if done.failed:
-        screen.print(
-            interrupted.failures(done.plan, done.failed, results), markup=False, highlight=False, soft_wrap=True
-        )
+        screen.print(status.failed_trials(done.plan, done.failed, results), soft_wrap=True)
         return 1
     return 0
 
 
 def _show_run(screen: Console, done: Run, results: Path, answer: Answer) -> None:
-    """Show the answer of a run, or why there is none."""
     from ablate.report.json_form import to_json
-    from ablate.report.screens import interrupted
+    from ablate.report.screens import status
     from ablate.report.screens.result import result_screen
     from ablate.report.searched import json_form as searched_form
-    from ablate.report.searched.screen import search_screen
+    from ablate.report.searched.sections import search_screen
     from ablate.report.terminal_renderer import Screen
 
     stopped, in_json = done.ended.interrupted, None
@@ -263,26 +258,26 @@ def _show_run(screen: Console, done: Run, results: Path, answer: Answer) -> None
         if answer is None:
             assert done.page is not None
             screen.print(Screen(search_screen(done.searched)))
-            screen.print(f"page: {from_here(done.page)}", style="dim", markup=False, highlight=False, soft_wrap=True)
+            screen.print(f"page: {from_here(done.page)}", style="dim", soft_wrap=True)
         else:
             in_json = searched_form.to_json(done.searched)
     elif done.summary is not None and not stopped:
         if answer is None:
             screen.print(Screen(result_screen(done.summary, done.definitions, unequal=done.unequal, mixed=done.mixed)))
             line = f"its page: {page_of(done.plan.space, results, RESULTS)}"
-            screen.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+            screen.print(line, style="dim", soft_wrap=True)
         else:
             in_json = to_json(done.summary, done.definitions, done.mixed)
     if stopped:
         searching, grows = done.searched is not None, done.plan.open
-        message = interrupted.stopped(done.ended, again=again(), searching=searching, grows=grows)
-        screen.print(message, markup=False, highlight=False, soft_wrap=True)
+        message = status.stopped(done.ended, again=again(), searching=searching, grows=grows)
+        screen.print(message, soft_wrap=True)
         in_json = in_json or _stopped(message)
     if answer is not None and in_json is not None:
         answer(in_json)
 
 
 def _stopped(message: str) -> str:
-    """Return why a run has no answer as JSON, with the command that resumes it as the way out."""
+    """The reason why a run has no answer as JSON, with the command that resumes it as the way out."""
     said, _, command = message.partition(". To resume:\n  ")
     return as_json([Mistake(said, (command,))])

@@ -34,8 +34,6 @@ from ablate.compiler.values import KeptValues, ValuesRead
 from ablate.components.registry import implementation
 from ablate.extension.loader import is_complete
 
-# Block: its parts as modules, registered once, flat, under their addresses.
-
 
 @dataclass(eq=False)
 class Chain:
@@ -48,7 +46,6 @@ class Chain:
     parts: tuple[nn.Module, ...]
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Apply every part in turn."""
         for part in self.parts:
             x = part(x)
         return x
@@ -70,7 +67,6 @@ class Block(nn.Module):
         self.chain = chain
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         return self.chain(x)
 
 
@@ -93,7 +89,6 @@ class Scale(nn.Module):
 
     @property
     def value(self) -> float | Tensor:
-        """The current g: a number if fixed, else the parameter."""
         return self.start if self.factor is None else self.factor
 
     def initialise(self, draw: object) -> None:
@@ -102,11 +97,9 @@ class Scale(nn.Module):
             nn.init.constant_(self.factor, self.start)
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """Multiply each entry by its gain; the shape is kept."""
         return x if self.factor is None and self.start == 1 else self.value * x
 
     def extra_repr(self) -> str:
-        """Return what is printed of it: its start, and whether it is trained."""
         return f"{self.start:g}, trainable={self.factor is not None}"
 
 
@@ -120,28 +113,23 @@ class ScaleMaker:
 
     @property
     def value(self) -> float | None:
-        """The fixed number, or None."""
         return None if self.trainable else self.start
 
     def __call__(self, width: int) -> Scale:
-        """Make the Scale for a signal of `width` channels, or heads."""
+        """For a signal of `width` channels, or heads."""
         shapes = {"scalar": (), "channel": (width,), "head": (width, 1, 1)}
         return Scale(self.start, shape=shapes[self.per], trainable=self.trainable)
 
 
-# Builder: the makers that fill the fields of components with their inner modules.
-
-
 @dataclass(frozen=True, slots=True)
 class SlotAddress:
-    """Where a component is built: the seed and salt of the model, and the address of the slot that it fills."""
+    """The place of construction: the seed and salt of the model, and the address of the slot that is filled."""
 
     seed: int = 0
     salt: int = 0
     name: str = ""
 
     def at(self, *names: int | str) -> SlotAddress:
-        """Return the address of a place inside this one."""
         return replace(self, name=".".join(str(name) for name in (self.name, *names) if name != ""))
 
 
@@ -164,7 +152,7 @@ class Builder:
     _made: Counter[SlotAddress] = field(default_factory=Counter)
 
     def part(self, node: Node, path: Path) -> Maker:
-        """Return a maker of the component `node`, called with the widths of its slot."""
+        """The maker is called with the widths of its slot."""
         spec = self.catalogue[node.name]
         refuse_pattern(spec)
         module = _implementation(spec)
@@ -195,17 +183,16 @@ class Builder:
         return self._address(path[:-1]).at(path[-1])
 
     def gain(self, value: float, *, trainable: bool, per: str) -> GainMaker:
-        """Return a maker of the Scale that is, or starts at, `value`."""
+        """`value` is fixed, or the start of a trained gain."""
         return ScaleMaker(value, trainable, per)
 
     def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
-        """Return a maker of what gives the values when it is called in a forward pass."""
         sizes = self.surroundings.sizes
         kept = [self.read.at(place) for place in values_named(address, sizes.scope(sizes.layer or 0))]
         return ValueMaker(len(kept), lambda *_: KeptValues(kept) if is_several(address) else kept[0], address.text)
 
     def sequence(self, sequence: Sequence, path: Path) -> Maker:
-        """Return a maker of the Chain of the parts at `path`, called without widths."""
+        """The maker is called without widths."""
 
         def chain() -> Chain:
             modules = []
@@ -219,7 +206,7 @@ class Builder:
 
 
 def _implementation(spec: ComponentSpec) -> Any:
-    """Return the module class of a component; what its file draws during import is the same in every process."""
+    """The module class of a component; its draws during import are the same in every process."""
     if is_complete(spec):
         return implementation(spec)
     with seeded(stream_seed(0, 0, f"import of {spec.name}")):

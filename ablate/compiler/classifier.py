@@ -1,20 +1,20 @@
-"""Classifier: layers between what embeds an image or features and a head that gives one answer for it.
+"""Classifier: layers between the embedding of an image or of features and a head that gives one answer for it.
 
     x_0 = entry_norm(dropout(positions(embedding(input))))        x_l = layers.l(x_{l-1})
     h = pool(final_norm(x_L))                                     the first token, or the mean over tokens
     h = tanh(h Wᵀ + b)                                            where the head has a layer
     logits = (logit_scale * h) Uᵀ + c                             with a softcap κ, κ tanh(logits / κ)
 
-W is filled by the model's init, U by the head's (`head_init`) or else by the model's; b and c start at 0. What is
-read at the head is the whole stream, [B, T, D], as in a decoder.
+Every W is filled by the model's init, U by the head's (`head_init`) or else by the model's; b and c start at 0. A probe
+of the head reads the whole stream, [B, T, D], as in a decoder.
 
 A vision transformer (`VisionTransformer`) cuts images into patches, and its layers are bidirectional:
 
     x_0 = positions(scale * [E; patches(image) Wᵀ + b])           tokens: the class, then patches row by row
 
 A patch is its numbers by channel, row and column, so W is a convolution of p x p with a stride of p. The class token,
-where there is one, is E ~ N(0, std²), the embedding's standard deviation. W is filled by the model's init; b starts
-at 0. Positions on a grid (`sine_cosine_2d`) have for the patch in row y and column x, with D/4 numbers each,
+where there is one, is E ~ N(0, std²), the embedding's standard deviation. Positions on a grid (`sine_cosine_2d`) have
+for the patch in row y and column x, with D/4 numbers each,
 
     [sin(x ω), cos(x ω), sin(y ω), cos(y ω)]        ω_i = 10000^(-i / (D/4)),  i = 0, …, D/4 - 1
 
@@ -29,11 +29,9 @@ attention:
 
     x_0 = scale * (features(x) Wᵀ + b)
 
-W is filled by the model's init; b starts at 0. No table starts at the embedding's standard deviation, as there is
-none. The layers of He et al. 2024, arXiv:2405.19279, App. E and G, are `residual: [layer_norm, mlp: {hidden: 1x}]`,
-or with another norm or none: six of width 1024 over 3 x 32 x 32 numbers have 15.7 M parameters, the 15 M of the
-paper. Its last layer starts at 0 (`head_init: zero`), its output is divided by the root of the width
-(`logit_scale: 1/sqrt(width)`).
+The layers of He et al. 2024, arXiv:2405.19279, App. E and G, are `residual: [layer_norm, mlp: {hidden: 1x}]`, or with
+another norm or none: six of width 1024 over 3 x 32 x 32 numbers have 15.7 M parameters, the 15 M of the paper. Its last
+layer starts at 0 (`head_init: zero`), its output is divided by the root of the width (`logit_scale: 1/sqrt(width)`).
 
 Dimension key: B batch, C channels, H height, W width of an image; P patches, T tokens, D width of the model, N
 classes.
@@ -91,7 +89,6 @@ class Classifier(nn.Module):
         read.attach(self, blocks)
 
     def forward(self, x: Float[Tensor, "B *shape"]) -> Float[Tensor, "B N"]:
-        """[B, …] -> [B, N]."""
         x = self.embedding(x)
         around = (self.positions, self.embedding_dropout, self.entry_norm, *self.layers.values(), self.final_norm)
         for part in around:
@@ -113,14 +110,10 @@ class ClassHead(Affine):
         self.layer = Affine(width, width) if layer else None
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B N"]:
-        """[B, T, D] -> [B, N]."""
         h = x[:, 0] if self.first else x.mean(1)
         if self.layer is not None:
             h = torch.tanh(self.layer(h))
         return super().forward(h if self.scale == 1 else self.scale * h)
-
-
-# Vision transformers.
 
 
 class VisionTransformer(Classifier):
@@ -159,13 +152,11 @@ class PatchEmbedding(Affine):
         self.class_token = None if class_token_std is None else nn.Parameter(torch.empty(width))
 
     def initialise(self, draw: Draw) -> None:
-        """Draw the matrix, and the class token."""
         super().initialise(draw)
         if self.class_token is not None and self.class_token_std is not None:
             draw.normal("class_token", self.class_token, self.class_token_std)
 
     def forward(self, images: Float[Tensor, "B C H W"]) -> Float[Tensor, "B T D"]:
-        """[B, C, H, W] -> [B, T, D]."""
         batch, channels, height, width = images.shape
         rows, columns = height // self.side, width // self.side
         cut = images.reshape(batch, channels, rows, self.side, columns, self.side)
@@ -187,7 +178,6 @@ class GridPositions(nn.Module):
         self.rows, self.columns, self.before, self.released = rows, columns, before, released
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         quarter = x.shape[-1] // 4
         numbers = torch.arange(quarter, device=x.device, dtype=torch.float64)
         frequencies = 10000 ** (-numbers / max(1, quarter - self.released))
@@ -202,9 +192,6 @@ class GridPositions(nn.Module):
         if self.before:
             table = torch.cat([table.new_zeros(1, table.shape[1]), table])
         return x + table.to(x.dtype)
-
-
-# Residual MLPs.
 
 
 class ResidualMLP(Classifier):
@@ -224,5 +211,4 @@ class FeatureEmbedding(Affine):
         self.scale = scale
 
     def forward(self, x: Float[Tensor, "B *shape"]) -> Float[Tensor, "B 1 D"]:
-        """[B, …] -> [B, 1, D]."""
         return self.scale * super().forward(x.flatten(1)[:, None]).to(self.weight.dtype)

@@ -32,7 +32,7 @@ KINDS: Mapping[str, Callable[[Architecture, Catalogue, SlotAddress], nn.Module]]
     "vit": VisionTransformer,
     "mlp": ResidualMLP,
 }
-"""What can surround the blocks."""
+"""The models around the blocks, by kind."""
 
 
 def compile_block(
@@ -105,7 +105,7 @@ def compile_model(
 
 
 def _building(device: str | torch.device) -> torch.device:
-    """Return where to construct modules: on meta, or on the CPU, whose random numbers suit every device alike."""
+    """The device of construction: meta, or the CPU, whose random numbers suit every device alike."""
     return torch.device("meta" if torch.device(device).type == "meta" else "cpu")
 
 

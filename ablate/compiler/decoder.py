@@ -47,11 +47,9 @@ class TokenEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, width))
 
     def initialise(self, draw: Draw) -> None:
-        """Draw the table."""
         draw.normal("weight", self.weight, self.std)
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T D"]:
-        """[B, T] -> [B, T, D]."""
         return self.scale * nn.functional.embedding(tokens, self.weight)
 
 
@@ -64,11 +62,10 @@ class LearnedPositions(nn.Module):
         self.weight = nn.Parameter(torch.empty(rows, width))
 
     def initialise(self, draw: Draw) -> None:
-        """Draw the table."""
         draw.normal("weight", self.weight, self.std)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]; ValueError for more tokens than there are learned positions."""
+        """Raise ValueError for more tokens than there are learned positions."""
         if x.shape[1] > self.weight.shape[0]:
             raise ValueError(f"{x.shape[1]} tokens, but learned positions for {self.weight.shape[0]} only")
         return x + self.weight[: x.shape[1]]
@@ -81,7 +78,6 @@ class SinusoidalPositions(nn.Module):
     """
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         n_times, width = x.shape[1:]
         pairs = torch.arange(0, width, 2, device=x.device, dtype=torch.float64)
         times = torch.arange(n_times, device=x.device, dtype=torch.float64)
@@ -99,12 +95,10 @@ class Head(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, width))
 
     def initialise(self, draw: Draw) -> None:
-        """Draw the matrix."""
         vocab_size, width = self.weight.shape
         draw.weight("weight", self.weight, self.init, d_in=width, d_out=vocab_size)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T V"]:
-        """[B, T, D] -> [B, T, V]."""
         return nn.functional.linear(x, self.weight)
 
 
@@ -112,7 +106,6 @@ class TiedHead(nn.Module):
     """logits = x Eᵀ, with the embedding's table, unscaled. No parameters of its own."""
 
     def forward(self, x: Float[Tensor, "B T D"], table: Float[Tensor, "V D"]) -> Float[Tensor, "B T V"]:
-        """[B, T, D] -> [B, T, V]."""
         return nn.functional.linear(x, table)
 
 
@@ -129,16 +122,12 @@ class Affine(nn.Module):
         self.bias = nn.Parameter(torch.zeros(width))
 
     def initialise(self, draw: Draw) -> None:
-        """Draw the matrix."""
         width, features = self.weight.shape
         draw.weight("weight", self.weight, self.init, d_in=features, d_out=width)
 
     def forward(self, x: Float[Tensor, "... F"]) -> Float[Tensor, "... D"]:
-        """[…, F] -> […, D]."""
         return nn.functional.linear(x.to(self.weight.dtype), self.weight, self.bias)
 
-
-# The decoder.
 
 NONE_GIVEN: Final[Mapping[ValuePlace, KeptValue]] = MappingProxyType({})
 
@@ -184,7 +173,6 @@ class Decoder(nn.Module):
         self.ahead = self._further(architecture, catalogue, address, blocks) if architecture.ahead else None
 
     def forward(self, tokens: Int[Tensor, "B T"]) -> Float[Tensor, "B T V"]:
-        """[B, T] -> [B, T, V]."""
         x = self.applied(self.embedding(tokens), self.entry_norm, self.layers)
         logits = self._logits(x)
         if self.ahead is not None and self.ahead.runs(training=self.training):
@@ -192,25 +180,20 @@ class Decoder(nn.Module):
         return logits
 
     def applied(self, x: Float[Tensor, "B T D"], entry: nn.Module | None, layers: nn.ModuleDict) -> Tensor:
-        """Apply what stands between an embedding and the layers, and the layers."""
         for part in (self.positions, self.embedding_dropout, entry, *layers.values()):
             if part is not None:
                 x = part(x)
         return x
 
     def _logits(self, x: Float[Tensor, "B T D"], *, ahead: bool = False) -> Float[Tensor, "B T V"]:
-        """Compute the logits of a stream behind a last block; of one `ahead` past the hooks of the head.
-
-        What is read at the head is the model's own stream.
-        """
+        """The logits of a block `ahead` go past the hooks of the head: a probe there reads the model's own stream."""
         return self.scored(self.normed(x), ahead=ahead)
 
     def normed(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """Apply the final norm, where there is one."""
         return x if self.final_norm is None else self.final_norm(x)
 
     def scored(self, x: Float[Tensor, "B T D"], *, ahead: bool = False) -> Float[Tensor, "B T V"]:
-        """Compute the logits of what is behind the final norm."""
+        """The logits of a stream behind the final norm."""
         if self.logit_scale != 1:
             x = self.logit_scale * x
         given = (x, self.embedding.weight) if isinstance(self.head, TiedHead) else (x,)
@@ -220,7 +203,7 @@ class Decoder(nn.Module):
     def _further(
         self, architecture: Architecture, catalogue: Catalogue, address: SlotAddress, blocks: Mapping[int, nn.Module]
     ) -> Ahead:
-        """Build the blocks ahead: each stands where the last of the model's blocks stands."""
+        """The blocks ahead: each stands where the last of the model's blocks stands."""
         last, copies = architecture.sizes.n_layers, {}
         for token in architecture.tokens_ahead():
             read = ValuesRead(given=self.given)
@@ -231,13 +214,13 @@ class Decoder(nn.Module):
 
 
 def softcapped(logits: Tensor, cap: float) -> Tensor:
-    """Compute cap * tanh(logits / cap), in float32 at least."""
+    """In float32 at least."""
     wide = logits.to(torch.promote_types(logits.dtype, torch.float32))
     return cap * torch.tanh(wide / cap)
 
 
 def positions(name: str, sizes: Sizes, *, std: float | None, rows: int) -> nn.Module | None:
-    """Build what is added to the embedding: `none`, `sinusoidal`, or `rows` `learned` positions that start at `std`."""
+    """The positions added to the embedding: `none`, `sinusoidal`, or `rows` `learned` ones that start at `std`."""
     match name, std:
         case "none", _:
             return None

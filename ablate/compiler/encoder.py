@@ -9,8 +9,8 @@ Alone (`Encoder`), it predicts the tokens of the sequence; with classes, of the 
     classes = tanh(h_0 W_pᵀ + b_p) W_cᵀ + b_c                                 of the first token, where there are any
 
 S are as many rows as there are `segments`, from N(0, std²) as the embedding; without a table the model is not told
-the segments. The transform's norm is a component as the entry norm, or the final norm where there is none. Tokens
-that are `padding` of the sizes fill up: no query sees them.
+the segments. The transform's norm is a component as the entry norm, or the final norm where there is none. No query
+sees tokens that are `padding` of the sizes.
 
     Devlin et al. 2018, arXiv:1810.04805 (Post-LN, an entry norm, a transform by GELU); Geiping & Goldstein 2022,
     arXiv:2212.14034 (Pre-LN, without a transform)
@@ -18,7 +18,7 @@ that are `padding` of the sizes fill up: no query sees them.
 Before a decoder (`EncoderDecoder`), it reads a whole source, and the decoder predicts the next token of a target:
 
     e_0 = encoder_entry_norm(dropout(positions(embedding(source))))    e_l = encoder.l(e_{l-1})
-    encoder = encoder_norm(e_M)                                        what cross-attention reads, [B, S, D]
+    encoder = encoder_norm(e_M)                                        read by cross-attention, [B, S, D]
     x_0 = entry_norm(dropout(positions(embedding(tokens))))            x_l = layers.l(x_{l-1}; encoder)
     logits = head(logit_scale * final_norm(x_L))                       as in a decoder (`decoder.py`)
 
@@ -30,8 +30,8 @@ embedding's place:
 
     embedding(source) = frames(source) = source Wᵀ + b        b starts at 0
 
-Source tokens that are `padding` of the sizes fill up: no query of either stack sees them. What fills up a target,
-behind its end, is seen by no token of it, so that attention need not know it: only probes leave it out.
+No query of either stack sees padding of the source. Padding of a target, behind its end, is seen by no token of it,
+so that attention need not know it: only probes leave it out.
 
     Vaswani et al. 2017, arXiv:1706.03762 (Post-LN, without final norms); Raffel et al. 2020, arXiv:1910.10683
     (Pre-LN, a final norm of each stack, as many layers in both)
@@ -58,48 +58,42 @@ from ablate.compiler.decoder import Affine, Decoder, TokenEmbedding
 from ablate.compiler.values import KeptValue, ValuesRead
 from ablate.kernels.attend import Attend
 
-# Padding: what fills up sequences, known to attention while a model passes over them.
-
 
 class Padding:
-    """Which places of sequences are tokens, while a forward pass runs: `real` is [B, S], True for tokens.
-
-    `tell` makes the attention of a model that `sees` it leave out the other places as keys.
-    """
+    """The tokens of sequences while a forward pass runs: `real` is [B, S], True for tokens, False for padding."""
 
     def __init__(self) -> None:
         self.real: Tensor | None = None
 
     def __call__(self) -> Bool[Tensor, "B S"]:
-        """Return it; RuntimeError outside of a pass."""
+        """Raise RuntimeError outside of a pass."""
         if self.real is None:
             raise RuntimeError("what fills up sequences is known in a forward pass only")
         return self.real
 
     def tell(self, model: nn.Module, *, stack: str) -> None:
-        """Tell the attention in a stack of a model, and what reads from elsewhere; forget it behind each pass."""
+        """Let the attention in a stack, and that which reads from elsewhere, leave padding out as keys."""
         for name, module in model.named_modules():
             if isinstance(module, Attend) and (module.elsewhere or name.startswith(f"{stack}.")):
                 module.padding = self
         model.register_forward_hook(self.forget, always_call=True)
 
     def tell_probes(self, model: nn.Module, *, stacks: tuple[str, ...]) -> None:
-        """Tell stacks whose attention computes without it which queries are tokens; forget it behind each pass."""
+        """Tell probes of stacks whose attention computes without it which queries are tokens."""
         for name, module in model.named_modules():
             if isinstance(module, Attend) and name.partition(".")[0] in stacks:
                 module.queries = self.known
         model.register_forward_hook(self.forget, always_call=True)
 
     def known(self) -> Bool[Tensor, "B S"] | None:
-        """Return it; None outside of a pass, and where nothing fills sequences up."""
+        """None outside of a pass, and without padding."""
         return self.real
 
     def forget(self, *_: object) -> None:
-        """Let it go, when the pass has ended."""
         self.real = None
 
     def __getstate__(self) -> dict[str, object]:
-        """Leave it out of copies and pickles."""
+        """Leave `real` out of copies and pickles."""
         return {"real": None}
 
 
@@ -139,7 +133,6 @@ class Encoder(Decoder):
     def forward(  # type: ignore[override]  # a decoder has no segments
         self, tokens: Int[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B T V"] | tuple[Float[Tensor, "B T V"], Float[Tensor, "B C"]]:
-        """[B, T] -> [B, T, V], and [B, C] where it has classes."""
         if self.padding is not None:
             self.sequence_padding.real = tokens != self.padding
         embedded = self.embedding(tokens)
@@ -152,7 +145,7 @@ class Encoder(Decoder):
         return logits if self.classifier is None else (logits, self.classifier(x[:, 0]))
 
     def real_tokens(self) -> Bool[Tensor, "B T"] | None:
-        """Return, in a forward pass, which places are tokens; None where nothing fills sequences up."""
+        """In a forward pass, True for tokens; None without padding."""
         return self.sequence_padding.real
 
 
@@ -164,7 +157,6 @@ class Transform(nn.Module):
         self.dense, self.activation, self.norm = dense, activation, norm
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         y: Tensor = self.norm(self.activation(self.dense(x)))
         return y
 
@@ -177,7 +169,6 @@ class Classifier(nn.Module):
         self.pooler, self.classes = Affine(width, width), Affine(width, classes)
 
     def forward(self, x: Float[Tensor, "B D"]) -> Float[Tensor, "B C"]:
-        """[B, D] -> [B, C]."""
         y: Tensor = self.classes(torch.tanh(self.pooler(x)))
         return y
 
@@ -185,7 +176,7 @@ class Classifier(nn.Module):
 # Encoder-decoders.
 
 ENCODER_NAMES = {"entry_norm": "encoder_entry_norm"}
-"""What stands before the encoder's layers under another name than before the decoder's."""
+"""Names of parts in front of the encoder's layers, by those in front of the decoder's."""
 
 
 class EncoderDecoder(Decoder):
@@ -219,7 +210,6 @@ class EncoderDecoder(Decoder):
     def forward(  # type: ignore[override]  # a decoder reads no source
         self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"], tokens: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B T V"]:
-        """[B, S] or [B, S, F], and [B, T] -> [B, T, V]."""
         if self.target_filler is not None:
             self.target_padding.real = tokens != self.target_filler
         self.encoded.value = self.encode(source)
@@ -227,15 +217,15 @@ class EncoderDecoder(Decoder):
         return logits
 
     def real_source(self) -> Bool[Tensor, "B S"] | None:
-        """Return, in a forward pass, which places of the source are tokens; None where nothing fills it up."""
+        """In a forward pass, True for tokens of the source; None without padding."""
         return self.source_padding.real
 
     def real_tokens(self) -> Bool[Tensor, "B T"] | None:
-        """Return, in a forward pass, which places of the target are tokens; None where nothing fills it up."""
+        """In a forward pass, True for tokens of the target; None without padding."""
         return self.target_padding.real
 
     def encode(self, source: Int[Tensor, "B S"] | Float[Tensor, "B S F"]) -> Float[Tensor, "B S D"]:
-        """[B, S] or [B, S, F] -> [B, S, D]: the encoder's output, behind its norm."""
+        """The encoder's output, behind its norm."""
         if self.padding is not None:
             self.source_padding.real = source != self.padding
         embedded = self.embedding(source) if self.frames is None else self.frames(source)

@@ -4,9 +4,6 @@ Two models with the same seed share the numbers of every parameter that has the 
 edit affects nothing else: variants are paired. Numbers are drawn in float64 on the CPU, then rounded to the dtype and
 moved to the device of the model: on every device, a float32 model is the float64 one, rounded.
 
-Code that names no generator (`nn.Linear` in a constructor, `nn.init.normal_` in `initialise`) draws from one that is
-seeded by its part's address: the same pairing, for the part as a whole.
-
 A weight may start from the numbers of others (as the inverse of the one beside it). Since those follow from seed,
 salt and address, they are drawn again in float64; once the model is filled, it is checked that the other weights were
 indeed filled by the same scheme.
@@ -41,7 +38,7 @@ from ablate.errors import InputError
 
 
 def stream_seed(seed: int, salt: int, address: str) -> int:
-    """Return the seed of the random numbers of an address; PyTorch's CPU generator keeps 32 bits of a seed."""
+    """The seed of the random numbers of an address; PyTorch's CPU generator keeps 32 bits of a seed."""
     return int.from_bytes(hashlib.sha256(f"{seed}/{salt}/{address}".encode()).digest()[:4], "big")
 
 
@@ -82,19 +79,17 @@ class TorchStreams:
 
     @staticmethod
     def here() -> TorchStreams:
-        """Return the current states."""
         cuda = torch.cuda.get_rng_state() if torch.cuda.is_initialized() else None  # type: ignore[no-untyped-call]
         return TorchStreams(torch.get_rng_state(), cuda)
 
     def go_on(self) -> None:
-        """Set the generators to these states."""
         torch.set_rng_state(self.cpu)
         if self.cuda is not None:
             torch.cuda.set_rng_state(self.cuda)
 
 
 class TrainingStreams:
-    """The random streams of one trial's training, used by nothing else: masks of dropout, and what its components draw.
+    """The random streams of one trial's training, used by nothing else: masks of dropout, and draws of its components.
 
     PyTorch's generators continue from step to step, and `torch` holds their states in between. Python's and NumPy's are
     reseeded at each step, from the seed and the name of the step, so no checkpoint needs to hold them.
@@ -113,7 +108,6 @@ class TrainingStreams:
 
     @contextmanager
     def during(self, step: str) -> Iterator[None]:
-        """Draw from the trial's streams within the context."""
         with seeded(stream_seed(self.seed, 0, step)):
             self.torch.go_on()
             try:
@@ -122,15 +116,13 @@ class TrainingStreams:
                 self.torch = TorchStreams.here()
 
 
-# Parameters: each filled by its scheme, or by that of the model.
-
 VERSION: Final = 1
 """The version of the numbers that parameters start from: see `plan/versions.py`."""
 
 
 @runtime_checkable
 class Init(Protocol):
-    """What a component of the slot `init` implements."""
+    """The scheme that a component of the slot `init` implements."""
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
         """Fill [d_out, d_in] in place."""
@@ -191,17 +183,15 @@ class Draw:
         self._give(parameter, numbers.normal_(0.0, std, generator=self.stream(name)))
 
     def at(self, address: str) -> Draw:
-        """Return the same at the address of another module."""
         return replace(self, address=address)
 
     def numbers(self, name: str, scheme: Init | InitAfter, *, d_in: int, d_out: int) -> Tensor:
-        """Return the numbers, [d_out, d_in] in float64, that `scheme` gives a weight here: presumed, later checked."""
+        """The numbers, [d_out, d_in] in float64, that `scheme` gives a weight here: presumed, later checked."""
         request = Numbers(scheme, d_in, d_out)
         self.presumed[self.address, name] = request
         return self._made(name, request)
 
     def stream(self, name: str) -> torch.Generator:
-        """Return the generator of the parameter `name` of this module."""
         address = f"{self.address}.{name}".lstrip(".")
         return torch.Generator().manual_seed(stream_seed(self.seed, self.salt, address))
 
@@ -256,7 +246,7 @@ def initialise(model: nn.Module, draw: Draw, sources: Mapping[str, str] | None =
 
 
 def in_its_place(module: object) -> str:
-    """Return the slot of a module, or of its class, that has its numbers: those it would have alone there; or nothing.
+    """The slot of a module, or of its class, whose weight has the numbers it would have alone there; or nothing.
 
     A weight to which a component adds another (`blend`) so starts as it would without the addition.
     """
@@ -264,7 +254,7 @@ def in_its_place(module: object) -> str:
 
 
 def _address(name: str, instead: Mapping[str, str]) -> str:
-    """Return the address of a module in the model, without the words of slots that stand for what they are in."""
+    """The address of a module in the model, without the words of slots that stand for what they are in."""
     for end in range(len(name), 0, -1):
         if (end == len(name) or name[end] == ".") and name[:end] in instead:
             return instead[name[:end]] + name[end:]
@@ -272,7 +262,7 @@ def _address(name: str, instead: Mapping[str, str]) -> str:
 
 
 def _source(address: str, sources: Mapping[str, str]) -> str:
-    """Return the address whose numbers a module starts from: its own, unless it is inside one with a source."""
+    """The address whose numbers a module starts from: its own, unless it is inside one with a source."""
     inside = (module for module in sources if address.startswith(f"{module}."))
     return next((f"{sources[module]}{address.removeprefix(module)}" for module in inside), address)
 

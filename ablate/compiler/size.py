@@ -33,7 +33,7 @@ def size_report(architecture: Architecture, catalogue: Catalogue) -> Cost:
 
 
 def inputs_of(architecture: Architecture, batch: int = 1) -> tuple[torch.Tensor, ...]:
-    """Return inputs of the model on the meta device: tokens, of two stacks the source before them; or images."""
+    """Inputs on the meta device: tokens, of two stacks the source before them; or images."""
     sizes = architecture.sizes
     if architecture.kind in CLASSIFIERS:
         return (torch.zeros(batch, *architecture.input_shape, device="meta"),)

@@ -1,7 +1,7 @@
 """Values of a forward pass: from where they arise to where they are read, by later parts of the model or by the loss.
 
-Only what is read is kept, and only until it is read or the pass ends. A module's value is taken by a hook on it, so
-that the module knows nothing of its readers; readers hold the same `KeptValue`, also in a copy of the model or a
+A value is kept only if it is read, and only until it is read or the pass ends. A module's value is taken by a hook on
+it, so that the module knows nothing of its readers; readers hold the same `KeptValue`, also in a copy of the model or a
 traced graph. Logits of tokens further ahead are kept until the loss asks for them.
 
 Dimension key: B batch, T time, V size of the vocabulary.
@@ -23,8 +23,6 @@ from ablate.block.address import IN, OUT, TOKENS, ValuePlace
 from ablate.components.kept import Kept
 from ablate.errors import InputError
 
-# Values that parts of a model read.
-
 
 class KeptValue:
     """The value at one place, while a forward pass runs."""
@@ -35,13 +33,13 @@ class KeptValue:
         self.made: dict[Hashable, Any] = {}
 
     def __call__(self) -> Tensor:
-        """Return the value; RuntimeError if it does not stand yet."""
+        """Raise RuntimeError if the value does not stand yet."""
         if self.value is None:
             raise RuntimeError(f"{self.address} is read before it stands")
         return self.value
 
     def once(self, make: Callable[..., Any], *options: Hashable) -> Any:
-        """Return `make(value, store, *options)`, made once in a pass: for all readers that ask for the same.
+        """`make(value, store, *options)`, made once in a pass for all readers that ask for the same.
 
         The store is emptied when the pass has ended. While a graph is traced all is made anew: it has no numbers yet.
         """
@@ -53,15 +51,12 @@ class KeptValue:
         return self.made[make, options]
 
     def keep_output(self, module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> None:
-        """Keep what a module gives."""
         self.value = output
 
     def keep_input(self, module: nn.Module, inputs: tuple[Any, ...]) -> None:
-        """Keep what a module is given."""
         self.value = inputs[0]
 
     def forget(self, *_: Any) -> None:
-        """Let the value go, when the pass has ended."""
         self.value = None
         self.made.clear()
 
@@ -71,10 +66,8 @@ class KeptValue:
 
 
 class KeptValues(tuple[KeptValue, ...]):
-    """The values at several places, in order."""
-
     def __call__(self) -> tuple[Tensor, ...]:
-        """Return them; RuntimeError if one does not stand yet."""
+        """Raise RuntimeError if one does not stand yet."""
         return tuple(kept() for kept in self)
 
 
@@ -86,7 +79,6 @@ class ValuesRead:
     given: Mapping[ValuePlace, KeptValue] = field(default_factory=dict)
 
     def at(self, place: ValuePlace) -> KeptValue:
-        """Return what will hold the value at a place, for its reader."""
         return self.kept.setdefault(place, self.given.get(place) or KeptValue(place.address))
 
     def attach(
@@ -94,7 +86,7 @@ class ValuesRead:
     ) -> None:
         """Take the values from `model`, of which `layers` are the blocks by number, during each of its passes.
 
-        What stands before the layers may have another name in the model: `own_names`.
+        A part in front of the layers may have another name in the model: `own_names`.
 
         Raises InputError for a place that the model does not have: a block alone has no other layer.
         """
@@ -118,7 +110,7 @@ class ValuesRead:
 
 
 def _module_at(block: nn.Module, name: str) -> nn.Module | None:
-    """Return the module at which a value is taken; None if there is none of that name."""
+    """The module at which a value is taken; None if there is none of that name."""
     if name in (IN, OUT):
         return block
     try:
@@ -151,7 +143,6 @@ class Ahead(nn.ModuleDict):
         self._kept = Kept()
 
     def runs(self, *, training: bool) -> bool:
-        """Return whether they run in a pass of their model, which is `training` or not."""
         return self.always or (training and torch.is_grad_enabled())
 
     def keep(self, logits: Iterable[Tensor]) -> None:
@@ -162,13 +153,13 @@ class Ahead(nn.ModuleDict):
             self._kept.keep(logits=tuple(logits))
 
     def take(self) -> tuple[Tensor, ...]:
-        """Return what is kept, once: the logits of the second token ahead, the third, and so on."""
+        """The logits of the second token ahead, the third, and so on: given out once."""
         logits: tuple[Tensor, ...] = self._kept.take().get("logits", ())
         return logits
 
 
 def logits_ahead(model: nn.Module) -> tuple[Tensor, ...]:
-    """Return, once, the logits [B, T, V] of the tokens further ahead from the pass that just ran; empty without any."""
+    """The logits [B, T, V] of the tokens further ahead in the pass that just ran, given out once; empty without any."""
     ahead = getattr(model, "ahead", None)
     return ahead.take() if isinstance(ahead, Ahead) else ()
 

@@ -17,122 +17,8 @@ that checking and planning stay quick. Below the first import of torch stands th
     class RMSNorm(nn.Module):
         def __init__(self, config: Config, sizes: Sizes, width: int | None = None): ...
 
-A `Config` holds one value for each field. Numbers, flags and words are plain values. A gain, a slot or a sequence is a
-*maker*: called with its widths, it gives a `Cost` to `cost` and a module to the constructor, so the two read alike and
-no component imports another. An empty slot is None.
-
-The last arguments of `cost(sizes, …)` and of the constructor `(config, sizes, …)` are the widths of the slot:
-
-    slot          widths        the module maps                        besides
-    part                        [B, T, D] -> [B, T, D]
-    norm          width         [..., width] -> [..., width]           without a width: the model's
-    weight        d_in, d_out   [..., d_in] -> [..., d_out]            initialise(draw)
-    activation                  elementwise
-    entropy       d_head        on_queries_keys(q, k) -> (q, k), on_logits(scores) -> scores, or both; on_weights(…),
-                                watch(largest)
-    position      d_head        (q, k) -> (q, k), each [B, H, T, K]
-    bias          d_head        bias(q, k, scale) -> [1 or B, 1 or H, T, S], added to the scores
-    matrix        d_head        (attend, q, k, v) -> [B, H, T, K]; may have a bias(q, k, scale) too
-    mask                        no module, no parameters; `mask`, a frozen rule of kernels/mask.py: who sees whom
-    gate          d_out, heads  (x, y) -> y, each entry or each head of y [B, T, d_out] times a factor that x decides
-    sink          heads         logits() -> [heads], one more logit of each query's softmax, of a key without a value
-    init                        fill(tensor, d_in, d_out, generator); no module, no parameters
-
-`sizes.layer` is the layer (from 1) of the component, None outside the blocks. A maker of a part has `.config`, the
-declaration of what it makes. That of an activation gives, torch-free and in float64 arrays, its `curve(x)` -> (f, f',
-f''), and its `kinks` and `bends` if it has any: the inputs at which f' jumps, and those at which f'' alone does.
-
-In its Config, a matrix that is defined for other numbers of queries than of keys declares that it `takes_source`. One
-that may omit attention declares whether it `attends`, one that needs C v (`attend.uniform`)
-that it is `centred`, and a bias that depends on queries and keys that it is `of_content`: by these attention counts its
-products and the gradients that are needed. An entropy regulation that acts by the size of logits declares that it
-`watches`. A matrix solved for the model's own mask declares that it is `of_own_mask`,
-and a mask that shows a query later keys in a causal model that it `leaks`: it can be shown, but not trained on next
-tokens.
-
-`cost` gives parameters and the FLOPs of one forward pass. Training takes three times as many FLOPs, minus those
-`spared`: one times a product for the gradient of a fixed factor, twice for a product on which no loss depends.
-
-A sequence is made as a plain callable, [B, T, D] -> [B, T, D], never as an `nn.Module`: each part is registered once,
-on the block, under its own address, and a combinator only keeps references to what it calls.
-
-**Initialisation.** A module constructs parameters that start at a constant (ones, zeros) with that constant. For other
-parameters it implements `initialise(draw)` and hands each to `draw.weight`, under its name, with its scheme (None: the
-model's). The random numbers depend only on the seed and the parameter's address, so two models that share an address
-and a shape there share those numbers, whatever else differs between them. An init whose numbers follow from those of
-other weights implements `fill_after(tensor, d_in, d_out, draw, name)` instead.
-
-An init that fills a weight by its shape alone, whatever sizes are around it, declares that it is `by_shape`: as a
-weight's own it is then the same as the model's own.
-
-A module that adds to what one of its slots does names it, `in_its_place: ClassVar[str] = "own"`: that slot has the
-numbers that it would have alone in the slot of the module.
-
-What PyTorch's own layers draw themselves (`nn.Linear`, `nn.Embedding`, `torch.randn` in a constructor, `nn.init` in
-`initialise`) is just as reproducible, and keeps PyTorch's own scheme, not the model's `init`: each part is constructed
-on the CPU, on a random stream that begins at the seed of its address, in PyTorch's default dtype (float32), then
-rounded and moved like the rest. Two models that share a part's address share its numbers in the order in which it draws
-them, so a part whose first layer has another width shares no later ones; `draw.weight` pairs each parameter separately.
-Masks of dropout, and other draws during training, come from the trial's own stream, which a checkpoint holds.
-
-A module whose parameters start from data is `Profiled`: it sees one forward pass over the trial's first batch.
-
-**Losses.** A module that adds to the loss that is minimised `OffersLosses`: `losses()` gives them by name, already
-weighted, each a mean over the tokens of the forward pass that just ran. It keeps what they need in a `Kept`, only while
-`self.training and torch.is_grad_enabled()`, and hands it out once. One whose state changes with each update (rather
-than with each pass) `ActsAfterStep`: `after_step(total)` changes its buffers, and gives numbers to be recorded. Both
-become rows, at the address of the part and the name.
-
-**Rates.** A module whose parameters have another learning rate has `rates`: their names mapped to multiples of the
-rate.
-
-**Tables.** `tables` of a module names its parameters of two dimensions that are not linear maps: numbers that are
-looked up or added, such as a bias for each head. Optimisers of matrices (Muon, SOAP) leave them to AdamW.
-
-**Patterns over layers.** A component that `chooses` stands in for the alternatives that it holds, in any slot, and one
-of them is built in its place: it has no cost, module or equation (`patterns/`).
-
-**Propagation.** A Config that has `propagate` says what it does to the token kernel of a wide random network, so that a
-model is forecast from its parts (`Signal` is that of `signal/propagation.py`); makers give signals here, and gains the
-numbers that they start from:
-
-    part, activation   propagate(x, sizes)                  `x.forked(…)` around what reads x more than once
-    norm               propagate(x, sizes, width)
-    weight, init       propagate(x, sizes, d_in, d_out)     an init: x times the matrix that it fills
-    entropy, position  propagate(x, sizes, d_head)          of queries and of keys
-      on scores        propagate(variance, sizes)           its mean slope, at normal scores of that variance
-    matrix             propagate(sizes)                     a `Mixing`
-    bias, mask         propagate(sizes)                     [H, T, T], and [T, T] of booleans
-    gate               propagate(x, sizes, y, d_out, heads)
-    sink               propagate(sizes)                     the number that its logit starts from
-
-What reads values from elsewhere calls the maker of its address with their width, and `added(x, own, gains)` of what
-that gives is own x + Σ gains · values. A Config that is `sampled` is a mean over random numbers, and a forecast says
-so. One whose parameters start from data measures a signal, `measure_signal(x, sizes)`, and takes what the earlier ones
-measured as the last argument of `propagate`.
-
-A model that holds a component without it cannot be forecast, and says which. `ComponentContract` of `ablate.testing`
-compares what a component says with initialisations that are measured.
-
-**Equal models.** A Config whose values may have no effect at the sizes of a model says what the component comes to
-there, so that two variants which are the same model are trained once (`block/normal_form.py`): a static method
-`effective(node, sizes)` returns the `Node` itself, another one, a sequence of it, or None for an empty slot. Arithmetic
-is numbers there (`fixed(node["size"])`), and `sizes` are those of its layer.
-
-**Equation.** Each Config gives its equation as text, with makers that give text, so `ablate show` prints a whole block:
-
-    part, norm, activation   equation(x)       "RMSNorm(x)"; `details()` gives the lines that define an attention or MLP
-    weight                   equation(x, w)    "x W", with `w` the weight's symbol: "W^Q"
-    entropy                  equation(x)       of queries and keys, or of the scores, by what it acts on
-    position                 equation(x)       of queries and keys
-    bias                     equation()        the entry for query i and key j: "-m_h (i - j)"
-    matrix                   equation(a)       "α I + β A - γ C", with `a` the softmax's symbol
-    sink                     equation()        the symbol of its logit: "b"
-    mask                     equation()        when query i sees key j: "i - 64 < j ≤ i"
-
-`details()` gives the lines that define what the equation names, the function itself first: "RMSNorm(x) = x / √(…)". A
-gain called with a width gives its number or its letter, which is then defined below: `weighted(config.gain, term)` of
-`block/equation.py` leaves out a factor of 1 and a term of 0. A component without `equation` is shown as name(x).
+`ablate docs component` gives the rest: the widths and the module of each slot, initialisation, losses, equations and
+forecasts.
 """
 
 from __future__ import annotations
@@ -271,7 +157,7 @@ def word(*choices: str) -> Any:
 
 
 def network(**stack: str) -> Any:
-    """Whose network an activation is solved for: a `stack`, which these fields describe, or the model's own `block`.
+    """The network that an activation is solved for: a `stack`, which these fields describe, or the model's own `block`.
 
     The config holds None for a stack, and for a block its `OwnNetwork` (`block/network.py`). Beside `block` those
     fields have the values that are given here: whoever writes another one is told that it has no effect.
@@ -441,7 +327,6 @@ def component(
 def _faults_of(
     name: str, slots: tuple[str, ...], source: str, role: str | None, version: int
 ) -> Iterator[DeclarationFault]:
-    """Yield what is wrong with the keywords of @component."""
     yield from common_faults(COMPONENT, name, source, version)
     if not isinstance(role or "word", str) or WORD.fullmatch(role or "word") is None:
         way = "give letters, digits and _, as in rms_norm: it is part of addresses"
@@ -461,7 +346,7 @@ def _faults_in(
     *,
     counted: bool,
 ) -> Iterator[DeclarationFault]:
-    """Yield what is wrong with a Config: fields without a field maker, and a missing cost."""
+    """Fields without a field maker, a missing cost, and words that name no field."""
     inherited = getattr(cls, "__dataclass_fields__", {})
     own = [name for name, kind in inspect.get_annotations(cls).items() if "ClassVar" not in str(kind)]
     for name in own:
@@ -499,7 +384,7 @@ def _is_field(value: object) -> bool:
 
 
 def _plain(name: str, value: object) -> DeclarationFault:
-    """Return the fault of a field with a plain value, or without one, and the maker that it needs."""
+    """The fault of a field with a plain value, or without one, and the maker that it needs."""
     meant = (
         f"{value.__name__}()"
         if inspect.isfunction(value) and value.__name__ in FIELDS.split(", ")

@@ -12,17 +12,15 @@ if TYPE_CHECKING:
 
 
 class Elementwise(ABC):
-    """The Config of such an activation; each gives its symbol and its derivatives."""
+    """Each activation gives its symbol and its derivatives."""
 
     symbol: ClassVar[str]
     """The name of f in equations."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: no parameters, no matrix products."""
         return Cost()
 
     def equation(self, x: str) -> str:
-        """Return f(x) as text."""
         return f"{self.symbol}({x})"
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
@@ -31,4 +29,4 @@ class Elementwise(ABC):
 
     @abstractmethod
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """Return (f, f', f'') at the float64 array x; at a jump f' and f'' are those from the left."""
+        """(f, f', f'') at the float64 array x; at a jump f' and f'' are those from the left."""

@@ -11,7 +11,7 @@ from ablate.block.sizes import Sizes
 
 
 class ElementwiseModule(nn.Module):
-    """y = f(x), entry by entry; each activation gives its `function` f."""
+    """Each activation gives its `function` f."""
 
     function: Callable[[Tensor], Tensor]
 
@@ -19,5 +19,4 @@ class ElementwiseModule(nn.Module):
         super().__init__()
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape]."""
         return self.function(x)

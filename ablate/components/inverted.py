@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def undoes(weight: Any) -> str | None:
-    """Return the field of the weight that `weight`, a maker, inverts in this layer; None if it inverts none."""
+    """The field of the weight that `weight`, a maker, inverts in this layer; None if it inverts none."""
     config = getattr(weight, "config", None)
     if config is None:
         return None
@@ -35,7 +35,7 @@ def refuse_inverted(**weights: Any) -> None:
 
 
 def turned_back(x: Signal, behind: Signal) -> Signal:
-    """Return what is `behind` a weight that is undone later: as like the input x as before it, but for its scale."""
+    """The signal `behind` a weight that is undone later: as like the input x as before it, but for its scale."""
     import numpy as np
 
     from ablate.signal.propagation import transferred

@@ -1,4 +1,4 @@
-"""What a module keeps of a forward pass for a loss of its own: handed out once, and in no copy of the module."""
+"""Tensors of a forward pass that a module keeps for a loss of its own: handed out once, and in no copy of it."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ class Kept:
     """Holds tensors of the last forward pass until they are taken.
 
     A tensor with a graph can be neither copied nor pickled, and holds the memory of its pass. So a copy or a pickle of
-    this is empty, whatever is held, and a module that holds one can be copied and saved at any time.
+    this is empty, and a module that holds one can be copied and saved at any time.
     """
 
     def __init__(self) -> None:
         self._held: dict[str, Any] = {}
 
     def keep(self, **tensors: Any) -> None:
-        """Hold these, instead of what an earlier pass left."""
+        """Replace those of an earlier pass."""
         self._held = tensors
 
     def take(self) -> dict[str, Any]:
-        """Return what is held, and hold it no longer; empty if nothing was kept since."""
+        """Return the tensors, and hold them no longer; empty if nothing was kept since."""
         taken, self._held = self._held, {}
         return taken
 

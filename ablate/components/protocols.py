@@ -18,13 +18,13 @@ class Draw(Protocol):
         """Fill the module's parameter `name` by `scheme`, an init, or by the model's if that is None."""
 
     def at(self, address: str) -> Draw:
-        """Return the same at the address of another module."""
+        """The same at the address of another module."""
 
     def numbers(self, name: str, scheme: Any, *, d_in: int, d_out: int) -> Any:
-        """Return the numbers, [d_out, d_in] in float64, that `scheme` gives to the module's weight `name`."""
+        """The numbers, [d_out, d_in] in float64, that `scheme` gives to the module's weight `name`."""
 
     def stream(self, name: str) -> Any:
-        """Return the generator of the module's parameter `name`."""
+        """The generator of the module's parameter `name`."""
 
 
 @runtime_checkable
@@ -32,7 +32,7 @@ class Profiled(Protocol):
     """A module whose parameters start from data: from one forward pass over the first batch."""
 
     def measure(self, x: Any, y: Any) -> Any:
-        """Return what is measured here, where the module maps `x` to `y`."""
+        """The measurement of a module that maps `x` to `y`."""
 
     def calibrate(self, earlier: Sequence[Any]) -> None:
         """Set the parameters, given the measurements of the earlier modules of this class, in order of the pass."""
@@ -47,7 +47,7 @@ class OffersLosses(Protocol):
     """
 
     def losses(self) -> Mapping[str, Any]:
-        """Return the losses of the forward pass that just ran, by name: scalars, multiplied by their weights.
+        """The losses of the forward pass that just ran, by name: scalars, multiplied by their weights.
 
         The same names after every pass, and nothing if there was none since the last call. A loss is a mean over the
         tokens of the pass, since it is weighted by the share of sequences, as the cross-entropy is: of a batch in
@@ -57,13 +57,13 @@ class OffersLosses(Protocol):
 
 
 class AcrossRanks(Protocol):
-    """What ranks have counted apart, together: called with a tensor, it returns its sum over all of them."""
+    """Sums over ranks of numbers that each has counted apart."""
 
     def __call__(self, value: Any, /) -> Any:
-        """Return the sum of a tensor over all ranks, the same bits on each."""
+        """The sum of a tensor over all ranks, the same bits on each."""
 
     def largest(self, value: Any, /) -> Any:
-        """Return the elementwise maximum of a tensor over all ranks."""
+        """The elementwise maximum of a tensor over all ranks."""
 
 
 @runtime_checkable
@@ -73,10 +73,9 @@ class ActsAfterStep(Protocol):
     def after_step(self, total: AcrossRanks, /) -> Mapping[str, Any]:
         """Change its state, without gradients, and return numbers to be recorded, by name: floats or scalar tensors.
 
-        It is called once a step on every rank, after the passes of all microbatches. What the ranks counted apart is
-        summed by `total`, which takes a tensor and returns its sum over all of them, the same bits on each, and
-        `total.largest` gives the maximum; every rank calls them equally often, in the same order. From such numbers,
-        parameters and constants follow the same changes on all ranks. What must outlive the step is a buffer or a
+        It is called once a step on every rank, after the passes of all microbatches. Counts of single ranks go through
+        `total` or `total.largest`; every rank calls them equally often, in the same order. From such numbers,
+        parameters and constants follow the same changes on all ranks. State that outlives the step is a buffer or a
         parameter, changed in place, so that a checkpoint has it.
         """
 
@@ -86,7 +85,7 @@ class RegulatesQueriesKeys(Protocol):
     """Entropy regulation that acts on queries and keys, each [B, H, T, K], before positions are applied."""
 
     def on_queries_keys(self, q: Any, k: Any) -> tuple[Any, Any]:
-        """Return the regulated queries and keys."""
+        """The regulated queries and keys."""
 
 
 @runtime_checkable
@@ -94,7 +93,7 @@ class RegulatesLogits(Protocol):
     """Entropy regulation that maps the scores one by one, before masking and softmax."""
 
     def on_logits(self, scores: Any) -> Any:
-        """Return scores of the same shape, in float32 at least."""
+        """Scores of the same shape, in float32 at least."""
 
 
 @runtime_checkable
@@ -118,4 +117,4 @@ class GivesBias(Protocol):
     """A module that adds to the scores: a component of slot `bias`, or a matrix made of one."""
 
     def bias(self, q: Any, k: Any, scale: float) -> Any:
-        """Return [1 or B, 1 or H, T, S] for queries [B, H, T, K], keys [B, H, S, K] and the scale of their product."""
+        """[1 or B, 1 or H, T, S] for queries [B, H, T, K], keys [B, H, S, K] and the scale of their product."""

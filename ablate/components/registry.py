@@ -17,13 +17,8 @@ from ablate.source.problems import Problems
 from ablate.space.metrics import TRAINING, ProbeSpec, names_of
 
 
-def component_files() -> tuple[Path, ...]:
-    """Return every shipped file that declares a component, in order of path."""
-    return tuple(dict.fromkeys(spec.path for spec in loader.shipped(COMPONENT)))
-
-
 def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
-    """Return the catalogue of all components and things of every other kind, including the user's own; without torch.
+    """The catalogue of all components and things of every other kind, including the user's own; without torch.
 
     Raises InputError with every mistake in the plugins: a file that cannot be read, that declares nothing, or that
     reuses a name; an installed distribution with such a mistake is left out with a warning.
@@ -33,15 +28,14 @@ def declarations(plugins: tuple[Path, ...] = ()) -> Catalogue:
 
 @functools.cache
 def _declarations(plugins: tuple[tuple[Path, str], ...]) -> Catalogue:
-    """Build the catalogue; the stamp of each plugin's text makes sure that a changed one is read again."""
+    """By the stamp of each plugin's text a changed one is read again."""
     problems = Problems()
     own = loader.of_plugins([path for path, _ in plugins], problems)
     components = [spec for spec in loader.things(COMPONENT, own, problems) if isinstance(spec, ComponentSpec)]
     others = [spec for kind in KINDS if kind != COMPONENT for spec in loader.things(kind, own, problems)]
     catalogue = Catalogue.of(components, others)
-    for declared in (
-        own if not len(problems) else ()
-    ):  # after a mistake the slots and metrics of the wrong file are unknown
+    # After a mistake the slots and metrics of the wrong file are unknown.
+    for declared in own if not len(problems) else ():
         if isinstance(declared.spec, ComponentSpec):
             _check_slots(declared, declared.spec, catalogue, problems)
         elif isinstance(declared.spec, ProbeSpec):
@@ -79,5 +73,5 @@ def _check_metrics(declared: Declared, spec: ProbeSpec, catalogue: Catalogue, pr
 
 
 def implementation(spec: ComponentSpec) -> Any:
-    """Return the module class of a declared component; imports torch."""
+    """Imports torch."""
     return loader.implementation(spec)

@@ -1,11 +1,14 @@
-"""What DKS, TAT and their leaky ReLUs share: the cost, equation and derivatives of an activation solved from a network.
+"""Activations solved from a network: the cost, equation and derivatives that DKS, TAT and their leaky ReLUs share.
 
 Their numbers follow from the layer's maps q -> Q(q) and c -> C(c) of the mean square and the correlation of its inputs
-(`signal/kernel_maps.py`, `signal/network_shaping.py`). The network is treated as an MLP; attention is left out:
+(`signal/kernel_maps.py`, `signal/network_shaping.py`). The network is treated as an MLP; attention, norms, gates and
+routers are left out:
 
     network: stack    `layers` L such activations, each in a residual α x + √(1 - α²) f(x) where `skip` α is not 0
-    network: block    the model's own blocks, with all their residuals in all layers: see `block/network.py`
+    network: block    every shaped activation of every layer of the model, in its residuals with their own skips and
+                      gains (trained ones as they start, each sum as of equal mean squares): see `block/network.py`
 
+`q_slope` is Q'(1) of the whole network, that of one activation is ρ: skipless, ρ = q_slope^(1/L). The papers have 1.
 Each component declares its own fields, and how it is solved.
 """
 
@@ -17,14 +20,14 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ablate.block.network import OwnNetwork, layers_in
 from ablate.block.sizes import Cost, PartMaker, Sizes
 from ablate.errors import InputError
-from ablate.signal.network_shaping import Affine, Network, ShapedLeakyReLU, residual_stack
+from ablate.signal.network_shaping import AffineMaps, Network, ShapedLeakyReLU, residual_stack
 
 if TYPE_CHECKING:
     from ablate.signal.propagation import Signal
 
 
 def network_of(config: Solved) -> Network:
-    """Return the network that an activation is solved for; InputError for a stack's numbers beside `network: block`."""
+    """Raise InputError for a stack's numbers beside `network: block`."""
     own = config.network
     if own is None:
         return residual_stack(config.layers, config.skip)
@@ -39,7 +42,7 @@ def network_of(config: Solved) -> Network:
 
 
 class Solved(Protocol):
-    """The fields that say which network an activation is solved for."""
+    """The fields of the network that an activation is solved for."""
 
     @property
     def layers(self) -> float:
@@ -60,17 +63,16 @@ class BetweenMaps(ABC):
     activation: PartMaker
 
     @abstractmethod
-    def affine(self) -> Affine:
+    def affine(self) -> AffineMaps:
         """Solve the maps, once per process; InputError where there are none."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of the inner activation; InputError where no maps around it meet the conditions."""
+        """Raise InputError where no maps around the inner activation meet the conditions."""
         self.affine()
         cost: Cost = self.activation()
         return cost
 
     def equation(self, x: str) -> str:
-        """Return the activation of x between its solved maps."""
         affine = self.affine()
         return affine.after(self.activation(affine.before(x)))
 
@@ -107,12 +109,11 @@ class LeakyReLUBeforeMap(ABC):
         """Solve the slope and the maps, once per process; InputError where there are none."""
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost; InputError where no slope reaches the target."""
+        """Raise InputError where no slope reaches the target."""
         self.shaped()
         return Cost()
 
     def equation(self, x: str) -> str:
-        """Return the leaky ReLU of x and its maps, solved."""
         shaped = self.shaped()
         return shaped.affine.after(f"LeakyReLU({shaped.affine.shifted(x)}; {shaped.slope:.4g})")
 

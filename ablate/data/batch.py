@@ -39,26 +39,20 @@ class Batch(NamedTuple):
     targets: Tensors
 
     def each(self, change: Callable[[Tensor], Tensor]) -> Batch:
-        """Return the batch with each of its tensors changed."""
         return Batch(changed(self.inputs, change), changed(self.targets, change))
 
     @property
     def examples(self) -> int:
-        """The number of examples."""
         return len(first(self.inputs))
 
 
 def changed(tensors: Tensors, change: Callable[[Tensor], Tensor]) -> Tensors:
-    """Return one tensor or several, each changed."""
     return change(tensors) if isinstance(tensors, Tensor) else tuple(change(tensor) for tensor in tensors)
 
 
 def first(tensors: Tensors) -> Tensor:
-    """Return the first of several tensors, or the only one."""
     return tensors if isinstance(tensors, Tensor) else tensors[0]
 
-
-# Batches of windows that start anywhere in a stream, and the windows of an evaluation.
 
 VERSION: Final = 1
 """The version of the batches and windows that are drawn: see `plan/versions.py`."""
@@ -102,7 +96,6 @@ class Examples(NamedTuple):
 
     @property
     def batch(self) -> Batch:
-        """All of them as one batch."""
         return Batch(self.inputs, self.targets)
 
 
@@ -111,11 +104,8 @@ def evaluation_windows(
 ) -> Examples:
     """Return the windows that every evaluation of a trial of `seed` uses, whatever its model is.
 
-    Each seed has its own windows, so that the variation over seeds includes the choice of text: if all seeds were
-    evaluated on the same windows, an interval over seeds would hold for those windows only. They are drawn by
-    `window_starts` over all positions of the stream, which is the split `split`. `token_bytes` are those of its
-    tokenizer; None if the stream does not come from text.
-
+    Each seed has its own, so that an interval over seeds includes the choice of text: see `window_starts`.
+    `token_bytes` are those of the stream's tokenizer; None if the stream does not come from text.
     Raises RefusedError if the stream is too short for that many windows side by side.
     """
     needed = windows * (seq_len + 1)

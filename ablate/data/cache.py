@@ -18,7 +18,7 @@ import logging
 import os
 import secrets
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -39,35 +39,32 @@ ABANDONED_AFTER_S = 24 * 3600.0
 PARTIAL = ".partial"
 
 SomeDocument = TypeVar("SomeDocument", bound=Document)
+T = TypeVar("T")
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
-class HeldTokens:
-    """Token streams in the cache, mapped into memory, and the trained tokenizer (None if it needs no training)."""
+class CachedTokens:
+    """Token streams mapped into memory, and the trained tokenizer (None if it needs no training)."""
 
     streams: Mapping[Split, Tokens]
     tokenizer: str | None
 
 
 class Sidecar(Document):
-    """The metadata of a file of tokens."""
-
     lengths: dict[Split, int]
     checksum: str
     tokenizer: str | None
 
 
 class Found(Document):
-    """A source as it was when it had this stamp."""
-
     stamp: str
     report: CorpusReport
 
 
 def store_tokens(cache: Path, fingerprint: str, streams: Mapping[Split, Tokens], tokenizer: str | None) -> None:
-    """Store token streams in the cache. Raises RefusedError if it cannot be written."""
+    """Raises RefusedError if the cache cannot be written."""
     arrays = [np.ascontiguousarray(streams[split], dtype=ON_DISK) for split in SPLITS]
     running = hashlib.sha256()
     for array in arrays:
@@ -80,8 +77,8 @@ def store_tokens(cache: Path, fingerprint: str, streams: Mapping[Split, Tokens],
     write_whole(cache / f"{fingerprint}.json", [_seal(sidecar)])
 
 
-def load_tokens(cache: Path, fingerprint: str) -> HeldTokens | None:
-    """Load token streams from the cache; None if they are absent, or damaged (which is logged)."""
+def load_tokens(cache: Path, fingerprint: str) -> CachedTokens | None:
+    """None if they are absent, or damaged (which is logged)."""
     path = cache / f"{fingerprint}.tokens"
     try:
         sidecar = _unseal(Sidecar, cache / f"{fingerprint}.json")
@@ -93,11 +90,11 @@ def load_tokens(cache: Path, fingerprint: str) -> HeldTokens | None:
         return None
     ends = np.cumsum([sidecar.lengths[split] for split in SPLITS])
     streams = {split: tokens[end - sidecar.lengths[split] : end] for split, end in zip(SPLITS, ends, strict=True)}
-    return HeldTokens(streams, sidecar.tokenizer)
+    return CachedTokens(streams, sidecar.tokenizer)
 
 
 def _tokens(path: Path, sidecar: Sidecar) -> Tokens:
-    """Return the tokens of a file; ValueError if it is not as it was written."""
+    """ValueError if the file is not as it was written."""
     tokens: Tokens = np.memmap(path, dtype=ON_DISK, mode="r")
     if len(tokens) != sum(sidecar.lengths.values()) or hashlib.sha256(tokens.data).hexdigest() != sidecar.checksum:
         raise ValueError("its content differs from what was written")
@@ -105,56 +102,48 @@ def _tokens(path: Path, sidecar: Sidecar) -> Tokens:
 
 
 def remember(cache: Path, source: str, found: Found) -> None:
-    """Record what a source holds while it has its stamp."""
     write_whole(cache / f"{source}.found.json", [_seal(found)])
 
 
 def recall(cache: Path, source: str, stamp: str | None = None) -> CorpusReport | None:
-    """Return the report recorded for a source (at this stamp); None if there is none, or a damaged one (logged)."""
-    path = cache / f"{source}.found.json"
-    try:
-        record = _unseal(Found, path)
-    except (OSError, ValueError) as error:
-        _log.warning("%s is damaged (%s); the corpus is read again", path, error)
-        return None
+    """The report recorded for a source (at this stamp); None if there is none, or a damaged one (logged)."""
+    record = _intact(cache / f"{source}.found.json", lambda path: _unseal(Found, path), "; the corpus is read again")
     return record.report if record is not None and stamp in (None, record.stamp) else None
 
 
-def keep(cache: Path, name: str, document: Document) -> None:
+def store_document(cache: Path, name: str, document: Document) -> None:
     """Store a document beside the streams it was made from; `name` must include everything it is a function of."""
     write_whole(cache / f"{name}.json", [_seal(document)])
 
 
-def kept(cache: Path, name: str, kind: type[SomeDocument]) -> SomeDocument | None:
-    """Return the document stored under a name; None if there is none, or it is damaged (which is logged)."""
-    path = cache / f"{name}.json"
-    try:
-        return _unseal(kind, path)
-    except (OSError, ValueError) as error:
-        _log.warning("%s is damaged (%s) and is rebuilt", path, error)
-        return None
+def load_document(cache: Path, name: str, kind: type[SomeDocument]) -> SomeDocument | None:
+    """None if there is no such document, or it is damaged (which is logged)."""
+    return _intact(cache / f"{name}.json", lambda path: _unseal(kind, path), " and is rebuilt")
 
 
 def keep_numbers(cache: Path, name: str, numbers: Floats) -> None:
-    """Store numbers beside the streams they were computed from; `name` is as for `keep`."""
+    """Store numbers beside the streams they were computed from; `name` is as for `store_document`."""
     whole = np.ascontiguousarray(numbers, dtype="<f8")
     write_whole(cache / f"{name}.f8", [hashlib.sha256(whole.data).digest(), whole.data])
 
 
 def kept_numbers(cache: Path, name: str) -> Floats | None:
-    """Return the numbers stored under a name; None if there are none, or they are damaged (which is logged)."""
-    path = cache / f"{name}.f8"
+    """None if there are none, or they are damaged (which is logged)."""
+    return _intact(cache / f"{name}.f8", _numbers, " and is rebuilt")
+
+
+def _intact(path: Path, read: Callable[[Path], T | None], otherwise: str) -> T | None:
     try:
-        return _numbers(path)
+        return read(path)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:
-        _log.warning("%s is damaged (%s) and is rebuilt", path, error)
+        _log.warning("%s is damaged (%s)%s", path, error, otherwise)
         return None
 
 
 def _numbers(path: Path) -> Floats:
-    """Return the numbers of a file; ValueError if they are not as they were written."""
+    """ValueError if the numbers are not as they were written."""
     whole = path.read_bytes()
     digest, numbers = whole[:32], whole[32:]
     if hashlib.sha256(numbers).digest() != digest:
@@ -163,7 +152,7 @@ def _numbers(path: Path) -> Floats:
 
 
 def faults(cache: Path) -> Iterator[tuple[Path, str]]:
-    """Return the damaged files of a cache, each with what is wrong with it; every byte is read.
+    """Yield the damaged files of a cache with their faults; every byte is read.
 
     A run that needs such a file notices the damage as well and rebuilds it; unfinished files do not count.
     """
@@ -228,19 +217,17 @@ def _sync_folder(folder: Path) -> None:
 
 
 def _seal(document: Document) -> bytes:
-    """Serialise a document as JSON with a checksum of its content."""
     content = document.model_dump(mode="json")
     return json.dumps({"checksum": _checksum(content), "content": content}).encode()
 
 
 def _unseal(kind: type[SomeDocument], path: Path) -> SomeDocument | None:
-    """Read a sealed document; None if there is no such file, ValueError if it is not as it was written."""
+    """None if there is no such file, ValueError if it is not as it was written."""
     content = _unsealed(path)
     return None if content is None else kind.model_validate_json(json.dumps(content))
 
 
 def _unsealed(path: Path) -> Any:
-    """Return the content of a sealed document of any kind."""
     try:
         sealed = json.loads(path.read_bytes())
     except FileNotFoundError:

@@ -45,7 +45,6 @@ class Corpus:
     notes: tuple[str, ...] = ()
 
     def bytes_of(self, split: Split) -> int:
-        """Return the bytes of text in a split."""
         return sum(len(text.content) for text in self.texts[split])
 
     @property
@@ -61,7 +60,7 @@ class Corpus:
 
 
 def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
-    """Return the corpus that `data` names, from the `catalogue` (by default that of what ships and is installed).
+    """The corpus of `data` in the `catalogue` (by default that of what ships and is installed).
 
     Raises InputError if there is none of that name, for example because a plugin was not given this time.
     """
@@ -75,32 +74,22 @@ def corpus_of(data: Data, catalogue: Catalogue | None = None) -> CorpusSpec:
 
 
 def outputs_of(data: Data, catalogue: Catalogue | None = None) -> int:
-    """Return the size of the vocabulary, or the number of classes, which are known before anything is read."""
+    """The size of the vocabulary, or the number of classes: known before anything is read."""
     layout = corpus_of(data, catalogue).layout(data.corpus.settings)
     return vocab_size_of(data.tokenizer) if layout is None else layout.classes
 
 
 def source_of(data: Data, folder: Path, catalogue: Catalogue | None = None) -> TextSource:
-    """Return the source that `data` names; relative patterns start from `folder`."""
     spec = corpus_of(data, catalogue)
     source: TextSource = implementation(spec)(spec.read(data.corpus.settings), folder)
     return source
 
 
-def read_corpus(data: Data, folder: Path, catalogue: Catalogue | None = None) -> Corpus:
-    """Read every text that `data` names, each into the split of its folder.
+def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corpus:
+    """Read a source, whose examples are of a `layout` if they are no text, each into the split of its folder.
 
     Raises CorpusError if nothing can be read, or if there are too few folders for the requested splits; InputError
     if the shares held out leave nothing to train on.
-    """
-    layout = corpus_of(data, catalogue).layout(data.corpus.settings)
-    return divide(source_of(data, folder, catalogue), data, layout)
-
-
-def divide(source: TextSource, data: Data, layout: Layout | None = None) -> Corpus:
-    """Read a source, whose examples are of a `layout` if they are no text, and divide it into splits.
-
-    See `read_corpus`.
     """
     if data.tuning + data.verdict >= 1:
         raise InputError(
@@ -141,7 +130,7 @@ def survey(data: Data, folder: Path, catalogue: Catalogue | None = None) -> None
 def _empty(
     source: TextSource, data: Data, layout: Layout | None, read: int, skipped: tuple[Skipped, ...]
 ) -> CorpusFault:
-    """Return the fault that nothing could be read, at the setting that names the field of a row, if there is one."""
+    """The fault that nothing could be read, at the setting that names the field of a row, if there is one."""
     counts = [f"{read:,} empty"] * (read > 0) + [f"{len(skipped):,} that could not be read"] * (len(skipped) > 0)
     reasons = tuple(f"{each.name}: {each.reason}" for each in skipped[:5])
     nouns, nothing = ("text", "there are no documents") if layout is None else (_plural(layout), "there are none")
@@ -207,7 +196,8 @@ def assign_splits(sizes: Mapping[str, int], *, tuning: float, verdict: float) ->
     {'a': 'train', 'b': 'tuning', 'c': 'verdict'}
     """
     splits: dict[str, Split] = dict.fromkeys(sizes, "train")
-    left = {name: sizes[name] for name in sorted(sizes, key=_hash_of_name) if sizes[name] > 0}
+    order = sorted(sizes, key=lambda name: hashlib.sha256(name.encode("utf-8")).digest())
+    left = {name: sizes[name] for name in order if sizes[name] > 0}
     total = sum(left.values())
     held_out: tuple[tuple[Split, float], ...] = (("verdict", verdict), ("tuning", tuning))
     for n, (split, share) in enumerate(held_out, 1):
@@ -218,12 +208,8 @@ def assign_splits(sizes: Mapping[str, int], *, tuning: float, verdict: float) ->
     return splits
 
 
-def _hash_of_name(name: str) -> bytes:
-    return hashlib.sha256(name.encode("utf-8")).digest()
-
-
 def _held_out(left: Mapping[str, int], target: float, most: int) -> tuple[str, ...]:
-    """Return at most `most` folders that together come close to `target` bytes, from below if anything fits."""
+    """At most `most` folders that together come close to `target` bytes, from below if anything fits."""
     if target <= 0:
         return ()
     chosen = tuple(_fitting(left, target))[: max(1, most)]
@@ -239,8 +225,6 @@ def _fitting(left: Mapping[str, int], room: float) -> Iterator[str]:
             room -= size
             yield name
 
-
-# The report: the contents of a corpus, and whether they are enough to train and judge on.
 
 DECIDE = (
     ("model", "context"),
@@ -284,25 +268,20 @@ class CorpusReport(Document):
     records: RecordsReport | None = None
 
     def split(self, name: Split) -> SplitReport:
-        """Return the report on one split."""
         return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
 
     @property
     def noun(self) -> str:
-        """What its examples are called."""
         return "pairs" if self.pairs else "texts" if self.records is None else "examples"
 
     def examples(self, name: Split) -> int:
-        """Return the number of examples in a split, where they are pairs or no text."""
         return self.split(name).files // (2 if self.pairs else 1)
 
     def share(self, name: Split) -> float:
-        """Return the share of all bytes that a split holds."""
         total = sum(self.split(each).bytes for each in SPLITS)
         return self.split(name).bytes / total if total else 0.0
 
     def describe(self) -> str:
-        """Describe the corpus in some lines for the screen."""
         outputs = f"vocabulary {self.vocab_size:,}" if self.records is None else f"{self.vocab_size:,} classes"
         lines = [f"{self.title}; {self.tokenizer}, {outputs}; fingerprint {self.fingerprint[:16]}"]
         for name in SPLITS:
@@ -324,7 +303,7 @@ class CorpusReport(Document):
         return "\n".join(drawn(line) for line in lines)  # a file name may contain control characters
 
 
-def require_enough(
+def check_corpus(
     report: CorpusReport,
     seq_len: int,
     batch: int,
@@ -338,46 +317,34 @@ def require_enough(
     A window of seq_len tokens takes seq_len + 1, since the last token predicts its successor. Where examples are pairs,
     or no text, a window is one of them.
     """
-    if of_pairs or report.records is not None:
-        _require_examples(report, batch, windows, held_out)
-        return
-    needs: list[tuple[Split, int, str]] = [("train", batch * (seq_len + 1), f"a batch of {batch} x ({seq_len} + 1)")]
-    needs += [(split, windows * (seq_len + 1), f"{windows} windows of {seq_len} + 1") for split in held_out]
-    short = [
-        f"{split} has {_tokens_in_words(report.split(split))}, but {why} needs {need:,}"
-        for split, need, why in needs
-        if report.split(split).tokens < need
-    ]
-    if short:
-        ways = (
-            "add more text, or hold out a larger share of it (data.tuning, data.verdict)",
-            "or lower model.context, recipe.batch or measure.evaluation.windows",
-        )
-        raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
-
-
-def _require_examples(report: CorpusReport, batch: int, windows: int, held_out: Iterable[Split]) -> None:
-    needs: list[tuple[Split, int, str]] = [("train", batch, "a batch")]
-    needs += [(split, windows, "an evaluation") for split in held_out]
-    short = [
-        f"{split} has {report.examples(split):,} {report.noun}, but {why} needs {need:,}"
-        for split, need, why in needs
-        if report.examples(split) < need
-    ]
-    if short:
+    by_example = of_pairs or report.records is not None
+    if by_example:
+        each, a_batch, an_evaluation = 1, "a batch", "an evaluation"
         ways = (
             f"add {report.noun}, or hold out a larger share of them (data.tuning, data.verdict)",
             "or lower recipe.batch or measure.evaluation.windows",
         )
+    else:
+        each, a_batch = seq_len + 1, f"a batch of {batch} x ({seq_len} + 1)"
+        an_evaluation = f"{windows} windows of {seq_len} + 1"
+        ways = (
+            "add more text, or hold out a larger share of it (data.tuning, data.verdict)",
+            "or lower model.context, recipe.batch or measure.evaluation.windows",
+        )
+    needs: list[tuple[Split, int, str]] = [("train", batch * each, a_batch)]
+    needs += [(name, windows * each, an_evaluation) for name in held_out]
+    short = []
+    for name, need, why in needs:
+        split, examples = report.split(name), report.examples(name)
+        texts = f"{split.tokens:,} tokens in {split.files:,} {'text' if split.files == 1 else 'texts'}"
+        if (examples if by_example else split.tokens) < need:
+            has = f"{examples:,} {report.noun}" if by_example else texts
+            short.append(f"{name} has {has}, but {why} needs {need:,}")
+    if short:
         raise CorpusError([CorpusFault(f"{report.title} is too small", notes=(*short, *ways), beside=DECIDE)])
 
 
-def _tokens_in_words(split: SplitReport) -> str:
-    return f"{split.tokens:,} tokens in {split.files:,} {'text' if split.files == 1 else 'texts'}"
-
-
 def share_notes(report: CorpusReport) -> tuple[str, ...]:
-    """Return a note for each held-out split whose share is far from the requested one."""
     held_out: tuple[Split, ...] = ("tuning", "verdict")
     return tuple(
         f"{name} has {report.share(name):.1%} of the bytes where {report.split(name).asked:.1%} was requested: "

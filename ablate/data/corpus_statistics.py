@@ -1,6 +1,6 @@
 """Statistics of a corpus: how often a trial reads it, how often its tokens repeat, and how alike its inputs are.
 
-A plan tells the first, and forecasts begin with the others, which are computed once and cached beside the streams.
+A plan shows the first; forecasts begin with the others, which are computed once and cached beside the streams.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ablate.block.catalogue import Catalogue
-from ablate.data.cache import keep, keep_numbers, kept, kept_numbers
+from ablate.data.cache import keep_numbers, kept_numbers, load_document, store_document
 from ablate.data.corpus import corpus_of
 from ablate.data.streams import TokenStreams, fingerprint, prepare
 from ablate.data.tokenizer import Tokens
@@ -40,7 +40,7 @@ from ablate.space.fits import at_most
 class Epochs:
     """A trial's `windows` of `seq_len` tokens, drawn from a training split that holds `held` tokens.
 
-    Of a split of pairs, or of examples that are no text, those are the tokens, as the `noun` says, and a window is one.
+    Of pairs, or of examples that are no text, the examples are the tokens, as the `noun` says, and a window is one.
     """
 
     windows: int
@@ -67,7 +67,7 @@ class Epochs:
 
 
 def describe_epochs(trials: Iterable[Epochs], data: Data, needed: int) -> tuple[str, ...]:
-    """Describe in some lines what trials read; `needed` are the bytes of text that their steps need."""
+    """Lines for the plan; `needed` are the bytes of text that the trials' steps need."""
     kinds = sorted(set(trials))
     nouns = dict.fromkeys(each.noun for each in kinds)
     lines = [_described([each for each in kinds if each.noun == noun]) for noun in nouns]
@@ -82,7 +82,7 @@ def describe_epochs(trials: Iterable[Epochs], data: Data, needed: int) -> tuple[
 
 
 def _described(kinds: Sequence[Epochs]) -> str:
-    """Describe what trials read of the same noun, in ascending order."""
+    """A line for trials of the same noun, in ascending order."""
     noun = kinds[0].noun
     drawn = "; windows start anywhere, drawn with replacement" if noun == "tokens" else ", drawn with replacement"
     tokens, epochs = _range([f"{each.tokens:,}" for each in kinds]), _range([f"{each.epochs:.3g}" for each in kinds])
@@ -112,8 +112,6 @@ TOKENS = 2**22
 
 
 class Repetition(Document):
-    """The mean repetition over `windows` windows of `seq_len` tokens."""
-
     seq_len: int
     windows: int
     value: float
@@ -133,23 +131,23 @@ def measure_repetition(
             "is no text\n  = write a number in its place, or choose a corpus of text"
         )
     mark, counted = known or fingerprint(data, folder, cache, catalogue).fingerprint, f"repetition-{seq_len}"
-    if (before := kept(cache, f"{mark}.{counted}", Repetition)) is not None:
+    if (before := load_document(cache, f"{mark}.{counted}", Repetition)) is not None:
         return before
     streams = prepare(data, folder, cache, catalogue)
     measured = repetition(streams.train, seq_len)
-    keep(cache, f"{streams.fingerprint}.{counted}", measured)
+    store_document(cache, f"{streams.fingerprint}.{counted}", measured)
     return measured
 
 
 def repetition(stream: Tokens, seq_len: int) -> Repetition:
-    """Measure repetition in evenly spaced windows of a stream; RefusedError if there is none of two tokens or more."""
+    """RefusedError if the stream has no window of two tokens or more."""
     windows = evenly_spaced(stream, seq_len)
     pairs = sum(equal_pairs(window) for window in np.sort(windows, axis=1))
     return Repetition(seq_len=seq_len, windows=len(windows), value=pairs / (len(windows) * seq_len * (seq_len - 1)))
 
 
 def evenly_spaced(stream: Tokens, seq_len: int) -> Tokens:
-    """Return the windows that repetition is counted in, [windows, seq_len]; RefusedError as `repetition` raises it."""
+    """The windows that repetition is counted in, [windows, seq_len]; RefusedError as for `repetition`."""
     windows = min(WINDOWS, max(1, TOKENS // seq_len), len(stream) // seq_len)
     if windows < 1 or seq_len < 2:
         raise RefusedError(
@@ -161,7 +159,7 @@ def evenly_spaced(stream: Tokens, seq_len: int) -> Tokens:
 
 
 def equal_pairs(window: Tokens) -> int:
-    """Compute Σ_i N_i (N_i - 1) over a sorted window: ordered pairs of positions with the same token."""
+    """Σ_i N_i (N_i - 1) over a sorted window: ordered pairs of positions with the same token."""
     ends = np.flatnonzero(np.diff(window)) + 1
     counts = np.diff(np.concatenate(([0], ends, [len(window)])))
     return int((counts * (counts - 1)).sum())
@@ -199,17 +197,17 @@ def typical_windows(
     is `known`. Raises RefusedError as `measure_repetition` does.
     """
     mark, looked_for = known or fingerprint(data, folder, cache, catalogue).fingerprint, f"windows-{seq_len}-{count}"
-    if (before := kept(cache, f"{mark}.{looked_for}", _Windows)) is not None:
+    if (before := load_document(cache, f"{mark}.{looked_for}", _Windows)) is not None:
         return np.array(before.tokens)
     streams = prepare(data, folder, cache, catalogue)
     windows = windows_of_stream(streams.train, seq_len, count)
     found = _Windows(tokens=tuple(tuple(map(int, window)) for window in windows))
-    keep(cache, f"{streams.fingerprint}.{looked_for}", found)
+    store_document(cache, f"{streams.fingerprint}.{looked_for}", found)
     return windows
 
 
 def windows_of_stream(stream: Tokens, seq_len: int, count: int) -> Windows:
-    """Return typical windows of a stream, [count, seq_len]; RefusedError if it has none of two tokens or more."""
+    """Typical windows of a stream, [count, seq_len]; RefusedError as for `repetition`."""
     windows = evenly_spaced(stream, seq_len)
     pairs = np.array([equal_pairs(np.sort(window)) for window in windows])
     parts = np.array_split(np.argsort(pairs, kind="stable"), min(count, len(windows)))
@@ -229,7 +227,7 @@ def windows_of_stream(stream: Tokens, seq_len: int, count: int) -> Windows:
 
 EXAMPLES = 512
 START, FILLED, NONE = -1, -2, -3
-"""What stands for the token before a target, for those behind its end, and for what is missing of a target."""
+"""The token before a target, those behind its end, and a missing token of a target."""
 
 Floats = npt.NDArray[np.float64]
 
@@ -273,7 +271,6 @@ def _measured_kernel(
     catalogue: Catalogue,
     known: str | None,
 ) -> Floats:
-    """Return a square kernel of streams, kept beside them under what was `counted`."""
     numbers = kept_numbers(cache, f"{known or fingerprint(data, folder, cache, catalogue).fingerprint}.{counted}")
     if numbers is None:
         streams = prepare(data, folder, cache, catalogue)
@@ -284,7 +281,7 @@ def _measured_kernel(
 
 
 def patches_of(images: Floats, side: int | None) -> Floats:
-    """Return patches of images [N, C, H, W], row by row, [N, P, F]; all numbers as one without a side."""
+    """Patches of images [N, C, H, W], row by row, [N, P, F]; all numbers as one patch without a side."""
     count, channels, height, width = images.shape
     if side is None:
         return images.reshape(count, 1, -1)
@@ -304,7 +301,7 @@ def kernel_of(values: Floats) -> Floats:
 
 
 def given_tokens(targets: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.int64]:
-    """Return what a decoder of so many tokens is given of targets [N, n], [N, T].
+    """The inputs [N, T] of a decoder of T tokens for targets [N, n].
 
     >>> given_tokens(np.array([[5, 7, NONE, NONE]]), 4)
     array([[-1,  5, -2, -2]])
@@ -317,7 +314,7 @@ def given_tokens(targets: npt.NDArray[np.int64], length: int) -> npt.NDArray[np.
 
 
 def same_tokens(tokens: npt.NDArray[np.int64]) -> Floats:
-    """Return the share of sequences [N, T] with the same token at two places, [T, T]."""
+    """The share of sequences [N, T] with the same token at two places, [T, T]."""
     same = np.zeros((tokens.shape[1],) * 2)
     for sequence in tokens:
         same += sequence[:, None] == sequence

@@ -57,7 +57,7 @@ class Pairs:
         return self.stream[start:middle], self.stream[middle:end]
 
     def cut_by(self, source_length: int, target_length: int) -> int:
-        """Count the pairs of which one side, with its separator, is longer than its length."""
+        """The number of pairs of which one side, with its separator, is longer than its length."""
         return int((self.lengths > (source_length, target_length)).any(axis=1).sum())
 
 
@@ -83,14 +83,12 @@ def require_separators(corpus: Corpus, streams: Mapping[Split, Tokens], separato
 
 
 def length_note(pairs: Pairs) -> str:
-    """Describe how long the texts of pairs are, for whoever chooses the lengths that a model reads."""
     half, most = np.quantile(pairs.lengths, (0.5, MOST), axis=0, method="inverted_cdf").astype(int)
     sides = (f"{side} at most {half[n]:,} and {most[n]:,}" for n, side in enumerate(("sources have", "targets")))
     return f"pairs of train: half and {MOST:.0%} of the {', of the '.join(sides)} tokens, with their separators"
 
 
 def cut_notes(pairs: Pairs, source_length: int, target_length: int) -> tuple[str, ...]:
-    """Return a note if some pairs are longer than what a model reads of them, which cuts them off."""
     cut = pairs.cut_by(source_length, target_length)
     if not cut:
         return ()

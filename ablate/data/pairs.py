@@ -1,7 +1,6 @@
 """Batches of pairs: drawn by (seed, step), those of an evaluation by (seed, split), and what a decoder reads of them.
 
-They are drawn as windows are (`batch.py`), from pairs in the place of positions: the place in the data is the step,
-and runs that share a seed see the same pairs in the same order, whatever their model is.
+They are drawn as windows are (`batch.py`), from pairs in the place of positions.
 """
 
 from __future__ import annotations
@@ -47,7 +46,6 @@ class PairBatches:
     seed: int
 
     def at(self, step: int) -> Batch:
-        """Return the pairs of a step."""
         chosen = drawn_places(self.seed, step, self.batch, len(self.pairs)).tolist()
         return _batch(self.pairs, chosen, self.source_length, self.target_length)
 
@@ -87,7 +85,7 @@ def _batch(pairs: Pairs, chosen: Sequence[int], source_length: int, target_lengt
 
 
 def _filled(texts: Sequence[Tokens], length: int, padding: int) -> tuple[Tensor, Tensor]:
-    """Return texts cut and filled up to a length, and how much of each is text."""
+    """Texts cut and filled up to a length, and how much of each is text."""
     filled = np.full((len(texts), length), padding, dtype=np.int64)
     lengths = np.array([min(len(text), length) for text in texts], dtype=np.int64)
     for row, text, kept in zip(filled, texts, lengths, strict=True):
@@ -109,7 +107,7 @@ def teacher_forced(
     target_lengths: Lengths,
     sizes: Sizes,
 ) -> Batch:
-    """Return a batch of a source, and of a target with what the decoder is given of it."""
+    """Return a batch of a source, and of a target with the decoder's inputs for it."""
     assert sizes.start is not None and sizes.padding is not None
     real = real_places(target, target_lengths)
     given = torch.full_like(target, sizes.start)
@@ -119,5 +117,5 @@ def teacher_forced(
 
 
 def real_places(tokens: Int64[Tensor, "B T"], lengths: Lengths) -> Tensor:
-    """Return which places of sequences are before their end, [B, T]."""
+    """The places of sequences before their end, [B, T]."""
     return torch.arange(tokens.shape[1]) < lengths[:, None]

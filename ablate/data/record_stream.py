@@ -29,7 +29,6 @@ from ablate.space.documents import Document
 VERSION: Final = 1
 """The version of what is made of a stream of records; it enters the fingerprint of such a corpus."""
 MISSING: Final = 65_535
-"""What stands for no target."""
 AT_ONCE: Final = 1024
 """Examples in memory at a time while all of a split are passed through."""
 DTYPES: Final[Mapping[str, np.dtype[Any]]] = {"uint8": np.dtype("<u1"), "float32": np.dtype("<f4")}
@@ -54,7 +53,7 @@ def record_of(layout: Layout, values: npt.ArrayLike, targets: Sequence[int] | in
 
 
 def _checked(layout: Layout, values: npt.NDArray[Any], targets: Sequence[int]) -> int:
-    """Return how many frames there are, or rows of an image."""
+    """The number of frames, or of rows of an image."""
     shape, most = layout.shape, max(layout.targets, 1)
     if layout.kind == "frames" and values.ndim == 2 and 0 < len(values) <= shape[0]:
         shape = (len(values), *shape[1:])
@@ -73,8 +72,6 @@ def _checked(layout: Layout, values: npt.NDArray[Any], targets: Sequence[int]) -
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """The examples of a stream, by their position."""
-
     stream: Words
     layout: Layout
 
@@ -82,24 +79,24 @@ class Records:
         return len(self.stream) // words_of(self.layout)
 
     def values(self, chosen: npt.ArrayLike) -> npt.NDArray[Any]:
-        """Return the values [examples, *shape] of some examples."""
+        """Values [examples, *shape]."""
         rows = np.ascontiguousarray(self._rows(chosen)).astype("<u2", copy=False)
         size = _bytes_of_values(self.layout)
         flat = rows.view(np.uint8)[:, :size]
         return np.ascontiguousarray(flat).view(DTYPES[self.layout.dtype]).reshape(len(rows), *self.layout.shape)
 
     def lengths(self, chosen: npt.ArrayLike) -> npt.NDArray[np.int64]:
-        """Return how many frames each of some examples has."""
+        """The number of frames of each example."""
         return self._rows(chosen)[:, (_bytes_of_values(self.layout) + 1) // 2].astype(np.int64)
 
     def targets(self, chosen: npt.ArrayLike, missing: int) -> npt.NDArray[np.int64]:
-        """Return the class of each of some examples, or its tokens [examples, n] with `missing` behind the last."""
+        """The class of each example, or its tokens [examples, n] with `missing` behind the last."""
         targets = self._rows(chosen)[:, -max(self.layout.targets, 1) :].astype(np.int64)
         targets[targets == MISSING] = missing
         return targets if self.layout.targets else targets[:, 0]
 
     def parts(self) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the positions of all examples, some at a time."""
+        """Positions of all examples, some at a time."""
         for first in range(0, len(self), AT_ONCE):
             yield np.arange(first, min(first + AT_ONCE, len(self)))
 
@@ -109,7 +106,7 @@ class Records:
 
 
 class RecordsReport(Document):
-    """The examples of a corpus in numbers: the statistics of its training split that they are standardised by."""
+    """The statistics of the training split that a corpus's examples are standardised by."""
 
     layout: str
     classes: int
@@ -118,7 +115,6 @@ class RecordsReport(Document):
 
     @property
     def note(self) -> str:
-        """The statistics in words."""
         means, stds = (_in_words(numbers) for numbers in (self.mean, self.std))
         return f"standardised by the training split: mean {means}; standard deviation {stds}"
 
@@ -136,7 +132,7 @@ def report_on(layout: Layout, train: Words) -> RecordsReport:
 
 
 def _moments(records: Records) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return mean and variance of each channel or feature, in two passes."""
+    """Mean and variance of each channel or feature, in two passes."""
     images = records.layout.kind == "images"
     kept = records.layout.shape[0] if images else records.layout.shape[1]
 
@@ -159,7 +155,7 @@ def _moments(records: Records) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.
 
 @dataclass(frozen=True)
 class RecordCodec:
-    """Stands where a tokenizer does for text: a stream is the records themselves."""
+    """The stand-in for a tokenizer where examples are no text: a stream is the records themselves."""
 
     layout: Layout
 
@@ -170,7 +166,6 @@ class RecordCodec:
 
     @property
     def used(self) -> int:
-        """All of them."""
         return self.layout.classes
 
     @property
@@ -180,22 +175,21 @@ class RecordCodec:
 
     @property
     def special(self) -> SpecialTokens:
-        """The separator alone."""
         return SpecialTokens(self.separator)
 
     def encode(self, texts: Iterable[Text]) -> Words:
-        """Return the records one after another, two bytes in each number."""
+        """Records one after another, two bytes in each number."""
         return np.frombuffer(b"".join(text.content for text in texts), dtype="<u2").astype(np.uint16)
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """Return how many records there are: they are no text."""
+        """The number of records: they are no text."""
         return f"{np.asarray(tokens).size // words_of(self.layout):,} {self.layout}"
 
     def token_bytes(self) -> None:
-        """Return None: there is no text to count the bytes of."""
+        """None: there is no text to count the bytes of."""
 
     def to_json(self) -> None:
-        """Return None: nothing was trained."""
+        """None: nothing was trained."""
 
 
 def _in_words(numbers: Sequence[float]) -> str:
@@ -205,7 +199,7 @@ def _in_words(numbers: Sequence[float]) -> str:
 
 
 def words_of(layout: Layout) -> int:
-    """Return the length of a record in a stream."""
+    """The length of a record in a stream."""
     return (_bytes_of_values(layout) + 1) // 2 + (layout.kind == "frames") + max(layout.targets, 1)
 
 
@@ -214,7 +208,6 @@ def _bytes_of_values(layout: Layout) -> int:
 
 
 def require_records(layout: Layout, texts: Mapping[Split, tuple[Text, ...]]) -> None:
-    """Raise CorpusError if a document of a corpus is no record of its layout."""
     needed = 2 * words_of(layout)
     for split in SPLITS:
         for text in texts[split]:
@@ -230,7 +223,7 @@ def require_records(layout: Layout, texts: Mapping[Split, tuple[Text, ...]]) -> 
 class DrawnExamples:
     """The examples of numbers below `examples`, each drawn by `draw`: its values, and its class or its tokens.
 
-    `place` is the name of the corpus, and `noun` what its examples are called.
+    `place` is the name of the corpus, and `noun` that of its examples.
     """
 
     place: str
@@ -242,14 +235,11 @@ class DrawnExamples:
 
     @property
     def title(self) -> str:
-        """How many there are."""
         return f"{self.examples:,} drawn {self.noun}"
 
     def stamp(self) -> str | None:
-        """Return a stamp that never changes for that many."""
         return f"{self.examples}"
 
     def texts(self) -> Iterator[Text]:
-        """Yield the record of each, named by its number."""
         for number in range(self.examples):
             yield Text(f"{number:09d}", record_of(self.layout, *self.draw(number)))

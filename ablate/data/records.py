@@ -1,10 +1,8 @@
 """Batches of records: drawn by (seed, step), those of an evaluation by (seed, split); images may be augmented.
 
-They are drawn as windows of text are (`batch.py`), from examples in the place of positions: the place in the data is
-the step, and runs that share a seed see the same examples in the same order, whatever their model is.
-
-A model is given values standardised by the training split, (x - mean)/std of each channel or feature, in float32;
-frames that are not there are 0, the mean.
+They are drawn as windows of text are (`batch.py`), from examples in the place of positions. A
+model is given values standardised by the training split, (x - mean)/std of each channel or feature, in float32; frames
+that are not there are 0, the mean.
 """
 
 from __future__ import annotations
@@ -99,25 +97,25 @@ def _batch(records: Records, standard: Standard, chosen: npt.NDArray[np.int64]) 
 #     Cubuk et al. 2020, arXiv:1909.13719; Zhang et al. 2018, arXiv:1710.09412, Sec. 2
 
 SEEDS: Final = 2**53
-"""How many numbers a generator may be set to: the draws that are uniform are multiples of one over it."""
+"""The seeds of a generator: uniform draws are multiples of one over their number."""
 
 
 @dataclass(frozen=True)
 class Augmentation:
-    """What a recipe changes in the images of a training batch, for one seed."""
+    """The changes of a training batch's images by a recipe, for one seed."""
 
     settings: Augment
     seed: int
 
     def pixels(self, images: npt.NDArray[np.uint8], step: int) -> npt.NDArray[np.uint8]:
-        """Return images [B, C, H, W] after RandAugment, if the recipe has it."""
+        """Images [B, C, H, W] after RandAugment, if the recipe has it."""
         if self.settings.randaugment is None:
             return images
         drawn = Uniform(f"randaugment/{self.seed}/{step}")
         return transformed(images, self.settings.randaugment, int(drawn(1)[0] * SEEDS))
 
     def mixed(self, batch: Batch, step: int) -> Batch:
-        """Return a batch after MixUp, if the recipe has it: the targets are then two classes [B] each, and λ [B]."""
+        """A batch after MixUp, if the recipe has it: the targets are then two classes [B] each, and λ [B]."""
         if not self.settings.mixup:
             return batch
         share = self.share(step)
@@ -127,13 +125,13 @@ class Augmentation:
         return Batch(mixture, (classes, classes.roll(1, 0), weight))
 
     def share(self, step: int) -> float:
-        """Return λ of a step."""
+        """λ of a step."""
         drawn = Uniform(f"mixup/{self.seed}/{step}")
         return float(betaincinv(self.settings.mixup, self.settings.mixup, drawn(1)[0]))
 
 
 def transformed(images: npt.NDArray[np.uint8], settings: RandAugment, seed: int) -> npt.NDArray[np.uint8]:
-    """Return images [B, C, H, W], each transformed by itself, by torchvision."""
+    """Images [B, C, H, W], each transformed by itself, by torchvision."""
     from torchvision.transforms import RandAugment as Transform
 
     transform = Transform(num_ops=settings.operations, magnitude=settings.magnitude)

@@ -1,4 +1,4 @@
-"""Sources: what a source of texts is, its faults, and local files that a space names, each a text or rows of texts.
+"""Sources: the protocol of a source of texts, its faults, and local files that a space names.
 
 A planner imports this for every corpus, so nothing here needs NumPy.
 """
@@ -11,7 +11,7 @@ import json
 import os
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +19,8 @@ from typing import ClassVar, Literal, Protocol, TypeAlias
 
 from ablate.errors import RefusedError
 from ablate.source.problems import Problems, quote, suggest
-from ablate.space.data import Settings
+from ablate.space.data import CorpusSettings
 from ablate.space.documents import ELSEWHERE, before_wildcards, from_elsewhere
-
-# A text, the splits it can go to, and the protocol of a source of texts.
 
 Split: TypeAlias = Literal["train", "tuning", "verdict"]
 
@@ -47,7 +45,6 @@ class Text:
 
 
 def folder_of(name: str) -> str:
-    """Return the first folder of a name; the name itself if it has none."""
     return name.partition("/")[0]
 
 
@@ -138,7 +135,6 @@ class FoundFile:
 
 
 def look_at(name: str, path: Path) -> FoundFile:
-    """Return the file at `path`, following links."""
     try:
         status = path.stat()
     except OSError:
@@ -167,7 +163,7 @@ class NamedFiles(ABC):
     file is one document or holds several, in rows.
     """
 
-    settings: Settings
+    settings: CorpusSettings
     folder: Path
     key: ClassVar[str]
     """The setting that holds the patterns, which is the name of the corpus."""
@@ -180,12 +176,10 @@ class NamedFiles(ABC):
 
     @property
     def title(self) -> str:
-        """The name of the corpus, and the patterns."""
         return f"{self.key} {', '.join(self.patterns)}"
 
     @property
     def place(self) -> str:
-        """The folder that patterns start from."""
         return str(self.folder.resolve())
 
     @cached_property
@@ -212,7 +206,6 @@ class NamedFiles(ABC):
         return from_elsewhere(self.patterns, self.folder, "text")
 
     def stamp(self) -> str | None:
-        """The stamp of the files."""
         return stamp_of(self.files)
 
     @abstractmethod
@@ -220,12 +213,11 @@ class NamedFiles(ABC):
         """Yield every document, in an order that is always the same."""
 
     def fault(self, file: FoundFile, message: str, label: str = "", *notes: str) -> CorpusFault:
-        """Return a fault of a file, to be shown at the pattern that names it."""
+        """A fault of a file, to be shown at the pattern that names it."""
         return self._fault(next(p for p, paths in self._matches.items() if file.path in paths), message, label, *notes)
 
     @cached_property
     def _matches(self) -> dict[str, list[Path]]:
-        """The files that each pattern matches."""
         return {pattern: self._match(pattern) for pattern in self.patterns}
 
     def _match(self, pattern: str) -> list[Path]:
@@ -248,7 +240,7 @@ class NamedFiles(ABC):
         return None
 
     def _unmatched(self, pattern: str) -> CorpusFault:
-        """Explain why a pattern matches nothing: a missing folder, or a folder that is named as a file."""
+        """A missing folder, a folder that is named as a file, or a pattern that starts elsewhere."""
         expanded = Path(pattern).expanduser()
         whole = Path(self.place, expanded)
         there = before_wildcards(whole)
@@ -275,6 +267,10 @@ class NamedFiles(ABC):
 # and files leave the order of all others unchanged.
 
 
+Row: TypeAlias = Mapping[str, object]
+"""A row of a data set that is not ours: the values of its fields."""
+
+
 @dataclass(frozen=True)
 class NamedRows(NamedFiles):
     """The texts in `field` of the rows of local files, up to the row that reaches `most_bytes` of text (None: all)."""
@@ -289,7 +285,6 @@ class NamedRows(NamedFiles):
 
     @property
     def title(self) -> str:
-        """The patterns, the field, and how much is read if that is not all."""
         capped = "" if self.most_bytes is None else f", the first {self.most_bytes:,} bytes"
         return f"{self.key} {', '.join(self.patterns)}, field {self.field}{capped}"
 
@@ -311,7 +306,7 @@ class NamedRows(NamedFiles):
                     return
 
     def without_field(self, what: str, fields: Iterable[str]) -> CorpusFault:
-        """Return the fault that something lacks the field, with the fields it has, to be shown at the field's name."""
+        """The fault that something lacks the field, with the fields it has, to be shown at the field's name."""
         known = sorted(fields)
         label, notes = suggest(self.field, known) or "", (f"its fields: {', '.join(known)}",)
         return CorpusFault(f"{what} has no field {quote(self.field)}", (*CORPUS, "field"), label, notes)
@@ -319,7 +314,7 @@ class NamedRows(NamedFiles):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Stands for a missing text: the row has only these fields."""
+    """The place of a missing text: the row has only these fields."""
 
     fields: tuple[str, ...]
 

@@ -27,16 +27,16 @@ class Standard:
     whitening: Whitening | None = None
 
     def __call__(self, records: Records, chosen: npt.ArrayLike) -> npt.NDArray[np.float32]:
-        """Return the values of some examples, [examples, *shape]."""
+        """Values of some examples, [examples, *shape]."""
         return self.given(records.values(chosen), _there(records, chosen))
 
     def given(self, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None) -> Single:
-        """Return values [examples, *shape] as a model is given them; `there` says which frames are."""
+        """Values [examples, *shape] as a model is given them; `there` says which frames are there."""
         standard = self._plain(values, there)
         return standard.astype(np.float32) if self.whitening is None else self.whitening.in_single(standard)
 
     def whole(self, values: npt.NDArray[np.generic], there: npt.NDArray[np.bool_] | None = None) -> Floats:
-        """Return the same in float64."""
+        """The same in float64."""
         standard = self._plain(values, there)
         return standard if self.whitening is None else self.whitening(standard)
 
@@ -50,7 +50,7 @@ class Standard:
 
 
 def standard_of(report: RecordsReport, train: Records, whiten: float | None, cache: Path, fingerprint: str) -> Standard:
-    """Return the standard of a corpus, by the statistics of its report; `whiten` is ε, None for no whitening."""
+    """The standard of a corpus, by the statistics of its report; `whiten` is ε, None for no whitening."""
     plain = Standard(report.mean, report.std)
     if whiten is None:
         return plain
@@ -63,7 +63,7 @@ def standard_of(report: RecordsReport, train: Records, whiten: float | None, cac
 
 
 def _there(records: Records, chosen: npt.ArrayLike) -> npt.NDArray[np.bool_] | None:
-    """Return which frames of some examples are there, [examples, times]; None of images."""
+    """The frames of some examples that are there, [examples, times]; None for images."""
     if records.layout.kind == "images":
         return None
     return np.asarray(np.arange(records.layout.shape[0]) < records.lengths(chosen)[:, None])
@@ -133,7 +133,6 @@ def whiten(parts: Callable[[], Iterator[Floats]], eps: float) -> Whitening:
 
 
 def kept_whitening(cache: Path, fingerprint: str, parts: Callable[[], Iterator[Floats]], eps: float) -> Whitening:
-    """Return the whitening of a corpus, from the cache if it is there and intact."""
     name = f"{fingerprint}.whitening"
     numbers = kept_numbers(cache, name)
     if numbers is None:
@@ -146,5 +145,4 @@ def kept_whitening(cache: Path, fingerprint: str, parts: Callable[[], Iterator[F
 
 
 def whitening_notes(eps: float | None) -> tuple[str, ...]:
-    """Return a note that images are whitened."""
     return () if eps is None else (f"whitened by PCA of the training split, with {eps:g} added to each variance",)

@@ -9,24 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy.typing as npt
-
 from ablate.block.catalogue import Catalogue, additions_at_default
-from ablate.data.cache import Found, HeldTokens, load_tokens, recall, remember, store_tokens
-from ablate.data.corpus import (
-    Corpus,
-    CorpusReport,
-    SplitReport,
-    corpus_of,
-    divide,
-    require_enough,
-    share_notes,
-    source_of,
-)
+from ablate.data.cache import CachedTokens, Found, load_tokens, recall, remember, store_tokens
+from ablate.data.corpus import Corpus, CorpusReport, SplitReport, corpus_of, divide, share_notes, source_of
 from ablate.data.pair_stream import Pairs, length_note, require_pairs, require_separators
 from ablate.data.record_stream import VERSION as OF_RECORDS
 from ablate.data.record_stream import RecordCodec, Records, report_on, require_records
@@ -41,7 +29,7 @@ from ablate.data.tokenizer import (
     vocab_size_of,
 )
 from ablate.errors import RefusedError
-from ablate.space.data import CorpusSpec, Data, Layout, Settings
+from ablate.space.data import CorpusSettings, CorpusSpec, Data, Layout
 
 FORMAT = 1
 """To be raised when the same texts give other tokens or other splits than before: it enters every fingerprint."""
@@ -64,30 +52,19 @@ class TokenStreams:
 
     @property
     def vocab_size(self) -> int:
-        """The size of the vocabulary: tokens are below it."""
         return self.report.vocab_size
 
     @property
     def fingerprint(self) -> str:
-        """The fingerprint in hexadecimal: equal for equal texts, splits and tokenizer, on every machine."""
+        """Equal for equal texts, splits and tokenizer, on every machine; in hexadecimal."""
         return self.report.fingerprint
 
     def split(self, name: Split) -> Tokens:
-        """Return the tokens of one split."""
         return {"train": self.train, "tuning": self.tuning, "verdict": self.verdict}[name]
 
     def records(self, name: Split) -> Records:
-        """Return the examples of one split, where they are no text."""
         assert self.layout is not None, "a corpus of text has no records"
         return Records(self.split(name), self.layout)
-
-    def describe(self) -> str:
-        """Describe files, bytes, tokens and shares of each split, and what was skipped, in some lines."""
-        return self.report.describe()
-
-    def decode(self, tokens: npt.ArrayLike) -> str:
-        """Return the text of `tokens`."""
-        return self.tokenizer.decode(tokens)
 
 
 def fingerprint(
@@ -113,10 +90,9 @@ def fingerprint(
 def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None = None) -> TokenStreams:
     """Return the token streams of a corpus, made anew unless the cache holds them intact.
 
-    `folder` is where relative patterns start, `cache` a folder that may be shared by any number of processes, and the
-    `catalogue` that of `corpus_of`. Where files are gone, the tokens last read of them are returned: whether these
-    may stand for them is for `fingerprint` to say, and for whoever compares fingerprints.
-    Raises what `read_corpus` raises, and RefusedError if the cache cannot be written.
+    `folder` is where relative patterns start; `cache` may be shared by any number of processes. Where files are gone,
+    the tokens last read of them are returned: whether these may stand for them is for `fingerprint` to say.
+    Raises CorpusError and InputError as `divide` does, and RefusedError if the cache cannot be written.
     """
     source, spec = source_of(data, folder, catalogue), corpus_of(data, catalogue)
     try:
@@ -125,27 +101,9 @@ def prepare(data: Data, folder: Path, cache: Path, catalogue: Catalogue | None =
         return _streams(*_last(source, data, cache, error), spec.layout(data.corpus.settings), cache, data)
 
 
-def check_corpus(
-    corpus: TokenStreams | CorpusReport,
-    seq_len: int,
-    batch: int,
-    windows: int,
-    held_out: Iterable[Split] = ("verdict",),
-    *,
-    of_pairs: bool = False,
-) -> None:
-    """Raise CorpusError, with what the corpus has and what is needed, if it is too small for a recipe.
-
-    Needed are a batch of `batch` sequences of `seq_len` tokens in train, and `windows` of them in each of `held_out`;
-    or as many pairs.
-    """
-    report = corpus.report if isinstance(corpus, TokenStreams) else corpus
-    require_enough(report, seq_len, batch, windows, held_out, of_pairs=of_pairs)
-
-
 def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cache: Path) -> TokenStreams:
     stamp = _stamp(source, spec.version)  # before reading, so that a change in the meantime is noticed the next time
-    settings: Settings = spec.read(data.corpus.settings)
+    settings: CorpusSettings = spec.read(data.corpus.settings)
     layout = settings.layout
     known = _recalled(source, data, cache, stamp)
     held = load_tokens(cache, known.fingerprint) if known else None
@@ -165,8 +123,8 @@ def _prepare(source: TextSource, spec: CorpusSpec, data: Data, folder: Path, cac
     return _streams(report, held, layout, cache, data)
 
 
-def _last(source: TextSource, data: Data, cache: Path, error: CorpusError) -> tuple[CorpusReport, HeldTokens]:
-    """Return the report on a source and its tokens as they were last read; raise the error where none are kept."""
+def _last(source: TextSource, data: Data, cache: Path, error: CorpusError) -> tuple[CorpusReport, CachedTokens]:
+    """The report on a source and its tokens as they were last read; raises the error where none are kept."""
     report = recall(cache, _key(source, data))
     held = load_tokens(cache, report.fingerprint) if report else None
     if report is None or held is None:
@@ -175,7 +133,7 @@ def _last(source: TextSource, data: Data, cache: Path, error: CorpusError) -> tu
 
 
 def _stamp(source: TextSource, version: int) -> str | None:
-    """Return the stamp of a source as this version of the corpus reads it."""
+    """The stamp of a source as this version of the corpus reads it."""
     stamp = source.stamp()
     return stamp if stamp is None or version == 1 else f"{version}/{stamp}"
 
@@ -186,7 +144,7 @@ def _recalled(source: TextSource, data: Data, cache: Path, stamp: str | None) ->
 
 def _tokenise(
     corpus: Corpus, identity: str, data: Data, folder: Path, cache: Path, layout: Layout | None
-) -> HeldTokens:
+) -> CachedTokens:
     tokenizer: Tokenizer
     if layout is None:
         tokenizer = train_tokenizer(data.tokenizer, corpus.texts["train"], folder)
@@ -203,15 +161,13 @@ def _tokenise(
     return held
 
 
-def _streams(report: CorpusReport, held: HeldTokens, layout: Layout | None, cache: Path, data: Data) -> TokenStreams:
+def _streams(report: CorpusReport, held: CachedTokens, layout: Layout | None, cache: Path, data: Data) -> TokenStreams:
     standard = None
     if layout is not None and report.records is not None:
         train = Records(held.streams["train"], layout)
         standard = standard_of(report.records, train, data.whiten, cache, report.fingerprint)
     return TokenStreams(
-        train=held.streams["train"],
-        tuning=held.streams["tuning"],
-        verdict=held.streams["verdict"],
+        **{str(split): tokens for split, tokens in held.streams.items()},
         tokenizer=_tokenizer(data, held, layout),
         report=report,
         layout=layout,
@@ -219,18 +175,14 @@ def _streams(report: CorpusReport, held: HeldTokens, layout: Layout | None, cach
     )
 
 
-def _tokenizer(data: Data, held: HeldTokens, layout: Layout | None) -> Tokenizer:
+def _tokenizer(data: Data, held: CachedTokens, layout: Layout | None) -> Tokenizer:
     return tokenizer_from(data.tokenizer, held.tokenizer) if layout is None else RecordCodec(layout)
 
 
 def _report(
-    corpus: Corpus, identity: str, data: Data, held: HeldTokens, *, pairs: bool, layout: Layout | None
+    corpus: Corpus, identity: str, data: Data, held: CachedTokens, *, pairs: bool, layout: Layout | None
 ) -> CorpusReport:
-    shares: Mapping[Split, float] = {
-        "train": 1 - data.tuning - data.verdict,
-        "tuning": data.tuning,
-        "verdict": data.verdict,
-    }
+    shares = {"train": 1 - data.tuning - data.verdict, "tuning": data.tuning, "verdict": data.verdict}
     splits = {
         split: SplitReport(
             asked=shares[split],
@@ -245,9 +197,7 @@ def _report(
         tokenizer=_described(data, layout),
         fingerprint=identity,
         vocab_size=vocab_size_of(data.tokenizer) if layout is None else layout.classes,
-        train=splits["train"],
-        tuning=splits["tuning"],
-        verdict=splits["verdict"],
+        **splits,
         skipped=corpus.skipped,
         notes=(),
         pairs=pairs,
@@ -273,7 +223,6 @@ def _vocabulary_notes(tokenizer: Tokenizer) -> tuple[str, ...]:
 
 
 def _described(data: Data, layout: Layout | None) -> str:
-    """Name what decides what is made of a text or record."""
     return describe_tokenizer(data.tokenizer) if layout is None else str(layout)
 
 
@@ -290,7 +239,7 @@ def _identity(corpus: Corpus, data: Data, layout: Layout | None) -> str:
 
 
 def _key(source: TextSource, data: Data) -> str:
-    """Return the name of a source in the cache: a hash of where it is on this machine and of all that `data` says."""
+    """The name of a source in the cache: a hash of where it is on this machine and of all that `data` says."""
     told = data.model_dump(mode="json", exclude=additions_at_default(data))
     described = json.dumps([FORMAT, source.title, source.place, told, describe_tokenizer(data.tokenizer)])
     return hashlib.sha256(described.encode()).hexdigest()[:32]

@@ -1,7 +1,6 @@
 """Subwords: tokenizers whose pieces are learnt from the training split: byte-level BPE, WordPiece and unigram pieces.
 
-The first two are trained by the library `tokenizers`, the last by `sentencepiece`; both are imported only where a
-space names such a tokenizer.
+`tokenizers` trains the first two, `sentencepiece` the last; both are imported only where a space names them.
 """
 
 from __future__ import annotations
@@ -39,19 +38,13 @@ class SpecialTokens:
     start: int | None = None
 
 
-# What tokenizers of the library `tokenizers` have in common, however they were trained.
-
-
 @dataclass(frozen=True)
 class LibraryTokenizer(ABC):
-    """A trained tokenizer of the library, with `vocab_size` ids."""
-
     trained: Trained
     vocab_size: int
 
     @classmethod
     def from_json(cls, trained: str, vocab_size: int) -> Self:
-        """Rebuild a tokenizer from the result of `to_json`."""
         from tokenizers import Tokenizer as Trained
 
         tokenizer = Trained.from_str(trained)
@@ -60,21 +53,17 @@ class LibraryTokenizer(ABC):
 
     @property
     @abstractmethod
-    def special(self) -> SpecialTokens:
-        """The ids that stand for no text."""
+    def special(self) -> SpecialTokens: ...
 
     @property
     def separator(self) -> int:
-        """The token after every document."""
         return self.special.separator
 
     @property
     def used(self) -> int:
-        """The number of the `vocab_size` ids that stand for a token."""
         return int(self.trained.get_vocab_size())
 
     def encode(self, texts: Iterable[Text]) -> npt.NDArray[np.uint16]:
-        """Return the tokens of all texts in order, with the separator after each."""
         pieces = [np.empty(0, dtype=np.uint16)]
         rest = iter(texts)
         while some := list(islice(rest, 64)):
@@ -84,18 +73,14 @@ class LibraryTokenizer(ABC):
         return np.concatenate(pieces)
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """Return the text, special tokens included."""
         return str(self.trained.decode(np.asarray(tokens).tolist(), skip_special_tokens=False))
 
     def to_json(self) -> str | None:
-        """Return all that decides the tokens of a text."""
         return str(self.trained.to_str())
 
 
-# Byte-level BPE, which turns any text into tokens and back.
-
 END_OF_TEXT = "<|endoftext|>"
-"""The separator. Only the separator becomes this token: the same characters inside a text stay characters."""
+"""The separator. The same characters inside a text stay characters."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +92,7 @@ class BpeTokenizer(LibraryTokenizer):
 
     @staticmethod
     def train(texts: Iterable[Text], vocab_size: int) -> BpeTokenizer:
-        """Learn merges from `texts`: the same for the same texts, on any number of threads.
+        """Learn merges: the same for the same texts, on any number of threads.
 
         A small corpus may run out of pairs that occur twice; the ids without a merge then stay unused (see `used`).
         """
@@ -129,11 +114,10 @@ class BpeTokenizer(LibraryTokenizer):
 
     @property
     def special(self) -> SpecialTokens:
-        """The separator alone."""
         return SpecialTokens(separator=0)
 
     def token_bytes(self) -> npt.NDArray[np.int64]:
-        """Return the bytes of each token: one for each character, since byte-level BPE writes a byte as a character.
+        """The bytes of each token: one for each character, since byte-level BPE writes a byte as a character.
 
         The separator counts as one; an unused id counts as none.
         """
@@ -149,7 +133,7 @@ class BpeTokenizer(LibraryTokenizer):
 WORDPIECE_SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 """Tokens 0 to 4. The same characters inside a text stay characters."""
 INSIDE = "##"
-"""What a piece begins with that continues a word."""
+"""The beginning of a piece that continues a word."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +149,7 @@ class WordPieceTokenizer(LibraryTokenizer):
 
     @staticmethod
     def train(texts: Sequence[Text], vocab_size: int, *, lowercase: bool) -> WordPieceTokenizer:
-        """Learn pieces from `texts`: the same for the same texts, in any process and on any number of threads.
+        """Learn pieces: the same for the same texts, in any process and on any number of threads.
 
         If there are more letters than ids, the rarest letters have none.
         """
@@ -186,15 +170,14 @@ class WordPieceTokenizer(LibraryTokenizer):
 
     @property
     def special(self) -> SpecialTokens:
-        """The ids of `[SEP]`, `[PAD]`, `[MASK]` and `[CLS]`."""
         return SpecialTokens(separator=3, padding=0, mask=4, start=2)
 
     def token_bytes(self) -> None:
-        """Return None: spaces, accents and unknown words are lost, so a token does not say how much text it was."""
+        """None: spaces, accents and unknown words are lost, so a token does not say how much text it was."""
 
 
 def _bert_like(pieces: dict[str, int], lowercase: bool) -> Trained:
-    """Return a WordPiece tokenizer of the library with these pieces, which normalises and splits text as BERT does."""
+    """A WordPiece tokenizer of the library with these pieces, which normalises and splits text as BERT does."""
     from tokenizers import Tokenizer as Trained
     from tokenizers import decoders, models, normalizers, pre_tokenizers
 
@@ -206,7 +189,7 @@ def _bert_like(pieces: dict[str, int], lowercase: bool) -> Trained:
 
 
 def _letters(texts: Iterable[Text], tokenizer: Trained) -> list[str]:
-    """Return all pieces of one letter, the most frequent first, equally frequent ones by code points."""
+    """All pieces of one letter, the most frequent first, equally frequent ones by code points."""
     words: Counter[str] = Counter()
     for text in texts:
         normal = tokenizer.normalizer.normalize_str(text.content.decode("utf-8"))
@@ -224,7 +207,7 @@ def _letters(texts: Iterable[Text], tokenizer: Trained) -> list[str]:
 UNIGRAM_SPECIAL: Final = ("<pad>", "<unk>", "<s>", "</s>", "<mask>")
 """Tokens 0 to 4; then come the 256 bytes. The same characters inside a text stay characters."""
 SPACE: Final = "\u2581"
-"""How a piece writes a space. In a text it is written in bytes, so that it does not become a space."""
+"""A space in a piece. In a text it is written in bytes, so that it does not become a space."""
 MOST_BYTES: Final = 2**26
 """Of more text, 64 MiB, pieces are learnt from every second line, every third, and so on: all of it would not fit."""
 LONGEST: Final = 1_000
@@ -248,7 +231,7 @@ class UnigramTokenizer:
 
     @staticmethod
     def train(texts: Sequence[Text], vocab_size: int) -> UnigramTokenizer:
-        """Learn pieces from `texts`: the same for the same texts, in any process, on the one thread that is used.
+        """Learn pieces: the same for the same texts, in any process, on the one thread that is used.
 
         A small corpus has fewer pieces; the other ids then stay unused (see `used`). Raises CorpusError where the
         letters of the texts are more than the pieces.
@@ -289,26 +272,21 @@ class UnigramTokenizer:
 
     @staticmethod
     def from_json(trained: str, vocab_size: int) -> UnigramTokenizer:
-        """Rebuild a tokenizer from the result of `to_json`."""
         return UnigramTokenizer(_processor(base64.b64decode(trained)), vocab_size)
 
     @property
     def special(self) -> SpecialTokens:
-        """The ids of `</s>`, `<pad>`, `<mask>` and `<s>`."""
         return SpecialTokens(separator=3, padding=0, mask=4, start=2)
 
     @property
     def separator(self) -> int:
-        """The token after every document: `</s>`."""
         return self.special.separator
 
     @property
     def used(self) -> int:
-        """The number of the `vocab_size` ids that stand for a token."""
         return int(self.trained.vocab_size())
 
     def encode(self, texts: Iterable[Text]) -> npt.NDArray[np.uint16]:
-        """Return the pieces, with `</s>` after each text."""
         written = [self.trained.piece_to_id(f"<0x{byte:02X}>") for byte in SPACE.encode()]
         pieces = [np.empty(0, dtype=np.uint16)]
         for text in texts:
@@ -319,12 +297,11 @@ class UnigramTokenizer:
         return np.concatenate(pieces)
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """Return the text, special tokens included."""
         held = self._bytes()
         return b"".join(held.get(id, b"") for id in np.asarray(tokens).tolist()).decode("utf-8", errors="replace")
 
     def token_bytes(self) -> npt.NDArray[np.int64]:
-        """Return the bytes of text of each piece; `</s>` counts as one, other special and unused ids as none."""
+        """The bytes of text of each piece; `</s>` counts as one, other special and unused ids as none."""
         sizes = np.zeros(self.vocab_size, dtype=np.int64)
         for id, content in self._bytes().items():
             sizes[id] = len(content)
@@ -332,11 +309,10 @@ class UnigramTokenizer:
         return sizes
 
     def to_json(self) -> str | None:
-        """Return the model in base 64."""
         return base64.b64encode(self.trained.serialized_model_proto()).decode()
 
     def _bytes(self) -> dict[int, bytes]:
-        """Return what each id stands for."""
+        """The text of each id."""
         pieces = {id: self.trained.id_to_piece(id) for id in range(self.used)}
         return {
             id: bytes([int(piece[3:-1], 16)]) if self.trained.is_byte(id) else piece.replace(SPACE, " ").encode()
@@ -351,7 +327,7 @@ def _processor(model: bytes) -> SentencePieceProcessor:
 
 
 def _lines(texts: Sequence[Text]) -> Iterator[str]:
-    """Yield the lines that pieces are learnt from, without the characters that the library leaves lines out for."""
+    """The lines that pieces are learnt from, without the characters that the library leaves lines out for."""
     every = max(1, -(-sum(len(text.content) for text in texts) // MOST_BYTES))
     lines = (line for text in texts for line in text.content.decode("utf-8").split("\n"))
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""Tokenizer: what it is, bytes as tokens, the one that a space names, and one in a file, trained elsewhere.
+"""Tokenizer: its protocol, bytes as tokens, the one that a space names, and one in a file, trained elsewhere.
 
 Every document is followed by one separator token, so that a model can tell where it ends.
 """
@@ -26,8 +26,6 @@ TokenBytes: TypeAlias = npt.NDArray[np.int64]
 
 
 class Tokenizer(Protocol):
-    """Text to tokens and back."""
-
     @property
     def vocab_size(self) -> int:
         """The size of the vocabulary: tokens are below it."""
@@ -37,8 +35,7 @@ class Tokenizer(Protocol):
         """The number of these ids that stand for a token: training on little text may leave some over."""
 
     @property
-    def separator(self) -> int:
-        """The token after every document."""
+    def separator(self) -> int: ...
 
     @property
     def special(self) -> SpecialTokens:
@@ -58,7 +55,7 @@ class Tokenizer(Protocol):
         """
 
     def to_json(self) -> str | None:
-        """Return what `tokenizer_from` needs to rebuild the tokenizer; None if `Data.tokenizer` is enough."""
+        """The text from which `tokenizer_from` rebuilds the tokenizer; None if `Data.tokenizer` is enough."""
 
 
 @dataclass(frozen=True)
@@ -71,29 +68,24 @@ class ByteTokenizer:
 
     @property
     def special(self) -> SpecialTokens:
-        """The separator alone: all ids are bytes."""
         return SpecialTokens(self.separator)
 
     def encode(self, texts: Iterable[Text]) -> Tokens:
-        """Return the bytes, with byte 0 after each text."""
         joined = b"".join(part for text in texts for part in (text.content, b"\x00"))
         return np.frombuffer(joined, dtype=np.uint8).astype(np.uint16)
 
     def decode(self, tokens: npt.ArrayLike) -> str:
-        """Decode the bytes as UTF-8."""
         return np.asarray(tokens).astype(np.uint8).tobytes().decode("utf-8", errors="replace")
 
     def token_bytes(self) -> TokenBytes:
-        """Return one byte for each token."""
         return np.ones(self.vocab_size, dtype=np.int64)
 
     def to_json(self) -> str | None:
-        """Return None: nothing was trained."""
         return None
 
 
 def vocab_size_of(tokenizer: TokenizerChoice) -> int:
-    """Return the size of the vocabulary, which is known before any text is read."""
+    """The size of the vocabulary, which is known before any text is read."""
     match tokenizer:
         case Bpe():
             return tokenizer.bpe
@@ -107,8 +99,9 @@ def vocab_size_of(tokenizer: TokenizerChoice) -> int:
 
 
 def describe_tokenizer(tokenizer: TokenizerChoice) -> str:
-    """Name a tokenizer by what decides its tokens: what is trained or saved, with the release of its library, since
-    others may merge differently; a file by its content."""
+    """A tokenizer by all that decides its tokens: what is trained or saved, with the release of its library, since
+    others may merge differently; a file by its content.
+    """
     match tokenizer:
         case Bpe():
             return f"bpe {tokenizer.bpe} ({_library()})"
@@ -123,7 +116,7 @@ def describe_tokenizer(tokenizer: TokenizerChoice) -> str:
 
 
 def train_tokenizer(tokenizer: TokenizerChoice, texts: Sequence[Text], folder: Path = Path()) -> Tokenizer:
-    """Train the tokenizer that `Data.tokenizer` names on the texts of the training split, or read it from its file.
+    """The tokenizer of `Data.tokenizer`, trained on the texts of the training split, or read from its file.
 
     `folder` is where relative paths start.
     """
@@ -141,7 +134,6 @@ def train_tokenizer(tokenizer: TokenizerChoice, texts: Sequence[Text], folder: P
 
 
 def tokenizer_from(tokenizer: TokenizerChoice, trained: str | None) -> Tokenizer:
-    """Rebuild a tokenizer from the result of its `to_json`."""
     if trained is None:
         return ByteTokenizer()
     match tokenizer:
@@ -160,8 +152,6 @@ def _library() -> str:
     return f"tokenizers {version('tokenizers')}"
 
 
-# A tokenizer that was trained elsewhere, read from the file that a space names.
-
 FILE_KEYS = ("data", "tokenizer", "file")
 
 
@@ -177,7 +167,7 @@ class TokenizerOfFile(LibraryTokenizer):
 
     @staticmethod
     def read(known: SavedTokenizer, folder: Path) -> TokenizerOfFile:
-        """Read the file. Raises CorpusError if it is no longer what it was when the space was read."""
+        """Raises CorpusError if the file is no longer what it was when the space was read."""
         try:
             text = text_of(known, folder)
         except UnusableFileError as error:
@@ -189,7 +179,6 @@ class TokenizerOfFile(LibraryTokenizer):
 
     @staticmethod
     def built(text: str, known: SavedTokenizer) -> TokenizerOfFile:
-        """Build the tokenizer from the content of its file, or from the result of `to_json`."""
         from tokenizers import Tokenizer as Trained
 
         trained = Trained.from_str(text)
@@ -200,17 +189,15 @@ class TokenizerOfFile(LibraryTokenizer):
 
     @property
     def special(self) -> SpecialTokens:
-        """The special tokens that were found by their names."""
         known = self.known
         return SpecialTokens(known.separator_id, padding=known.padding, mask=known.mask, start=known.start)
 
     @property
     def used(self) -> int:
-        """All ids: none was asked for."""
         return self.vocab_size
 
     def token_bytes(self) -> npt.NDArray[np.int64] | None:
-        """Return the bytes of each token of byte-level BPE; None for a tokenizer that loses some of the text.
+        """The bytes of each token of byte-level BPE; None for a tokenizer that loses some of the text.
 
         A byte is a character of a merged token; an added token is the text that it stands for. The separator counts as
         one, and other special tokens, which stand for no text, as none.

@@ -1,7 +1,6 @@
 """Controller: hands out the trials of a run, records their results, and stops at Ctrl-C.
 
-It asks a source for work, an executor to carry it out, and the store to keep what comes back; a trial that lost its
-worker or lacked memory is handed out again as `executor` says.
+A trial that lost its worker or lacked memory is handed out again as `executor` says.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ablate.errors import RefusedError
@@ -42,26 +41,23 @@ from ablate.train.events import GOES_ON, Began, Outcome, Row, Saved
 if TYPE_CHECKING:
     from ablate.store.results import Results
 
-AGAIN = "again"
-"""In the detail of an interrupted trial: what is done with it now, unless it resumes from its checkpoint."""
+AGAIN = "again"  # in the detail of an interrupted trial: its next attempt, unless from its checkpoint
 
 
 class Watcher(Protocol):
     """An observer of a run's progress (see `report.progress.Progress`)."""
 
-    def started(self, trial_id: str, label: str, steps: int) -> None:
-        """Note that a trial of `steps` steps has started."""
+    def started(self, trial_id: str, label: str, steps: int) -> None: ...
 
     def step(self, trial_id: str, step: int, loss: float) -> None:
-        """Note that a trial has reached `step`; `loss` is the last one measured."""
+        """The progress of a trial; `loss` is the last one measured."""
 
-    def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
-        """Note that a trial has ended, or stopped for now (`interrupted`), after `step` steps."""
+    def ended(self, trial_id: str, outcome_kind: str, step: int) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """A trial to be trained, and its label on the screen; `until` is the rung it is to pause at."""
+    """A trial to train, with its label on the screen; `until` is the rung it is to pause at."""
 
     trial: Trial
     label: str
@@ -69,11 +65,8 @@ class Work:
 
 
 class WorkSource(Protocol):
-    """The source of a run's work."""
-
     @property
-    def waiting(self) -> int:
-        """The number of known trials that have not been handed out."""
+    def waiting(self) -> int: ...
 
     @property
     def open(self) -> bool:
@@ -83,15 +76,12 @@ class WorkSource(Protocol):
         """Return the next work; None if there is none now, which is final once nothing runs any more."""
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """Note that a trial has ended, or paused at its rung; its results are in the store."""
+        """A trial has ended, or paused at its rung; its results are in the store."""
 
 
 @dataclass
 class EndCounts:
-    """How the trials of one run ended, by kind of outcome, and how many were still waiting when it was stopped.
-
-    `open`: more trials might have followed than were known then.
-    """
+    """The ends of the trials of one run, by kind; `waiting` were not begun, and `open`: more might have followed."""
 
     kinds: Counter[str] = field(default_factory=Counter)
     waiting: int = 0
@@ -99,7 +89,6 @@ class EndCounts:
 
     @property
     def interrupted(self) -> bool:
-        """True if trials are left to do."""
         return bool(self.waiting or self.open or self.kinds["interrupted"])
 
     @property
@@ -109,12 +98,8 @@ class EndCounts:
 
 
 class Controller:
-    """Carries out the work of a source; the results of the trials are in `results` when `run` returns.
-
-    `options` say how long a trial may take, and in how many processes; `plugins` are the components beyond the shipped
-    ones. An unfinished trial resumes from its checkpoint. A run that is stopped can be resumed: all that was written
-    stays.
-    """
+    """Carries out the work of a source; the results of the trials are in `results` when `run` returns. `plugins` are
+    the components beyond the shipped ones. Unfinished trials resume from their checkpoints."""
 
     def __init__(
         self,
@@ -135,18 +120,17 @@ class Controller:
         self._deaths: Counter[str] = Counter()
         self._attempts: dict[str, Attempt] = {}
         self._anew: set[str] = set()
-        self._told: set[str] = set()
+        self._notices: set[str] = set()
         self._ended = EndCounts()
 
     def run(self, executor: Executor) -> EndCounts:
-        """Carry out all work; RefusedError if the environment does not allow it."""
+        """RefusedError if the environment does not allow the work."""
         executor.run(self._next_task, self._handle, self._should_stop)
         self._ended.waiting += len(self._again) + self._source.waiting
         self._ended.open = self._source.open
         return self._ended
 
     def _next_task(self) -> Task | None:
-        """Return the next trial, its segment opened in the store."""
         work = self._again.popleft() if self._again else self._source.next()
         if work is None:
             return None
@@ -173,7 +157,6 @@ class Controller:
         )
 
     def _handle(self, message: Message) -> None:
-        """Record the events of a trial, and report its progress."""
         work = self._running[message.trial_id]
         trial = work.trial
         events = [self._settled(trial, event) if isinstance(event, Outcome) else event for event in message.events]
@@ -183,8 +166,8 @@ class Controller:
                 case Row(metric="train_loss"):
                     self._losses[trial.id] = event.value
                 case Began(attention=uses):
-                    for notice in (use.described for use in uses if use.described not in self._told):
-                        self._told.add(notice)
+                    for notice in (use.described for use in uses if use.described not in self._notices):
+                        self._notices.add(notice)
                         self._say(notice)
                 case Saved():
                     self._deaths[trial.id] = 0
@@ -195,7 +178,6 @@ class Controller:
             self._watcher.step(trial.id, message.step, self._losses[trial.id])
 
     def _settled(self, trial: Trial, outcome: Outcome) -> Outcome:
-        """Return the final outcome of a trial; one that is tried again at once is only interrupted."""
         if outcome.kind == "out_of_memory":
             return self._lacking(trial, outcome)
         if outcome.kind == "interrupted":
@@ -204,7 +186,7 @@ class Controller:
         return replace(outcome, detail=outcome.detail | {LACKED: list(lacked)}) if lacked else outcome
 
     def _stopped(self, trial: Trial, outcome: Outcome) -> Outcome:
-        """Return `lost` for a trial that lost its worker too often; one that was stopped or may resume is not over."""
+        """`lost` for a trial that lost its worker too often; one that was stopped or may resume is not over."""
         if REFUSED in outcome.detail or UNTOUCHED in outcome.detail or self._should_stop():
             return outcome
         self._deaths[trial.id] += 1
@@ -213,7 +195,7 @@ class Controller:
         return replace(outcome, kind="lost", detail=outcome.detail | {WORKERS: self._deaths[trial.id]})
 
     def _lacking(self, trial: Trial, outcome: Outcome) -> Outcome:
-        """Return the outcome of a trial that ran out of memory: final only if nothing is left to try."""
+        """Lack of memory is final only if nothing is left to try."""
         from ablate.train.microbatches import most_parts  # imports torch, which a run that trains nothing never loads
 
         attempt = self._attempts[trial.id]
@@ -263,13 +245,9 @@ LAST_SECONDS = 3.0
 
 
 class Interrupt:
-    """While entered, SIGINT and SIGTERM raise KeyboardInterrupt; within `trials`, the first sets `requested` instead.
-
-    It does so once an executor asks for it: while workers are started, there is nothing to save.
-
-    `within` seconds later, and `LAST_SECONDS`, KeyboardInterrupt is raised all the same: workers that did not stop were
-    killed before.
-    """
+    """While entered, SIGINT and SIGTERM raise KeyboardInterrupt; within `trials`, the first sets `requested` instead,
+    once an executor asks for it: while workers are started, there is nothing to save. `LAST_SECONDS` after the `within`
+    seconds, when workers that did not stop have been killed, KeyboardInterrupt is raised all the same."""
 
     def __init__(self, say: Callable[[str], None], within: float = STOP_WITHIN):
         self.requested = False
@@ -289,9 +267,7 @@ class Interrupt:
             self._hook, sys.unraisablehook = sys.unraisablehook, self._on_ignored
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for timer in filter(None, (self._deadline, self._again)):
             timer.cancel()
         for number, handler in self._before.items():
@@ -302,7 +278,6 @@ class Interrupt:
             raise KeyboardInterrupt from error  # libraries raise errors of their own for it
 
     def __call__(self) -> bool:
-        """Return whether the run was asked to stop."""
         self._asked = True
         if self._at_once and not self.requested:
             self._request()  # a library has swallowed it while it started

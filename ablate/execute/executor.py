@@ -1,16 +1,15 @@
-"""Executor: what carries out the trials of a run: its options, its tasks, and what follows from each outcome.
+"""Executor: the options and tasks of those that carry out trials, and the consequence of each outcome.
 
-The command line, Python and the requests recorded in the store all express where trials are carried out, and with
-which resources, in one value: `ExecutorOptions`. An executor (`Executor`) is handed a `Task` whenever a worker is
-free, and hands back `Message`s. This file loads neither torch nor the models of a space, so that the command line
-starts quickly.
+The command line, Python and the requests recorded in the store all express where trials are carried out, and with which
+resources, in one value: `ExecutorOptions`. An executor (`Executor`) is handed a `Task` whenever a worker is free, and
+hands back `Message`s. This file loads neither torch nor the models of a space, so that the command line starts quickly.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, get_args
@@ -27,8 +26,6 @@ EXECUTORS: tuple[str, ...] = get_args(ExecutorName)
 
 
 class GivenOptions(TypedDict, total=False):
-    """Executor options as keyword arguments, only those that were given; see `ExecutorOptions`."""
-
     executor: ExecutorName
     workers: int | None
     address: str | None
@@ -44,12 +41,12 @@ class GivenOptions(TypedDict, total=False):
 class ExecutorOptions:
     """The executor, how many trials run at once (None: as many as the cores allow), and the resources of each.
 
-    `address` joins a Ray cluster (`auto`, `host:port`); without one, Ray starts a cluster of its own on this machine.
-    `cpus` and `gpus` are logical and may be fractions; None: the space's threads, and one GPU if there are any, for
-    each of the trial's processes. `pack` is how many trials may share a GPU, `auto` as many as fit into its memory;
-    None: on this machine as `auto`, on Ray as `gpus` says. `ranks` is the number of processes of each trial (None:
-    one). `limit` is how many seconds a trial may take from when a worker starts it. `stop_within` is how many seconds
-    running trials have to save their state when the run is asked to stop (None: `STOP_WITHIN`).
+    `address` joins a Ray cluster (`auto`, `host:port`); without one, Ray starts one on this machine. `cpus` and `gpus`
+    are logical and may be fractions; None: the space's threads, and one GPU if there are any, for each process. `pack`
+    is how many trials may share a GPU, `auto` as many as fit into its memory; None: on this machine as `auto`, on Ray
+    as `gpus` says. `ranks` is the number of processes of each trial (None: one), `limit` the seconds that it may take
+    from when a worker starts it, and `stop_within` the seconds to save its state when the run is asked to stop (None:
+    `STOP_WITHIN`).
     """
 
     executor: ExecutorName = "local"
@@ -81,7 +78,6 @@ class ExecutorOptions:
             Demand(1 if self.cpus is None else self.cpus, self.gpus or 0)
 
     def _check_sharing(self) -> None:
-        """Raise InputError for conflicting ways to share a GPU or a trial."""
         if self.pack not in (None, "auto") and (not isinstance(self.pack, int) or not 1 <= self.pack <= MOST_PACKED):
             given = "that many" if isinstance(self.pack, int) and self.pack > MOST_PACKED else self.pack
             raise InputError(f"--pack: {given} trials on a GPU\n  = give a number from 1 to {MOST_PACKED}, or auto")
@@ -101,18 +97,15 @@ class ExecutorOptions:
 
     @property
     def patience(self) -> float:
-        """The seconds that trials have to stop in."""
         return STOP_WITHIN if self.stop_within is None else self.stop_within
 
     @property
     def processes(self) -> int:
-        """The number of processes of each trial."""
         return self.ranks or 1
 
     def check_batch(self, batch: int, smallest: int | None = None) -> None:
-        """Raise InputError if a batch of `batch` sequences cannot be divided evenly among the processes, or if the
-        `smallest` of a ramp leaves some of them without a sequence.
-        """
+        """InputError if a batch cannot be divided evenly among the processes, or the `smallest` leaves one without
+        any."""
         if batch % self.processes:
             divisors = ", ".join(str(n) for n in range(2, batch + 1) if batch % n == 0) or "1"
             raise InputError(
@@ -126,13 +119,10 @@ class ExecutorOptions:
             )
 
     def changed(self, **given: Unpack[GivenOptions]) -> ExecutorOptions:
-        """Return these options with the given ones replaced.
-
-        Another executor keeps only limits of time and `ranks`: cluster and resources were meant for the first.
-        """
+        """Another executor keeps only limits of time and `ranks`: cluster and resources were meant for the first."""
         if given.get("executor", self.executor) != self.executor:
-            kept = ExecutorOptions(limit=self.limit, stop_within=self.stop_within, ranks=self.ranks)
-            return replace(kept, **given)
+            limits = ExecutorOptions(limit=self.limit, stop_within=self.stop_within, ranks=self.ranks)
+            return replace(limits, **given)
         return replace(self, **given)
 
     @staticmethod
@@ -141,29 +131,24 @@ class ExecutorOptions:
         known = [field.name for field in fields(ExecutorOptions)]
         return ExecutorOptions(**{name: document[name] for name in known if name in document})
 
-    def document(self) -> Mapping[str, Any]:
-        """Return the options that were given, as JSON-able data."""
+    def document(self) -> Mapping[str, str | float]:
+        """Only the options that were given, as JSON-able data."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
 
-# How many workers a machine can run.
+# The number of workers that a machine can run.
 
 Pack: TypeAlias = Literal["auto"] | int | None
 """How many trials share a GPU: up to a number, or as many as fit into its memory; None: the executor's default."""
-
-MOST_BY_DEFAULT = 8
-"""The most trials that share a GPU by default: more slow each other down, however small they are."""
-
-MOST_PACKED = 9999
-"""The most trials that can be requested to share a GPU: Ray counts in parts of ten thousand."""
-
+MOST_BY_DEFAULT = 8  # the most trials that share a GPU by default: more slow each other down, however small
+MOST_PACKED = 9999  # the most trials that can be requested to share a GPU: Ray counts in parts of ten thousand
 GPU_MEMORY_EACH = 4 * 2**30
 """Bytes of a GPU for each of its trials by default, of which the CUDA context of a process takes an eighth."""
 
 
 def default_workers(threads: int, gpus: Sequence[int], ranks: int = 1, pack: Pack = None) -> int:
-    """Return the number of workers for trials of `threads` threads in each of `ranks` processes: as many as the cores
-    allow; with `gpus`, of so many bytes, no more than those allow with up to `pack` trials on each (see `on_a_gpu`)."""
+    """The number of workers for trials of `threads` threads in each of `ranks` processes: as many as the cores allow;
+    with `gpus`, of so many bytes, no more than those allow with up to `pack` trials on each (see `on_a_gpu`)."""
     by_cores = max(1, available_cores() // (threads * ranks))
     if not gpus:
         return by_cores
@@ -173,30 +158,24 @@ def default_workers(threads: int, gpus: Sequence[int], ranks: int = 1, pack: Pac
 
 
 def on_a_gpu(memory: int, pack: Pack) -> int:
-    """Return how many trials may share a GPU of `memory` bytes: `pack`, or one for each 4 GiB, at most 8."""
     return pack if isinstance(pack, int) else max(1, min(MOST_BY_DEFAULT, memory // GPU_MEMORY_EACH))
 
 
 def available_cores() -> int:
-    """Return the number of cores this process may use, which can be fewer than the machine has."""
+    """The number of cores this process may use, which can be fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-# What a trial needs of a node of a Ray cluster, and how many trials a cluster can run at once.
+# The demand of a trial on a node of a Ray cluster.
 
-RAY_UNITS = 10_000
-"""Ray's units per resource; it ignores smaller fractions, so that seven sevenths fit into one."""
-
-ROUNDING = 1e-6
-"""The tolerance for floats: the sum of three thirds may be slightly more than one."""
+RAY_UNITS = 10_000  # per resource; Ray ignores smaller fractions, so that seven sevenths fit into one
+ROUNDING = 1e-6  # the tolerance for floats: the sum of three thirds may be slightly more than one
 
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """The demand of each trial: `cpus` cores and `gpus` GPUs. Several trials share a GPU if `gpus` is below 1.
-
-    InputError if no machine could satisfy it.
-    """
+    """The demand of each trial: `cpus` cores and `gpus` GPUs, shared by several trials if below 1. InputError if no
+    machine could satisfy it."""
 
     cpus: float = 1
     gpus: float = 0
@@ -217,11 +196,9 @@ class Demand:
         return " and ".join(_count(number, unit) for number, unit in ((self.cpus, "CPU"), (self.gpus, "GPU")) if number)
 
     def bundle(self, gpus: float) -> dict[str, float]:
-        """Return the resources requested of one node for a trial that has `gpus` GPUs."""
         return {"CPU": self.cpus} | ({"GPU": gpus} if gpus else {})
 
     def fits(self, resources: Mapping[str, float]) -> int:
-        """Return how many such trials a node with these resources can run at once."""
         by_cpu = math.floor(resources.get("CPU", 0) / self.cpus + ROUNDING)
         if not self.gpus:
             return by_cpu
@@ -231,11 +208,10 @@ class Demand:
         return min(by_cpu, by_gpu)
 
     def slots(self, nodes: Iterable[Mapping[str, float]]) -> int:
-        """Return how many such trials a cluster of these nodes can run at once."""
         return sum(self.fits(resources) for resources in nodes)
 
     def require(self, nodes: Collection[Mapping[str, float]]) -> None:
-        """Raise RefusedError if no node can run a single trial: it would wait forever."""
+        """RefusedError if no node can run a single trial: it would wait forever."""
         if self.slots(nodes):
             return
         kinds = sorted(
@@ -252,22 +228,18 @@ def _count(number: float, unit: str) -> str:
     return f"{number:g} {unit}" + ("" if number == 1 else "s")
 
 
-# The tasks that a worker is sent, and the messages that it sends back.
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
     """A trial to carry out, from the checkpoint `resume` if it has one that was made with the same `versions`.
 
-    `folder` is the results folder: states are read and written there, and `cache` below it holds the token streams; on
-    a cluster all nodes see it under this path. `plugins` are the files of components beyond the shipped ones. `limit`
-    seconds after a worker has started it the trial ends as `timeout`; an interrupted trial gets the full limit again.
-    `until`: once step `until` is done, including its measurements, it ends as `paused`, and resumes from there when it
-    is handed out again. `parts`: the number of microbatches of each batch, whose gradients are accumulated (to save
-    memory). `ranks`: the number of processes among which each batch is divided, on a GPU each if there are any, and
-    each share into `parts`. `gpu` is its GPU on this machine, or the first of the consecutive GPUs of its ranks, and
-    `memory` its share of that; None: the first that its process sees, all of it. `contexts`: the share is one of the
-    memory that the CUDA contexts of that many processes leave.
+    `folder` is the results folder, for states and, below it, the `cache` of token streams; on a cluster all nodes see
+    it under this path. `plugins` are the files of components beyond the shipped ones. `limit` seconds after a worker
+    has started it the trial ends as `timeout`; an interrupted trial gets the full limit again. Once step `until` is
+    done, including its measurements, it ends as `paused`, and resumes from there when it is handed out again. Each
+    batch is divided among `ranks` processes, on a GPU each if there are any, and each share into `parts` microbatches,
+    whose gradients are accumulated (to save memory). `gpu` is its GPU on this machine, or the first of the consecutive
+    GPUs of its ranks, and `memory` its share of that (of what the CUDA contexts of `contexts` processes leave); None:
+    the first that its process sees, all of it.
     """
 
     trial: Trial
@@ -285,12 +257,14 @@ class Task:
 
     @property
     def cache(self) -> Path:
-        """The folder of the token streams."""
         return cache_of(self.folder)
+
+    @property
+    def start(self) -> int:
+        return self.resume.step if self.resume else 0
 
 
 def cache_of(results: Path) -> Path:
-    """Return the folder of token streams in a results folder; several runs may share it."""
     return results / "corpus"
 
 
@@ -304,12 +278,11 @@ class Message:
 
 
 def outcome_of(message: Message) -> Outcome | None:
-    """Return the outcome of the trial if it is in the message."""
     return next((event for event in message.events if isinstance(event, Outcome)), None)
 
 
 def began_at(message: Message, before: int) -> int:
-    """Return the step that a trial began at if it is in the message, which is 0 where it starts over; else `before`."""
+    """The step that a trial began at if it is in the message, which is 0 where it starts over; else `before`."""
     return next((event.step for event in message.events if isinstance(event, Began)), before)
 
 
@@ -332,7 +305,7 @@ class Executor(Protocol):
         ...
 
 
-# What follows from each way a trial can end.
+# The consequence of each way a trial can end.
 #
 #     finished       a result; never run again
 #     diverged       a result; never run again
@@ -357,59 +330,33 @@ class Executor(Protocol):
 FAILED: tuple[OutcomeKind, ...] = ("bug", "out_of_memory", "timeout", "lost")
 """Outcomes without a result: the command line ends with exit code 1 if a plan has one."""
 
-WORKERS = "workers"
-"""In the detail of a lost trial: how many workers it has cost."""
+# Keys in the detail of an outcome:
+WORKERS = "workers"  # of a lost trial: how many workers it has cost
+REFUSED = "refused"  # of an interrupted trial: the message for the user, if the environment was at fault
+LACKED = "out_of_memory"  # in how many parts each batch was when memory ran out, for every time it did
+SHARE = "share"  # of a GPU that the trial had, relative to the largest; absent if it had all of it
+UNTOUCHED = "untouched"  # of an interrupted trial: its worker died before the trial began, and that does not count
+UNCUT = "uncut"  # of a trial that ran out of memory: the operation that ran out, which always takes the whole batch
 
-REFUSED = "refused"
-"""In the detail of an interrupted trial: the message for the user, if the environment was at fault."""
-
-LACKED = "out_of_memory"
-"""In the detail of an outcome: in how many parts each batch was when memory ran out, for every time it did."""
-
-SHARE = "share"
-"""In the detail of an outcome: the trial's share of a GPU, relative to the largest; absent if it had all of it."""
-
-UNTOUCHED = "untouched"
-"""In the detail of an interrupted trial: its worker died before the trial had begun in it, so this death does not count
-against the trial."""
-
-UNCUT = "uncut"
-"""In the detail of a trial that ran out of memory: the operation that ran out, which always takes the whole batch,
-however the batch is split for training."""
-
-DEATHS_ALLOWED = 2
-"""The deaths of workers in a row, without a new checkpoint between them, that are tolerated."""
-
-STARTS_ALLOWED = 8
-"""The failed starts of workers in a row that are tolerated while no worker is running; then the run stops."""
-
-GRACE = 5.0
-"""Seconds that a trial has after its limit to end by itself; then its worker is killed."""
-
+DEATHS_ALLOWED = 2  # the deaths of workers in a row, without a new checkpoint between them, that are tolerated
+STARTS_ALLOWED = 8  # the failed starts in a row that are tolerated while no worker runs; then the run stops
+GRACE = 5.0  # seconds that a trial has after its limit to end by itself; then its worker is killed
 STOP_WITHIN = 20.0
 """Seconds that trials have to save their state when a run is asked to stop; then their workers are killed. Schedulers
 kill a job some 30 seconds after they have asked it to end."""
-
-
 NO_STEP = "asked to stop before it had done a step"
-"""The reason of an interrupted trial that had nothing to save."""
 
 
 def did_not_stop(worker: str, within: float) -> str:
-    """Return the reason of an interrupted trial whose worker was killed since it did not stop in time."""
     then = "its trial goes on from its last checkpoint, if any"
     return f"{worker} did not stop within {within:g} s and was killed; {then}"
 
 
 def is_settled(outcome: Outcome, limit: float | None = None) -> bool:
-    """Return whether a trial with this outcome is not run again by a run that gives each trial `limit` seconds."""
-    match outcome.kind:
-        case "finished" | "diverged" | "bug":
-            return True
-        case "timeout":
-            return limit is not None and limit <= outcome.detail.get("limit", 0.0)
-        case _:
-            return False
+    """Return whether a run that gives each trial `limit` seconds leaves a trial with this outcome alone."""
+    if outcome.kind == "timeout":
+        return limit is not None and limit <= outcome.detail.get("limit", 0.0)
+    return outcome.kind in ("finished", "diverged", "bug")
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,8 +370,8 @@ class Attempt:
 
     @staticmethod
     def going_on(parts: int) -> Attempt:
-        """Return the attempt of a trial that resumes from a checkpoint made with `parts` parts."""
-        return Attempt(parts, parts > 1, tuple(_halves(parts)))
+        lacked = tuple(2**n for n in range((parts - 1).bit_length()))  # 1, 2, 4, … below `parts`
+        return Attempt(parts, parts > 1, lacked)
 
 
 def after_lack(attempt: Attempt, *, most: int, share: float) -> Attempt | None:
@@ -440,11 +387,3 @@ def after_lack(attempt: Attempt, *, most: int, share: float) -> Attempt | None:
     if attempt.parts >= most:
         return None
     return Attempt(min(2 * attempt.parts, most), True, lacked)
-
-
-def _halves(parts: int) -> Iterator[int]:
-    """Yield 1, 2, 4, … below `parts`."""
-    tried = 1
-    while tried < parts:
-        yield tried
-        tried *= 2

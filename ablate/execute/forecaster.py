@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
@@ -21,7 +22,7 @@ from ablate.errors import AblateError, InputError
 from ablate.output.escape import visible
 from ablate.output.words import listed, plural
 from ablate.plan.models import Models
-from ablate.plan.plan import FORECAST_KINDS, Forecast, ForecastStream, Plan, Setting, Variant
+from ablate.plan.plan import FORECAST_KINDS, Forecast, ForecastStream, Plan, Setting
 from ablate.space.data import Data
 from ablate.space.space import Space
 
@@ -29,38 +30,31 @@ if TYPE_CHECKING:
     from ablate.theory.initial_state import InitialModel, InitialStream
 
 QUICK: Mapping[int, int] = {12: 64, 48: 32, 1_000_000: 16}
-"""The most tokens of a sequence that a quick forecast is over, by the number of layers up to which it is over so many:
-it then takes less time than planning the variant, which also grows with the layers. Fewer tokens than 512 moved the
-cosine at the end by at most 0.014 (e_spa, where attention decays with distance) and the ratio of gradients by at most
-28 % (pre_ln of 24 layers), of pre_ln, post_ln, sas, op and e_spa at 12 layers, and of the first two at 24."""
-KEPT = 256
-"""The most tokens that the forecasts of a run are over, which are compared with what its trials measure."""
-DIGITS = 6
-"""Significant digits of a forecast: the last bits depend on the machine, and a kept plan must not."""
+"""The most tokens of a sequence in a quick forecast, by the number of layers up to which it has so many: it then takes
+less time than planning the variant. Fewer than 512 moved the cosine at the end by at most 0.014 (e_spa) and the ratio
+of gradients by at most 28 % (pre_ln of 24 layers), of pre_ln, post_ln, sas, op and e_spa."""
+KEPT = 256  # the most tokens in the forecasts of a run, which are compared with what its trials measure
+DIGITS = 6  # significant digits of a forecast: the last bits depend on the machine, and a kept plan must not
 
 
 QUICKLY = 10.0
-"""How many layers over `KEPT` tokens the forecasts of a plan may take, in all, for it to have those that a run keeps:
-on one core about a second."""
+"""The layers over `KEPT` tokens, in all, up to which a plan is forecast as a run keeps it: about a second."""
 LONG = 40.0
-"""From how many layers over `KEPT` tokens on forecasts are announced: about 0.1 s each on one core. The work of a layer
-grows as the square of the tokens, and models of more than `STRIDES` layers go through them by strides."""
+"""The layers over `KEPT` tokens from which on forecasts are announced: about 0.1 s each on one core. The work of a
+layer grows as the square of the tokens, and models of more than `STRIDES` layers go through them by strides."""
 _Read: TypeAlias = tuple[str, str, int, int | None, int | None, int, int]
-"""What tells apart what models read: the data, the kind of model, the lengths of its sequences, its patches, and of how
-many windows."""
-LEAST = 1 / 16
-"""The work of a layer over few tokens, where it no longer falls with their number."""
-STRIDES = 128
-"""The layers up to which a forecast takes longer the more there are."""
+"""A key of model inputs: the data, the kind of model, the lengths of its sequences, its patches, the most tokens, and
+the number of windows."""
+LEAST = 1 / 16  # the least work of a layer, over few tokens
+STRIDES = 128  # the layers up to which a forecast takes longer the more there are
 
 
 @dataclass(frozen=True)
 class Forecaster:
-    """Forecasts the variants of a space over its corpus; what is the same model at the same sizes is computed once.
+    """Forecasts the variants of a space over its corpus; the same model at the same sizes is computed once.
 
-    It is over at most `KEPT` tokens of a sequence, or if it is `quick` and all of a plan would take long, over those of
-    `QUICK`, and over one window. What is `kept`, by a trial and its variant, is not computed again, except a refusal.
-    `say` is told what takes more than seconds.
+    It reads at most `KEPT` tokens of a sequence; if it is `quick` and all of a plan would take long, those of `QUICK`,
+    and one window. A forecast that is `kept`, by trial and variant, is not computed again, except a refusal.
     """
 
     models: Models
@@ -76,17 +70,20 @@ class Forecaster:
     def of_plan(self, plan: Plan) -> Plan:
         """Return a plan with a forecast of each variant, or the reason why there is none."""
         known = self._kept_of(plan)
-        models = self._new_models(variant for variant in plan.variants if variant.id not in known)
+        unknown = {(v.block, v.setting) for v in plan.variants if v.id not in known and not v.setting.salt}
+        new = (self._model(*each) for each in unknown - self._asked.keys())
+        models = {model for model in new if model is not None}
         whole = dataclasses.replace(self, quick=False)
         if not self._whole:  # once, so that no plan has forecasts of both kinds side by side
             self._whole.append(SEQUENCES * sum(map(whole._work, models)) <= QUICKLY)
         maker = whole if self._whole[0] else self
-        maker._announce(models)
-        forecasts = ((each.id, known.get(each.id) or maker.of_variant(each)) for each in plan.variants)
+        if self.say is not None and sum(map(maker._work, models)) >= LONG:
+            self.say(f"forecasting {plural(len(models), 'model')} before the first step")
+        forecasts = ((each.id, known.get(each.id) or maker.of(each.block, each.setting)) for each in plan.variants)
         return dataclasses.replace(plan, forecasts=tuple(forecasts))
 
     def made_of(self, plan: Plan) -> Plan:
-        """Return a plan with those forecasts of its variants that are kept, or were asked for; none is made."""
+        """Return a plan with the forecasts of its variants that are kept or were asked for; none is computed."""
         known = self._kept_of(plan)
         asked = ((each.id, known.get(each.id) or self._asked.get((each.block, each.setting))) for each in plan.variants)
         return dataclasses.replace(plan, forecasts=tuple((id, made) for id, made in asked if made is not None))
@@ -96,23 +93,19 @@ class Forecaster:
         return self.kept()
 
     def _kept_of(self, plan: Plan) -> dict[str, Forecast]:
-        """Return the forecasts of a plan's variants that are kept, by the variants' ids; no refusal."""
         kept = ((trial.variant, self._kept.get((trial.id, trial.variant))) for trial in plan.trials)
         return {variant: forecast for variant, forecast in kept if forecast is not None and not forecast.refused}
 
-    def of_variant(self, variant: Variant) -> Forecast:
-        """Forecast a variant. Nothing is raised for one that cannot be forecast: it is `refused`, with the reason."""
-        return self.of(variant.block, variant.setting)
-
     def of(self, block: Block, setting: Setting) -> Forecast:
-        """Forecast a block under a setting, as `of_variant` does."""
+        """Nothing is raised for a model that cannot be forecast: it is `refused`, with the reason."""
         if (block, setting) not in self._asked:
             try:
                 made = self._forecast(self.models.architecture(block, setting), setting)
             except AblateError as error:
                 made = Forecast(refused=reason(error))
             except Exception as error:  # noqa: BLE001  a component may raise anything, and no plan needs a forecast
-                made = Forecast(refused=visible(f"its forecast failed: {type(error).__name__}: {_in_a_line(error)}"))
+                line = " ".join(str(error).split())
+                made = Forecast(refused=visible(f"its forecast failed: {type(error).__name__}: {line}"))
             self._asked[block, setting] = made
         return self._asked[block, setting]
 
@@ -121,34 +114,19 @@ class Forecaster:
             return Forecast(refused=not_forecast(architecture.kind))
         read, inputs = self._inputs_of(architecture, setting)
         if (architecture, read) not in self._known:
-            made = _forecast(architecture, self.models.space, inputs, self._most(architecture))
-            self._known[architecture, read] = dataclasses.replace(made, quick=self._hurries(architecture, inputs))
+            most = self._most(architecture)
+            fewer = most < min(architecture.sizes.seq_len, KEPT) or inputs.windows is not None  # than a run would keep
+            made = _forecast(architecture, self.models.space, inputs, most)
+            self._known[architecture, read] = dataclasses.replace(made, quick=self.quick and fewer)
         return self._known[architecture, read]
 
     def _most(self, architecture: Architecture) -> int:
-        """Return over how many tokens a model is forecast at most; images are forecast whole."""
         if architecture.kind == "vit":
             return architecture.sizes.seq_len
         layers = architecture.sizes.n_layers
         return next(tokens for most, tokens in QUICK.items() if layers <= most) if self.quick else KEPT
 
-    def _new_models(self, variants: Iterable[Variant]) -> set[Architecture]:
-        """Return the models of variants that were not asked for yet, but for those that will be refused."""
-        new = {(v.block, v.setting) for v in variants if not v.setting.salt} - self._asked.keys()
-        return {model for each in new if (model := self._model(*each)) is not None}
-
-    def _hurries(self, model: Architecture, inputs: ModelInputs) -> bool:
-        """Return whether a forecast of a model is over less than what a run would keep."""
-        fewer = self._most(model) < min(model.sizes.seq_len, KEPT)
-        return self.quick and (fewer or inputs.windows is not None)
-
-    def _announce(self, models: Collection[Architecture]) -> None:
-        """Say that forecasts are made, where they take more than a few seconds."""
-        if self.say is not None and sum(map(self._work, models)) >= LONG:
-            self.say(f"forecasting {plural(len(models), 'model')} before the first step")
-
     def _model(self, block: Block, setting: Setting) -> Architecture | None:
-        """Return a model that is to be forecast; None for one that will be refused."""
         try:
             model = self.models.architecture(block, setting)
         except Exception:  # noqa: BLE001  it is refused with its reason where it is forecast
@@ -156,13 +134,12 @@ class Forecaster:
         return model if model.kind in FORECAST_KINDS else None
 
     def _work(self, model: Architecture) -> float:
-        """Return the work of a forecast in layers over `KEPT` tokens."""
+        """The work of a forecast in layers over `KEPT` tokens."""
         tokens = min(model.sizes.seq_len, self._most(model))
         layers = model.sizes.n_layers + (model.of_encoder().sizes.n_layers if model.sizes.source_len else 0)
         return min(layers, STRIDES) * max((tokens / KEPT) ** 2, LEAST)
 
     def _inputs_of(self, architecture: Architecture, setting: Setting) -> tuple[_Read, ModelInputs]:
-        """Return what a variant's model reads of its data, and what tells it from others."""
         space, sizes = self.models.at(setting.changes), architecture.sizes
         text = self.models.text(setting.changes).fingerprint
         most, sequences = self._most(architecture), 1 if self.quick else SEQUENCES
@@ -183,21 +160,14 @@ class Forecaster:
 
 
 def not_forecast(kind: str) -> str:
-    """Return why a model of a kind that has no forecast has none, and the way out."""
     return f"a model of kind {kind} is not forecast; choose one of kind {' or '.join(FORECAST_KINDS)}"
 
 
 def reason(error: AblateError) -> str:
-    """Return what an error says in one line, with its way out."""
     return listed(["; ".join([each.message, *each.way_out]).strip() for each in error.mistakes])
 
 
-def _in_a_line(error: Exception) -> str:
-    return " ".join(str(error).split())
-
-
 def _shortened(architecture: Architecture, most: int) -> Architecture:
-    """Return a model that reads at most so many tokens, and of a source as many."""
     sizes = architecture.sizes
     context, source = min(sizes.seq_len, most), None if sizes.source_len is None else min(sizes.source_len, most)
     shorter = dataclasses.replace(architecture, sizes=dataclasses.replace(sizes, seq_len=context, source_len=source))
@@ -246,26 +216,21 @@ def _rounded(value: float) -> float:
     return float(f"{value:.{DIGITS}g}")
 
 
-# What a model reads of its data, as a forecast begins with it: how often tokens are the same, kernels of the rest.
+# The inputs of a model, with which its forecast begins: how often tokens are the same, kernels of the rest.
 
-SEQUENCES = 4
-"""Of how many typical windows of a text a forecast is the mean; a quick one is of one window."""
+SEQUENCES = 4  # the typical windows of a text over which a forecast is averaged; a quick one reads one window
 
 
 @dataclass(frozen=True, eq=False)
 class ModelInputs:
-    """How likely two tokens are the same, one number or [T, T], and the `kernel` of what is read besides, [P, P].
+    """The probability that two tokens are the same, a number or [T, T], and the `kernel` of other inputs, [P, P]. A
+    model of one stack that reads text has `windows` of it instead, [N, T]. Each is None where it is not measured."""
 
-    A model of one stack that reads text has `windows` of it instead, [N, T]. Each is None where it is not measured:
-    nothing is read so.
-    """
-
-    repetition: float | Any | None
-    kernel: Any | None
+    repetition: float | npt.NDArray[np.float64] | None
+    kernel: npt.NDArray[np.float64] | None
     windows: Windows | None = None
 
     def of_first(self, tokens: int, places: int | None) -> ModelInputs:
-        """Return that of the first tokens of a sequence, and the first places of a source, if it has more."""
         repetition, kernel = self.repetition, self.kernel
         if isinstance(repetition, np.ndarray):
             repetition = repetition[:tokens, :tokens]
@@ -285,11 +250,11 @@ def measure_model_inputs(
     most: int | None = None,
     known: str | None = None,
 ) -> ModelInputs:
-    """Measure what a model reads of its training split; RefusedError where the data are missing or too small.
+    """Measure the inputs of a model in its training split; RefusedError where the data are missing or too small.
 
     The files of the data are not looked at where their fingerprint is `known` and the same was measured before. Of a
-    text these are `sequences` windows, of `most` tokens if the model reads more. Texts of models of two stacks are
-    counted in windows as long as what the model reads: sources and targets are taken to fill up all places.
+    text these are `sequences` windows, of `most` tokens if the model reads more. For models of two stacks, sources and
+    targets are taken to fill up all places.
     """
     length = architecture.sizes.seq_len
     if corpus_of(data, catalogue).layout(data.corpus.settings) is None:
@@ -311,7 +276,6 @@ def measure_model_inputs(
 
 
 def forecast_on(architecture: Architecture, catalogue: Catalogue, inputs: ModelInputs) -> InitialModel:
-    """Forecast a model that reads these inputs; raises InputError as `ablate.theory.models.forecast` does."""
     from ablate.theory.models import forecast
     from ablate.theory.sequences import forecast_sequences
 

@@ -1,8 +1,7 @@
 """GPU: the device that trials compute on, and which trials share it by the memory that each needs.
 
-A process takes its GPU with a share of the memory, and a driver gives the shares away: the memory that a trial needs
-is predicted, then measured, and reserved in a ledger, by which tasks are placed. Without CUDA the device is the CPU,
-and there is nothing to share.
+The memory that a trial needs is predicted, then measured, and reserved in a ledger, by which tasks are placed. A
+process takes its GPU with its share. Without CUDA the device is the CPU, and there is nothing to share.
 """
 
 from __future__ import annotations
@@ -39,12 +38,11 @@ from ablate.train.optimizer import build_optimizer
 
 
 def device() -> str:
-    """Return `cuda` if there is a GPU, else `cpu`."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def device_name() -> str:
-    """Return the name of the device as recorded with a trial: numbers of different devices are not paired."""
+    """The name of the device as recorded with a trial: numbers of different devices are not paired."""
     if device() == "cpu":
         return "cpu"
     major, minor = torch.cuda.get_device_capability()
@@ -52,7 +50,7 @@ def device_name() -> str:
 
 
 def device_versions() -> dict[str, str]:
-    """Return the device and, on a GPU, the versions of its kernel libraries, as recorded with a trial."""
+    """The device and, on a GPU, the versions of its kernel libraries, as recorded with a trial."""
     if device() == "cpu":
         return {"device": "cpu"}
     libraries = {name: version_of(name) for name in ("xformers", "triton")}
@@ -60,7 +58,7 @@ def device_versions() -> dict[str, str]:
 
 
 def gpus() -> tuple[Gpu, ...]:
-    """Return the GPUs that this process sees, with their total memory, whether or not others use it."""
+    """The GPUs that this process sees, with their total memory, whether or not others use it."""
     if device() == "cpu":
         return ()
     numbers = range(torch.cuda.device_count())
@@ -77,16 +75,14 @@ UNSEEN = (
 
 def take(gpu: int | None, memory: float | None, contexts: int = 0) -> None:
     """Compute on `gpu` of those that this process sees (None: the first), with at most the share `memory` of the memory
-    that the CUDA contexts of `contexts` processes leave.
-
-    The memory statistics are reset. RefusedError if there is no such GPU, or it cannot be used.
-    """
+    that the CUDA contexts of `contexts` processes leave; reset the memory statistics. RefusedError if that is not
+    possible."""
     if not torch.cuda.is_available():
         return
-    chosen, seen = gpu or 0, torch.cuda.device_count()
-    if chosen >= seen:
+    chosen, size = gpu or 0, torch.cuda.device_count()
+    if chosen >= size:
         raise RefusedError(
-            f"a trial was assigned GPU {chosen}, but only {seen} {'is' if seen == 1 else 'are'} visible here, from 0\n"
+            f"a trial was assigned GPU {chosen}, but only {size} {'is' if size == 1 else 'are'} visible here, from 0\n"
             "  = CUDA_VISIBLE_DEVICES says which are visible; a trial of several processes takes one for each"
         )
     try:
@@ -105,15 +101,12 @@ def take(gpu: int | None, memory: float | None, contexts: int = 0) -> None:
 
 
 def usable(total: int, contexts: int) -> float:
-    """Return the share of a GPU of `total` bytes that the contexts of `contexts` processes leave, at least half."""
+    """The share of a GPU of `total` bytes that the contexts of `contexts` processes leave, at least half."""
     return max(total - contexts * CONTEXT, total // 2) / total
 
 
 def give_back() -> bool:
-    """Release the memory that PyTorch caches for this process's next tensors: others on the GPU may need it.
-
-    Return whether the GPU still works.
-    """
+    """Release the memory that PyTorch caches: others on the GPU may need it. Return whether the GPU still works."""
     if not _in_use():
         return True
     gc.collect()
@@ -125,16 +118,13 @@ def give_back() -> bool:
 
 
 def spoils(outcome: Outcome) -> bool:
-    """Return whether a process must not be reused after a trial with this outcome.
-
-    An error on a GPU (a failed assertion, an illegal access, ECC) destroys the process's context: everything after it
-    in this process fails as well, and which bugs are of that kind cannot be told.
-    """
+    """Whether a process must not be reused after a trial with this outcome: an error on a GPU (a failed assertion, an
+    illegal access, ECC) destroys the process's context, and which bugs are of that kind cannot be told."""
     return outcome.kind == "bug" and _in_use()
 
 
 def peak() -> dict[str, int]:
-    """Return `peak_memory`, the most bytes that tensors took at once since `take`; empty without CUDA."""
+    """`peak_memory`, the most bytes that tensors took at once since `take`; empty without CUDA."""
     try:
         return {"peak_memory": torch.cuda.max_memory_allocated()} if torch.cuda.is_available() else {}
     except RuntimeError:  # the GPU is lost, but the outcome must still be reported
@@ -147,23 +137,16 @@ def unseen() -> bool:
 
 
 def _in_use() -> bool:
-    """Return whether CUDA is in use; not by `is_available`, which queries the device, perhaps a lost one."""
+    """Not by `is_available`, which queries the device, perhaps a lost one."""
     return bool(torch.cuda.is_initialized())  # type: ignore[no-untyped-call]
 
 
 # The memory that a trial needs on its device: predicted from its specification, measured once a similar one has run.
 
-PEAK_MEMORY = "peak_memory"
-"""In the detail of an outcome: the most bytes that the trial's tensors took on its GPU."""
-
-UNSURE = 1.5
-"""The safety factor on a prediction, for what the formula leaves out and for fragmented memory."""
-
-MARGIN = 1.25
-"""The safety factor on a measured peak: the allocator holds more than its tensors take."""
-
-LEAST_MEMORY = 256 * 2**20
-"""Bytes that any trial needs: the workspaces of matrix products."""
+PEAK_MEMORY = "peak_memory"  # in the detail of an outcome
+UNSURE = 1.5  # the safety factor on a prediction, for what the formula leaves out and for fragmented memory
+MARGIN = 1.25  # the safety factor on a measured peak: the allocator holds more than its tensors take
+LEAST_MEMORY = 256 * 2**20  # bytes that any trial needs: the workspaces of matrix products
 
 
 def predict_memory(
@@ -178,24 +161,21 @@ def predict_memory(
 
         A = b·T·a·(Σ_l (P_l / D + n·D) + 3·H·T) + 3·b·T·V·max(p, 4)
 
-    and, if a component examines the first batch before training (`Profiled`), no less than that pass holds with the
-    whole batch of B sequences, however it is divided for training: the parameters, and the outputs of one layer's
-    matrices or the logits,
-
-        Pp + p·B·T·max(P_l / D, V)
+    and, if a component examines the first batch before training (`Profiled`), no less than that pass with the whole
+    batch of B sequences holds, the parameters and the outputs of one layer's matrices or the logits: Pp + p·B·T·max(P_l
+    / D, V).
 
     O is counted: the optimiser takes a step on a model on the meta device (Adam keeps 2Pp, SGD with momentum Pp, SOAP
     two more matrices for each side of a weight); for an optimiser that has to read values 2Pp are assumed.
 
-    A is what the forward pass keeps for the backward pass. A matrix of d_in × D numbers keeps its output, d_in numbers
-    per token, so all of layer l keep P_l / D; each of the n parts of a block (inits excepted) keeps one more tensor of
-    the width D, or rewrites it. Attentions that hold their scores have H heads in all, and hold them three times (the
-    scores, what is computed from them, and its gradient); the others never hold any. The head keeps logits, their
-    log-softmax and its gradient over V tokens, and so again for each block that predicts a token further ahead, which
-    counts as a layer. A number takes a = p bytes, in half precision 3 on average: norms and sums stay in float32.
+    A is kept for the backward pass. A matrix of d_in × D numbers keeps its output, d_in numbers per token, so all of
+    layer l keep P_l / D; each of the n parts of a block (inits excepted) keeps one more tensor of the width D, or
+    rewrites it. Attentions that hold their scores have H heads in all, and hold them three times (the scores, what is
+    computed from them, and its gradient). The head keeps logits, their log-softmax and its gradient over V tokens, and
+    so again for each block that predicts a token further ahead, which counts as a layer. A number takes a = p bytes, in
+    half precision 3 on average: norms and sums stay in float32.
 
-    Not included: what probes hold temporarily, fixed matrices, and what a device keeps for itself. A test compares the
-    formula with measurements on shipped blocks.
+    Temporaries of probes, fixed matrices, and a device's own needs are not included.
     """
     architecture, dtype = trial.architecture, trial.recipe.dtype
     sizes = architecture.sizes
@@ -213,10 +193,10 @@ def predict_memory(
     model = compile_model(architecture, catalogue, device="meta")
     length = max(sizes.seq_len, sizes.source_len or 0)
     scores = _heads_with_scores(model, architecture, dtype, device_type) * length
-    width, kept = (8, 8) if dtype == "float64" else (4, 3 if dtype in ("bfloat16", "float16") else 4)
+    width, stored = (8, 8) if dtype == "float64" else (4, 3 if dtype in ("bfloat16", "float16") else 4)
     tokens = math.ceil(trial.recipe.batch / ranks / parts) * length
     numbers = in_layers / sizes.d_model + blocks * sizes.d_model + 3 * scores
-    activations = tokens * (kept * numbers + 3 * width * heads * sizes.vocab_size)
+    activations = tokens * (stored * numbers + 3 * width * heads * sizes.vocab_size)
     weights = parameters * width
     state = _optimizer_state(trial, model, catalogue, width)
     averaged = 0 if trial.recipe.average is None else weights
@@ -229,7 +209,6 @@ def predict_memory(
 
 
 def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width: int) -> int:
-    """Count the bytes of the optimiser's state, for numbers of `width` bytes."""
     optimizer = build_optimizer(model, trial.recipe.optimizer, catalogue)
     trained: list[nn.Parameter] = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     for parameter in trained:
@@ -240,8 +219,8 @@ def _optimizer_state(trial: Trial, model: nn.Module, catalogue: Catalogue, width
         return 2 * width * sum(parameter.numel() for parameter in trained)
     finally:
         optimizer.zero_grad()
-    kept = (value for state in optimizer.state.values() for value in state.values())
-    return width * sum(value.numel() for value in kept if isinstance(value, torch.Tensor))
+    values = (value for state in optimizer.state.values() for value in state.values())
+    return width * sum(value.numel() for value in values if isinstance(value, torch.Tensor))
 
 
 def _heads_with_scores(model: nn.Module, architecture: Architecture, dtype: str, device_type: str) -> int:
@@ -262,10 +241,7 @@ def _note_heads(heads: dict[str, int], address: str, core: nn.Module, inputs: tu
 
 class MemoryForecast:
     """The memory that trials will need: as measured if one of the same model, optimiser and batch has run, else as
-    predicted.
-
-    `known` are trials of earlier runs with their outcomes (the detail says in how many parts and ranks).
-    """
+    predicted. `known` are trials of earlier runs with their outcomes (the detail says in how many parts and ranks)."""
 
     def __init__(self, catalogue: Catalogue, known: Iterable[tuple[Trial, Outcome]] = ()):
         self._catalogue = catalogue
@@ -275,7 +251,6 @@ class MemoryForecast:
             self.learn(trial, outcome.detail.get("parts", 1), outcome.detail.get("ranks", 1), outcome)
 
     def needed(self, task: Task) -> int:
-        """Return the bytes to reserve for a task on each of its GPUs."""
         like = _like(task.trial, task.parts, task.ranks)
         if (peak := self._measured.get(like)) is not None:
             return max(LEAST_MEMORY, math.ceil(MARGIN * peak))
@@ -284,7 +259,7 @@ class MemoryForecast:
         return max(LEAST_MEMORY, math.ceil(UNSURE * self._predicted[like]))
 
     def learn(self, trial: Trial, parts: int, ranks: int, outcome: Outcome) -> None:
-        """Record what a trial has needed; one that ran out of memory does not show what it would have needed."""
+        """Record the peak of a trial; one that ran out of memory does not show what it would have needed."""
         peak = outcome.detail.get(PEAK_MEMORY)
         if isinstance(peak, int) and outcome.kind in ("finished", "paused"):
             like = _like(trial, parts, ranks)
@@ -295,24 +270,20 @@ _Like = tuple[Architecture, Choice, int, str, bool, int, int]
 
 
 def _like(trial: Trial, parts: int, ranks: int) -> _Like:
-    """Return what two trials must have in common to need the same memory."""
     recipe = trial.recipe
     averaged = recipe.average is not None
     return (trial.architecture, recipe.optimizer, recipe.batch, recipe.dtype, averaged, parts, ranks)
 
 
-# Which trials share a GPU: a ledger of the memory reserved for each.
-#
-# Nothing here touches a GPU. Bytes of one GPU are reserved for a trial before it begins, and its process is limited
-# to them (see `Task.memory`), so a trial that turns out to need more fails itself and not its neighbour.
+# A ledger of the memory reserved for each trial on a GPU before it begins. Its process is limited to that (see
+# `Task.memory`), so a trial that turns out to need more fails itself and not its neighbour.
 
-CONTEXT = 2**29
-"""Bytes that a process takes on every GPU that it has ever used, beyond its tensors."""
+CONTEXT = 2**29  # bytes that a process takes on every GPU that it has ever used, beyond its tensors
 
 
 @dataclass(frozen=True, slots=True)
 class Gpu:
-    """A GPU of this machine, by its number, with `memory` bytes to give away."""
+    """`memory` is in bytes."""
 
     number: int
     memory: int
@@ -320,7 +291,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """The place of a trial: the GPU, and the trial's share of its memory, above 0 and at most 1."""
+    """The `share` is above 0 and at most 1."""
 
     gpu: int
     share: float
@@ -328,8 +299,6 @@ class Slot:
 
 @dataclass(slots=True)
 class _Books:
-    """One GPU and the bytes reserved on it, by trial."""
-
     gpu: Gpu
     promised: dict[str, int] = field(default_factory=dict)
 
@@ -341,10 +310,9 @@ class _Books:
 class Ledger:
     """Reservations of up to `most` trials on each of `gpus`, never more than fit into its memory.
 
-    Each trial gets what it needs, and at least 1/`most` of the GPU, since that much would otherwise be unused. A trial
-    goes to the GPU with the fewest trials, since they share its time as well; among those, to the one with the least
-    memory left over (best fit). A trial that needs more than the largest GPU has gets that GPU to itself, since its
-    need is only predicted.
+    Each trial gets what it needs, and at least 1/`most` of the GPU. It goes to the GPU with the fewest trials, since
+    they share its time as well; among those, to the one with the least memory left over (best fit). A trial that needs
+    more than the largest GPU has gets that GPU to itself, since its need is only predicted.
     """
 
     def __init__(self, gpus: Iterable[Gpu], *, most: int):
@@ -358,7 +326,6 @@ class Ledger:
 
     @property
     def slots(self) -> int:
-        """The number of trials that fit at once."""
         return self._most * len(self._books)
 
     def reserve(self, trial_id: str, needed: int | None) -> Slot | None:
@@ -374,7 +341,7 @@ class Ledger:
         return Slot(books.gpu.number, amount / books.gpu.memory)
 
     def release(self, trial_id: str) -> None:
-        """Release the memory reserved for a trial; KeyError if there is none."""
+        """KeyError if nothing is reserved for the trial."""
         for books in self._books.values():
             if trial_id in books.promised:
                 del books.promised[trial_id]
@@ -382,20 +349,13 @@ class Ledger:
         raise KeyError(trial_id)
 
     def _amount(self, books: _Books, wanted: int) -> int:
-        """Return the bytes that a trial would get on this GPU; 0 if it does not fit now."""
         amount = max(wanted, books.gpu.memory // self._most)
         return amount if amount <= books.left else 0
 
 
-# The placement of tasks on the GPUs of this machine, by the memory they are expected to need.
-
-
 class Packer:
     """Places up to `pack` trials on each of `gpus`, at most `workers` in all. A trial of several `ranks` gets as many
-    consecutive GPUs to itself; its task names the first.
-
-    `known` are trials of earlier runs with their outcomes.
-    """
+    consecutive GPUs to itself; its task names the first. `known` are trials of earlier runs with their outcomes."""
 
     def __init__(
         self,
@@ -417,11 +377,10 @@ class Packer:
 
     @property
     def slots(self) -> int:
-        """The number of trials that fit at once."""
         return self._ledger.slots
 
     def placed(self, task: Task) -> Task | None:
-        """Return the task with its GPU and its share of that GPU; None while there is no room for it."""
+        """None while there is no room for the task."""
         slot = self._ledger.reserve(task.trial.id, None if task.memory == 1.0 else self._forecast.needed(task))
         if slot is None:
             return None
@@ -430,20 +389,17 @@ class Packer:
         return replace(task, gpu=slot.gpu, memory=memory)
 
     def share(self, task: Task) -> float | None:
-        """Return the share of a placed task, relative to the largest GPU."""
         if task.memory is None or task.gpu is None:
             return task.memory
         return task.memory * self._memory[task.gpu] / max(self._memory.values())
 
     def over(self, task: Task, message: Message) -> None:
-        """Release the place of a task whose trial has ended, and record the memory it needed."""
         self._ledger.release(task.trial.id)
         if (outcome := outcome_of(message)) is not None:
             self._forecast.learn(task.trial, task.parts, task.ranks, outcome)
 
 
 def with_share(message: Message, share: float | None) -> Message:
-    """Add the share of a GPU to the outcome in a message, if there is one and the trial had less than a whole GPU."""
     if share is None or share >= 1:
         return message
     events = (

@@ -1,10 +1,9 @@
 """Local: the executors of this machine, in worker processes or in this process, and the choice of a run's executor.
 
-`Local` starts its worker processes once and reuses them (see `supervisor`). A task is handed out only when a worker
-is free. A worker that dies ends its trial as interrupted, and is replaced; one that gets SIGTERM (its machine is
-being reclaimed) saves the state of its trial. When the run is asked to stop, trials save their state; those that
-have no step to save, and those that do not answer in time, lose their workers. With GPUs, a task also waits until
-there is room on one of them (see `gpu`).
+`Local` starts its worker processes once and reuses them (see `supervisor`). A worker that dies ends its trial as
+interrupted, and is replaced; one that gets SIGTERM (its machine is being reclaimed) saves the state of its trial. When
+the run is asked to stop, trials save their state; those that have no step to save, and those that do not answer in
+time, lose their workers. With GPUs, a task waits until there is room on one of them (see `gpu`).
 """
 
 from __future__ import annotations
@@ -48,11 +47,8 @@ LISTEN_FOR = 0.1
 
 
 class Local:
-    """An executor of `workers` processes; a `packer` assigns each trial a GPU and its share of that.
-
-    `stop_within` is how many seconds trials have to save when the run is asked to stop; `say` receives notices about
-    the workers for the user.
-    """
+    """An executor of `workers` processes; a `packer` assigns each trial a GPU and its share of that. Trials have
+    `stop_within` seconds to save when the run is asked to stop; `say` receives notices for the user."""
 
     def __init__(
         self,
@@ -65,7 +61,7 @@ class Local:
         self.workers, self._packer, self._stop_within, self._say = workers, packer, stop_within, say
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
-        """Carry out all tasks in the workers; see `Executor.run`. RefusedError if no worker can be started."""
+        """RefusedError if no worker can be started."""
         with Supervisor(self._say) as supervisor:
             driver = _Driver(supervisor, self.workers, handle, self._packer, self._stop_within, self._say)
             driver.drive(next_task, should_stop)
@@ -85,14 +81,11 @@ class _LocalTrial:
     dropped: str = ""
 
     def drop(self, why: str) -> None:
-        """Kill its worker."""
         self.dropped = why
         self.worker.process.kill()
 
 
 class _Driver:
-    """The driver of one run: which task is at which worker."""
-
     def __init__(
         self,
         supervisor: Supervisor,
@@ -110,7 +103,6 @@ class _Driver:
         self.stopping: float | None = None
 
     def drive(self, next_task: NextTask, should_stop: ShouldStop) -> None:
-        """Hand out tasks and listen until nothing is left, or the run was asked to stop and all workers have."""
         while True:
             if self.stopping is None and should_stop():
                 self._stop()
@@ -128,7 +120,6 @@ class _Driver:
             self._end_overdue()
 
     def _stop(self) -> None:
-        """Ask each running trial to stop, drop those that have no step to save, and end the waiting task."""
         self.stopping = time.monotonic()
         for state in self.running.values():
             if state.step > state.first:
@@ -137,8 +128,7 @@ class _Driver:
                 state.drop(NO_STEP)
         if self.waiting is not None:
             task, self.waiting = self.waiting, None
-            step = _begun(task)
-            self.handle(Message(task.trial.id, (Outcome("interrupted", step, {"error": NO_STEP}),), step))
+            self.handle(Message(task.trial.id, (Outcome("interrupted", task.start, {"error": NO_STEP}),), task.start))
 
     def _hand_out(self, next_task: NextTask) -> None:
         """Give tasks to free workers. A task without a worker or a place waits, and later ones wait behind it. No task
@@ -154,15 +144,13 @@ class _Driver:
                 return
             self.waiting = None
             given = worker.give(task)
-            first = _begun(task)
-            self.running[task.trial.id] = _LocalTrial(task, worker, time.monotonic(), first, first)
+            self.running[task.trial.id] = _LocalTrial(task, worker, time.monotonic(), task.start, task.start)
             if not given:
                 worker.leaving = True
                 detail = {"error": f"its worker was gone (process {worker.process.pid})", UNTOUCHED: True}
-                self._hear(Message(task.trial.id, (Outcome("interrupted", _begun(task), detail),), _begun(task)))
+                self._hear(Message(task.trial.id, (Outcome("interrupted", task.start, detail),), task.start))
 
     def _lose(self, worker: WorkerProcess) -> None:
-        """Handle the end of a worker: its trial, if it had one that has not sent its outcome, is interrupted."""
         state = next((state for state in self.running.values() if state.worker is worker), None)
         if state is None and not worker.leaving and self.stopping is None:
             self.say(f"a worker that had no trial was lost ({worker.how})")
@@ -170,7 +158,6 @@ class _Driver:
             self._hear(Message(state.task.trial.id, (_outcome(state, worker),), state.step))
 
     def _end_overdue(self) -> None:
-        """Kill workers whose trials are over their hard limit, or did not stop in time when they were asked to."""
         now = time.monotonic()
         for state in self.running.values():
             limit = state.task.limit
@@ -196,13 +183,7 @@ class _Driver:
         self.handle(message)
 
 
-def _begun(task: Task) -> int:
-    """Return the step that a task resumes from."""
-    return task.resume.step if task.resume else 0
-
-
 def _outcome(state: _LocalTrial, worker: WorkerProcess) -> Outcome:
-    """Return the outcome of a trial whose worker died without reporting one."""
     task = state.task
     if state.overdue and task.limit is not None:
         return timed_out(task.folder, task.trial.id, state.step, task.limit)
@@ -212,16 +193,12 @@ def _outcome(state: _LocalTrial, worker: WorkerProcess) -> Outcome:
     return Outcome("interrupted", state.step, {"error": f"its worker was lost ({worker.how})"} | printed)
 
 
-# Trials in this process, one after another, for debugging and for tests without workers.
-
-
 class Inline:
-    """One worker: this process. A trial that hangs in a kernel cannot be stopped here, unlike in other executors."""
+    """One worker: this process, for debugging and tests. A trial that hangs in a kernel cannot be stopped here."""
 
     workers = 1
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
-        """Carry out each task in turn; see `Executor.run`."""
         while not should_stop() and (task := next_task()) is not None:
             for message in messages(task, should_stop):
                 handle(message)
@@ -238,11 +215,9 @@ def build_executor(
     plugins: tuple[Path, ...] = (),
     known: Iterable[tuple[Trial, Outcome]] = (),
 ) -> Executor:
-    """Build the executor for trials of `threads` threads, with the components that trials are planned with.
-
-    `say` receives notices for the user; `known` are trials of earlier runs, whose measured memory is used for similar
-    ones. InputError if this machine has fewer GPUs than a trial has processes.
-    """
+    """Build the executor for trials of `threads` threads, with the components that trials are planned with. `say`
+    receives notices for the user; `known` are trials of earlier runs, whose measured memory is used for similar ones.
+    InputError if this machine has fewer GPUs than a trial has processes."""
     if options.executor == "inline":
         return Inline()
     if options.executor == "local":
@@ -267,7 +242,6 @@ def _build_local(
     catalogue: Catalogue,
     known: Iterable[tuple[Trial, Outcome]],
 ) -> Executor:
-    """Build the local executor: worker processes and, with GPUs, their placement on them."""
     there, ranks, pack = gpu.gpus(), options.processes, options.pack
     workers = options.workers or default_workers(threads, [gpu.memory for gpu in there], ranks, pack)
     stop_within = options.patience

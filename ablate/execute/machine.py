@@ -1,4 +1,4 @@
-"""Machine: what this machine computes: the bits of its kernels, the attention backends that work on it, and its speed.
+"""Machine: the bits of this machine's kernels, the attention backends that work on it, and its speed.
 
 The backends are tried on the kinds of attention that blocks are made of, in each dtype that trials compute in, under
 the settings of a trial: each passes the gate, or is listed with the reason. On a GPU that compiles kernels and takes
@@ -39,8 +39,7 @@ from ablate.train.data_parallel import pin_threads
 from ablate.train.events import Outcome, Step, Training
 
 HEADS, TOKENS, D_HEAD = 2, 128, 64
-DTYPE = "float32"
-"""The dtype of the trials whose kernels are shown; each dtype has its own."""
+DTYPE = "float32"  # the dtype of the trials whose kernels are shown; each dtype has its own
 TYPES = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 
@@ -58,10 +57,8 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A machine: `versions` as recorded with trials, its GPUs, its cores, and the backends tried on its device.
-
-    Of those, trials use the first that works for each kind and dtype.
-    """
+    """A machine: `versions` as recorded with trials, its GPUs, its cores, and the backends tried on its device. Of
+    those, trials use the first that works for each kind and dtype."""
 
     versions: Mapping[str, str]
     gpus: tuple[str, ...]
@@ -70,7 +67,6 @@ class Machine:
 
 
 def examine() -> Machine:
-    """Examine this machine, and try every backend on it."""
     pin_threads(torch.get_num_threads())
     return Machine(
         versions=installed() | device_and_kernels(DTYPE),
@@ -98,7 +94,6 @@ def _tried(device_type: str) -> Iterator[Tried]:
 
 
 def kinds(device_type: str) -> dict[str, Attend]:
-    """Return the kinds of attention that are tried, by name."""
     learned = nn.Parameter(torch.zeros(1, HEADS, TOKENS, TOKENS, device=device_type))
     fixed = learned.detach()
 
@@ -132,12 +127,10 @@ def _site(core: Attend, dtype: torch.dtype, device_type: str) -> AttentionSite:
     return site
 
 
-# The digest of what a machine computes: a few kernels of the kinds that trials are made of, on small fixed numbers.
-#
-# Matrix product, sums, softmax, normalisation, a non-linearity and attention, forward and backward, in float32,
-# float64 and the dtype of a trial, on one thread and on the device of the trial. A product alone does not tell AVX2
-# from AVX-512: softmax and attention in float64 do. Same digest: trials are taken to have the same bits, and are
-# paired.
+# The digest of a machine's kernels, on small fixed numbers: matrix product, sums, softmax, normalisation, a
+# non-linearity and attention, forward and backward, in float32, float64 and the dtype of a trial, on one thread and on
+# the device of the trial. A product alone does not tell AVX2 from AVX-512: softmax and attention in float64 do. Same
+# digest: trials are taken to have the same bits, and are paired.
 
 DIGEST_DIGITS = 16
 ROWS, INNER, COLUMNS = 96, 161, 130
@@ -147,15 +140,14 @@ DIGEST_SEED = 0
 
 
 def device_and_kernels(dtype: str) -> dict[str, str]:
-    """Return what a worker records beside the installed versions: its device, and the digest of its kernels."""
     return device_versions() | {KERNELS: kernel_digest(dtype, device())}
 
 
 @cache
 def kernel_digest(dtype: str, on: str) -> str:
-    """Return the digest of the kernels of a device in float32, float64 and `dtype`."""
     hashed = hashlib.sha256()
-    with _on_one_thread():
+    with settings_restored():
+        torch.set_num_threads(1)
         for each in dict.fromkeys(("float32", "float64", dtype)):
             for result in _computed_by_kernels(getattr(torch, each), on):
                 hashed.update(result.detach().reshape(-1).cpu().view(torch.uint8).numpy().tobytes())
@@ -188,27 +180,26 @@ def _computed_by_kernels(dtype: torch.dtype, on: str) -> Iterator[Tensor]:
 
 
 @contextmanager
-def _on_one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+def settings_restored() -> Iterator[None]:
+    """Restore the threads and the determinism of this process on exit."""
+    threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
+    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
     try:
         yield
     finally:
         torch.set_num_threads(threads)
+        torch.set_deterministic_debug_mode(deterministic)
+        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]
 
 
-# Which attention backends each variant of a plan will try, and in which order: each is built on the meta device.
-#
-# Which of them is used is decided on the machine that trains, before its first trial (see `choose_kernels`). This
-# loads torch, which planning itself does not, so it is imported only when requested.
+# The order in which each variant of a plan will try attention backends, by a model on the meta device. The choice among
+# them is made on the machine that trains, before its first trial (see `choose_kernels`).
 
 
 @dataclass(frozen=True, slots=True)
 class KernelOrder:
-    """The kernels that the attentions at `address` (`layers.*.attention` where layers agree) try, best first.
-
-    `reason` is why the first comes first.
-    """
+    """The kernels that the attentions at `address` (`layers.*.attention` where layers agree) try, best first, and the
+    `reason` why the first comes first."""
 
     address: str
     kernels: tuple[str, ...]
@@ -218,7 +209,6 @@ class KernelOrder:
 def kernel_orders(
     plan: Plan, catalogue: Catalogue, *, device_type: str | None = None
 ) -> Mapping[str, tuple[KernelOrder, ...]]:
-    """Return the orders of each variant, by its id, on this machine's device or another of `device_type`."""
     where, orders = device_type or device(), {}
     for id, trial in {trial.variant: trial for trial in plan.trials}.items():
         model = compile_model(trial.architecture, catalogue, device="meta")
@@ -229,7 +219,6 @@ def kernel_orders(
 
 
 def described_orders(plan: Plan, orders: Mapping[str, tuple[KernelOrder, ...]]) -> str:
-    """Return a line for each order, with the variants that have it."""
     users: dict[KernelOrder, list[str]] = {}
     for variant in plan.variants:
         for kernel_order in orders.get(variant.id, ()):
@@ -238,20 +227,16 @@ def described_orders(plan: Plan, orders: Mapping[str, tuple[KernelOrder, ...]]) 
     return "\n".join(["attention kernels:", *lines] if lines else ["attention kernels: none needed"])
 
 
-# The time of a model's training step, relative to that of another model: the trainer's own steps, timed.
-#
-# Two models take steps alternately, on real batches, with the threads and on the device that a trial would have. The
-# first steps are dropped, and the result is the median over the others of the ratio of two consecutive steps, so that
-# a temporary slowdown of the machine affects both: under load, seven such ratios varied by 3 %, and ratios of the two
-# medians by 7 % (measured). Nothing is evaluated or probed, and learning rates are so small that nothing is learnt
-# and nothing diverges. If the device cannot hold two models at once, one is measured after the other.
+# The time of a model's training step, relative to that of another model. The two take steps alternately, on real
+# batches, with the threads and on the device that a trial would have. The first steps are dropped, and the result is
+# the median over the others of the ratio of two consecutive steps, so that a temporary slowdown of the machine affects
+# both: under load, seven such ratios varied by 3 %, and ratios of the two medians by 7 % (measured). Nothing is
+# evaluated or probed, and learning rates are so small that nothing diverges. If the device cannot hold both models, one
+# is measured after the other.
 
-WARM_UP = 2
-"""Steps that are not counted: memory is allocated, kernels are chosen, the first rows are made."""
-FEWEST_STEPS, MOST_STEPS = 15, 200
-"""Counted steps of each model."""
-TIMED_SECONDS = 5.0
-"""The time to spend on steps, within those bounds."""
+WARM_UP = 2  # steps that are not counted: memory is allocated, kernels are chosen, the first rows are made
+FEWEST_STEPS, MOST_STEPS = 15, 200  # counted steps of each model
+TIMED_SECONDS = 5.0  # to spend on steps, within those bounds
 NEVER = 10**9
 RATE = 1e-12
 
@@ -259,9 +244,7 @@ RATE = 1e-12
 @dataclass(frozen=True, slots=True)
 class Pace:
     """Seconds of one training step of a model, and of the model `beside` it; `why` they are only assumed, if they are.
-
-    `middle` is the interquartile range of the ratios of two steps, None if steps were not taken in pairs.
-    """
+    `middle` is the interquartile range of the ratios of two steps, None if steps were not taken in pairs."""
 
     seconds: float
     beside: float
@@ -270,7 +253,6 @@ class Pace:
 
     @property
     def ratio(self) -> float:
-        """The step time relative to that of the other model."""
         return self.seconds / self.beside
 
     @property
@@ -288,17 +270,14 @@ class NoStep(Exception):
 
 
 def timing_versions() -> dict[str, str]:
-    """Return what decides the step time on this machine: the device, and the versions of the libraries."""
     return installed() | device_versions()
 
 
 def pace(trial: Trial, beside: Trial, *, cache: Path, plugins: tuple[Path, ...]) -> Pace:
-    """Measure the pace of a trial's model relative to another's; `cache` holds the token streams.
-
-    Raises NoStep if one of the two finishes no step; InputError and RefusedError as a trial does.
-    """
+    """The pace of a trial's model relative to another's; `cache` holds the token streams. NoStep if one of the two
+    finishes no step; InputError and RefusedError as a trial does."""
     stepping = [_Stepping(_bare(each), cache, plugins) for each in (trial, beside)]
-    with _left_as_it_was():
+    with settings_restored(), torch.random.fork_rng():
         try:
             ours, others = _measured(stepping)
         except NoStep as ended:
@@ -313,21 +292,17 @@ def pace(trial: Trial, beside: Trial, *, cache: Path, plugins: tuple[Path, ...])
 
 @dataclass(frozen=True, slots=True)
 class _Stepping:
-    """A trial that is trained one step at a time."""
-
     trial: Trial
     cache: Path
     plugins: tuple[Path, ...]
 
     def begin(self) -> Generator[Training, None, None]:
-        """Start training, and return its events."""
         from ablate.execute.work import compute  # loads SciPy, which an examination of the machine does not need
 
         events = compute(self.trial, cache=self.cache, plugins=self.plugins, resume=None, should_stop=lambda: False)
         return cast(Generator[Training, None, None], events)
 
     def step(self, events: Iterator[Training]) -> float:
-        """Take the next step, and return its seconds."""
         began = time.perf_counter()
         try:
             for event in events:
@@ -346,7 +321,6 @@ class _Stepping:
 
 
 def _measured(stepping: Sequence[_Stepping]) -> list[list[float]]:
-    """Return the seconds of each counted step of each trial, which take steps in turn."""
     times: list[list[float]] = [[] for _ in stepping]
     with ExitStack() as stack:
         events = [stack.enter_context(closing(each.begin())) for each in stepping]
@@ -362,7 +336,7 @@ def _measured(stepping: Sequence[_Stepping]) -> list[list[float]]:
 
 
 def _bare(trial: Trial) -> Trial:
-    """Return the trial without an end, in batches of full size, and without what is not part of a training step."""
+    """The trial without an end, in batches of full size, with a training step and nothing else."""
     recipe, measure = trial.recipe, trial.measure
     chosen = recipe.optimizer.settings
     slow = {name: RATE for name, value in chosen.items() if name.endswith("lr") and value is not None}
@@ -372,17 +346,3 @@ def _bare(trial: Trial) -> Trial:
     never = {"every": NEVER, "checkpoint_every": NEVER, "probes": (), "evaluation": evaluation}
     update = {"steps": NEVER, "optimizer": optimizer, "schedule": schedule, "batch_ramp": None}
     return replace(trial, recipe=recipe.model_copy(update=update), measure=measure.model_copy(update=never))
-
-
-@contextmanager
-def _left_as_it_was() -> Iterator[None]:
-    """Restore threads, determinism and random numbers of this process on exit."""
-    threads, deterministic = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    filled = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        torch.set_num_threads(threads)
-        torch.set_deterministic_debug_mode(deterministic)
-        torch.utils.deterministic.fill_uninitialized_memory = filled  # type: ignore[attr-defined]

@@ -1,37 +1,30 @@
 """Ray Tune: trials in processes that Ray places, on a cluster started on this machine or on one given by its address.
 
-`RayTune` is the executor. Ray is loaded within a run, and not before: Tune's side of the contract is in `ray_driver`.
-Tune keeps no state: it places trials, reuses their processes and carries their messages; retries, checkpoints and
-resume are the controller's. A separate process ends a cluster of our own with its driver (`ray_keeper`).
+`RayTune` is the executor. Tune keeps no state: it places trials, reuses their processes and carries their messages
+(`ray_driver`); retries, checkpoints and resume are the controller's. A separate process ends a cluster of our own with
+its driver (`ray_keeper`).
 
-Each trial requests its own share of a GPU: Tune creates a placement group for each, and hands a process on only to a
-trial with the same group. So shares come in steps (1/8, 2/8, …), and while a trial waits for a larger share than others
-have, no other is started: it would wait forever.
+Each trial requests its own share of a GPU, and Tune hands a process on only to a trial with the same placement group.
+So shares come in steps (1/8, 2/8, …), and while a trial waits for a larger share than others have, no other is started:
+it would wait forever.
 
-2026-11-21, Ray 2.60, two cores. Starting a cluster of our own takes 2 to 4 s, joining one under 1 s, the first
-workers 3 to 5 s more, leaving it 1 to 2 s. A trial of 1 s on a warm worker takes 8 ms longer than in this process; a
-request to stop takes effect within 0.3 s; after `kill -9` of the driver, or of its whole group, all is gone within
-0.4 s, and so are the workers on a cluster that was joined. A lost node is noticed within 2.5 s if its connections
-break, else when Ray gives it up.
+2026-11-21, Ray 2.60, two cores. Starting a cluster of our own takes 2 to 4 s, joining one under 1 s, the first workers
+3 to 5 s more, leaving it 1 to 2 s. A trial of 1 s on a warm worker takes 8 ms longer than in this process; a request to
+stop takes effect within 0.3 s; after `kill -9` of the driver, or of its whole group, all is gone within 0.4 s. A lost
+node is noticed within 2.5 s if its connections break, else when Ray gives it up.
 
-Surprising behaviour of Ray, and what is done about it:
+Surprising behaviour of Ray, and what is done about it, beside what the code says at its place:
 - after `kill -9` of the driver its workers live on for 3 s, two of its agents for minutes: see `ray_keeper`;
 - its workers run at niceness 15, so any other load on the machine starves them: ours run at 0;
 - its servers listen on every network interface, guarded by a token kept in the home folder: ours is made for the run;
-- a driver that sends a token to a cluster without one gets in, but loses every actor before it starts, without an
-  explanation; one that sends none where one is required waits for 20 s. So we find out first what the cluster requires;
-- if nothing answers at an address it waits for minutes: we check first;
 - Tune itself restarts a trial whose node was preempted, even with no failures allowed, unless preemption is set to
   count as a failure;
-- Tune sends a trial's configuration back with each result, so the task goes to the worker by a separate call;
 - a trial is assigned to its actor before that process is running, and stays with a reused one that may be dead: whether
   a worker took the trial is known from its answer, and if none ever does the run stops;
-- an actor that requested no GPU sees all of them: ours hides them;
 - `ray.init` and Tune replace our handlers for SIGTERM, SIGINT and SIGUSR1, and `breakpoint`, by their own;
 - after SIGTERM a worker would die at once, with its trial: ours saves the trial, reports that, and ends when it is told
   to continue (one that reported that it is done would be given the next trial). SIGTERM to a node's raylet reaches no
-  worker: Ray kills them, and trials resume elsewhere from their last checkpoints;
-- messages about a lost node are printed to standard output, with a page of its log, whatever the settings.
+  worker: Ray kills them, and trials resume elsewhere from their last checkpoints.
 """
 
 from __future__ import annotations
@@ -53,7 +46,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from ablate.errors import InputError, RefusedError
 from ablate.execute import ray_keeper
@@ -73,8 +66,7 @@ from ablate.execute.executor import (
 from ablate.execute.gpu import MemoryForecast, usable
 from ablate.train.events import Outcome
 
-COUNT_EVERY = 2.0
-"""Seconds between counts of how many trials the cluster can run: nodes come and go."""
+COUNT_EVERY = 2.0  # seconds between counts of how many trials the cluster can run: nodes come and go
 
 
 class RayTune:
@@ -82,16 +74,13 @@ class RayTune:
     the cluster can run, and one GPU for each of a trial's `ranks` processes if there are any.
 
     With an `address` (`host:port`, or `auto`: that of this machine) they run on that Ray cluster, whose nodes all see
-    the results folder under the same path; without, on one of our own, which lives as long as the run. A trial without
-    a GPU is computed on the CPU, whatever its node has.
+    the results folder under the same path; without, on one of our own, which lives as long as the run. With `pack`, up
+    to that many trials share a GPU (`auto`: see `on_a_gpu`): each has the share that `forecast` says it needs, in steps
+    of the smallest share. `gpu_memory` is the memory of the smallest GPU in bytes; None: the nodes are queried.
 
-    With `pack`, up to that many trials share a GPU (`auto`: see `on_a_gpu`): each has the share that `forecast`
-    says it needs, in steps of the smallest share. `gpu_memory` is the memory of the smallest GPU in bytes; None: the
-    nodes are queried.
-
-    `workers` is how many trials run at once, as far as is known: on a joined cluster, once `run` has seen it.
-    `stop_within` is how many seconds trials have to save when the run is asked to stop. `say` is called when the
-    cluster can run fewer than requested. InputError for an impossible demand.
+    The attribute `workers` is how many trials run at once, as far as is known: on a joined cluster, once `run` has seen
+    it. Trials have `stop_within` seconds to save when the run is asked to stop. `say` is called when the cluster can
+    run fewer than requested. InputError for an impossible demand.
     """
 
     def __init__(
@@ -117,10 +106,7 @@ class RayTune:
         self.workers = workers or (1 if address else max(1, int(available_cores() // cpus)))
 
     def run(self, next_task: NextTask, handle: Emit, should_stop: ShouldStop) -> None:
-        """Carry out all tasks on the cluster; see `Executor.run`.
-
-        RefusedError if there is no such cluster, or none of its nodes can run a trial.
-        """
+        """RefusedError if there is no such cluster, or none of its nodes can run a trial; see `Executor.run`."""
         with self._cluster() as folder:
             from ablate.execute.ray_driver import Escape
 
@@ -135,7 +121,6 @@ class RayTune:
                 raise escape.__cause__ from None
 
     def _gpus_of_each(self, nodes: Collection[Mapping[str, float]]) -> float:
-        """Return the default GPUs of a trial; with `pack`, the minimum."""
         if not any(node.get("GPU") for node in nodes):
             if self._pack is not None:
                 self._say(f"--pack {self._pack} has no effect: no node of the Ray cluster has a GPU")
@@ -146,7 +131,7 @@ class RayTune:
         return 1 / on_a_gpu(self._gpu_memory, self._pack)
 
     def _gpus_of(self, task: Task) -> float:
-        """Return the GPUs of a trial: the common share, or more if that is too little or it is to have one alone."""
+        """The common share, or more if that is too little or the trial is to have a GPU alone."""
         each = self._demand.gpus
         if not 0 < each < 1:
             return each
@@ -159,11 +144,9 @@ class RayTune:
 
     @property
     def _sharing(self) -> int:
-        """The most trials that share a GPU."""
         return math.floor(1 / self._demand.gpus + ROUNDING) if 0 < self._demand.gpus < 1 else 1
 
     def _learn(self, task: Task, message: Message) -> None:
-        """Record the memory that a trial has needed."""
         for event in message.events:
             if self._forecast is not None and isinstance(event, Outcome):
                 self._forecast.learn(task.trial, task.parts, task.ranks, event)
@@ -217,7 +200,7 @@ class RayTune:
         conductor.end_waiting()
 
     def _slots(self) -> int:
-        """Return how many trials may run at once now: 0 while a joined cluster has lost all nodes that can run one."""
+        """The number of trials that may run at once: 0 while a joined cluster has lost all nodes that can run one."""
         if time.monotonic() - self._counted > COUNT_EVERY:
             borne = self._demand.slots(cluster_nodes())
             if self._asked and borne < self._asked and borne != self._borne:
@@ -228,22 +211,14 @@ class RayTune:
         return self._borne
 
 
-# The Ray cluster of a run: one of our own on this machine, or an existing one; entered, and left as it was.
-#
-# Ray is imported inside the functions and not before: it reads some settings from the environment at import.
+# The Ray cluster of a run: one of our own on this machine, or an existing one; entered, and left as it was. Ray is
+# imported inside the functions and not before: it reads some settings from the environment at import.
 
-LONGEST_FOLDER = 40
-"""Ray puts sockets some 60 characters below its folder, and a socket's path has at most 107."""
-
+LONGEST_FOLDER = 40  # Ray puts sockets some 60 characters below its folder, and a socket's path has at most 107
 OBJECT_STORE = 80 * 2**20
 """Bytes; Ray's minimum is 75 MiB. Messages are small and do not use it."""
-
-CONNECT_WITHIN = 5.0
-"""Seconds for a cluster to answer at its address."""
-
-ANSWER_WITHIN = 60.0
-"""Seconds for all nodes to report their GPUs: each starts a process for it."""
-
+CONNECT_WITHIN = 5.0  # seconds for a cluster to answer at its address
+ANSWER_WITHIN = 60.0  # seconds for all nodes to report their GPUs: each starts a process for it
 SAY_GPUS = "  = give each trial a share of a GPU, such as --gpus 0.5, instead of --pack"
 
 QUIET = {
@@ -256,14 +231,12 @@ OWN_CLUSTER = {
     "RAY_prestart_worker_first_driver": "0",  # workers that Tune could not use
 }
 """For the servers of a cluster of our own."""
-
 PATIENCE = {
     "RAY_py_gcs_connect_timeout_s": "5",
     "RAY_gcs_rpc_server_connect_timeout_s": "2",
     "RAY_gcs_server_port_wait_time_s": "1",
 }
 """How long to wait for a cluster that does not answer; by default Ray waits for minutes."""
-
 TUNE = {
     "TUNE_DISABLE_SIGINT_HANDLER": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -280,9 +253,7 @@ TUNE = {
 @contextmanager
 def own_cluster(cpus: int, *, gpus: bool) -> Iterator[Path]:
     """Start a cluster on this machine with `cpus` logical CPUs and, if requested, its GPUs; give a folder for its run.
-
-    All of its processes and its folder are gone when this is left, and within two seconds of this process's death.
-    """
+    All of its processes and its folder are gone when this is left, and within two seconds of this process's death."""
     with _folder() as folder:
         environment = QUIET | TUNE | {ray_keeper.MARK: str(folder)} | OWN_CLUSTER
         if not _has_token():
@@ -303,10 +274,8 @@ def own_cluster(cpus: int, *, gpus: bool) -> Iterator[Path]:
 
 @contextmanager
 def joined_cluster(address: str) -> Iterator[Path]:
-    """Join the cluster at `address` (`host:port`, or `auto` for that of this machine); give a folder for its run.
-
-    Its workers run this process's `ablate`, and end when it does. RefusedError if it is missing or cannot be joined.
-    """
+    """Join the cluster at `address` (`host:port`, or `auto` for that of this machine); give a folder for its run. Its
+    workers run this process's `ablate`, and end when it does. RefusedError if it is missing or cannot be joined."""
     if "://" in address:
         raise RefusedError(
             f"{address}: the executor does not work through the Ray client\n"
@@ -322,23 +291,31 @@ def joined_cluster(address: str) -> Iterator[Path]:
         yield folder
 
 
-def cluster_nodes() -> tuple[Mapping[str, float], ...]:
-    """Return the resources of each node of the cluster, by name."""
+class _Node(TypedDict):
+    NodeID: str
+    NodeManagerHostname: str
+    Resources: Mapping[str, float]
+
+
+def _alive() -> list[_Node]:
     import ray
 
-    return tuple(node["Resources"] for node in ray.nodes() if node["Alive"])  # type: ignore[no-untyped-call]
+    return [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
+
+
+def cluster_nodes() -> tuple[Mapping[str, float], ...]:
+    return tuple(node["Resources"] for node in _alive())
 
 
 def smallest_gpu_memory() -> int:
-    """Return the bytes of the cluster's smallest GPU, as reported by its nodes; RefusedError if one cannot tell."""
+    """The bytes of the cluster's smallest GPU, as reported by its nodes; RefusedError if one cannot tell."""
     import ray
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    alive = [node for node in ray.nodes() if node["Alive"]]  # type: ignore[no-untyped-call]
     query = ray.remote(num_cpus=0, max_retries=0)(_smallest_gpu_here)
     answers = {
         query.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node["NodeID"], soft=False)).remote(): node
-        for node in alive
+        for node in _alive()
         if node["Resources"].get("GPU")
     }
     try:
@@ -381,8 +358,7 @@ def _connected(environment: Mapping[str, str], **options: Any) -> Iterator[None]
 
 
 def _connect(*, address: str, **options: Any) -> None:
-    """Start or join a cluster, with or without a token: a cluster without one loses the actors of a driver that sends
-    one, and a cluster with one rejects a driver that sends none."""
+    """A cluster without a token loses the actors of a driver that sends one; with one, it rejects a driver without."""
     import ray
 
     given = os.environ.get("RAY_AUTH_MODE")
@@ -404,7 +380,7 @@ def _connect(*, address: str, **options: Any) -> None:
 
 
 def _reread() -> None:
-    """Make Ray read the environment again, which it does only at import; it also caches the first token it finds."""
+    """Ray reads the environment only at import, and caches the first token it finds."""
     from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 
     Config.initialize("")
@@ -424,7 +400,7 @@ def _no_cluster(address: str, error: Exception, wants_token: bool) -> RefusedErr
 
 
 def _reach(address: str) -> None:
-    """Raise RefusedError at once if nothing listens at `address`: Ray would try for minutes."""
+    """RefusedError at once if nothing listens at `address`: Ray would try for minutes."""
     host, _, port = address.rpartition(":")
     way_out = "  = give the address that `ray start` shows, as host:port, or start a cluster: ray start --head"
     if not host or not port.isdecimal():
@@ -436,7 +412,6 @@ def _reach(address: str) -> None:
 
 
 def _has_token() -> bool:
-    """Return whether Ray finds a token by itself."""
     return (
         any(os.environ.get(name) for name in ("RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"))
         or (Path.home() / ".ray" / "auth_token").is_file()
@@ -464,7 +439,7 @@ def _folder() -> Iterator[Path]:
 
 @contextmanager
 def _environment(changes: Mapping[str, str]) -> Iterator[None]:
-    """Apply `changes` to the environment while entered; restore it afterwards, including what Ray has changed."""
+    """Apply `changes` while entered; restore the environment afterwards, including what Ray has changed."""
 
     def ours(name: str) -> bool:
         return name in changes or name.startswith("RAY_") or name == "PYTHONBREAKPOINT"
@@ -481,7 +456,6 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _handlers_kept() -> Iterator[None]:
-    """Put back the signal handlers that Ray and Tune replace by their own."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -495,7 +469,7 @@ def _handlers_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _hushed() -> Iterator[Any]:
+def _hushed() -> Iterator[Callable[[], str]]:
     """Capture what Ray's C++ writes to standard error while it connects; a function returns the text."""
     with tempfile.TemporaryFile() as file:
 
@@ -514,10 +488,7 @@ def _hushed() -> Iterator[Any]:
 
 @contextmanager
 def _speechless() -> Iterator[None]:
-    """Suppress Ray's messages about lost workers and nodes, with pages of their logs, on standard output.
-
-    No setting turns them off, and lost trials are reported anyway.
-    """
+    """Suppress Ray's messages about lost workers and nodes, with pages of their logs: no setting turns them off."""
     from ray._private import worker
 
     name = "print_to_stdstream"

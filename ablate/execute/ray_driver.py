@@ -1,7 +1,7 @@
 """Ray driver: both sides of a trial on Ray Tune: the driver that hands it out and hears of it, and its worker.
 
 All of Tune's side runs on the thread that called `run`. Tune swallows or wraps exceptions, and waits for its workers
-before it raises them; so errors of the controller, which Tune knows nothing of, bypass it as an `Escape`.
+before it raises them; so errors of the controller bypass it as an `Escape`.
 """
 
 from __future__ import annotations
@@ -48,16 +48,13 @@ from ablate.execute.worker import messages, timed_out, watched
 from ablate.train.events import Outcome
 
 GPUS = "gpus"
-"""The key of a trial's configuration for the number of its GPUs."""
 
 
-class Escape(BaseException):
-    """Carries an exception (its cause) out of Tune."""
+class Escape(BaseException): ...
 
 
 @contextmanager
 def escaping() -> Iterator[None]:
-    """Turn any exception inside into an `Escape`, so that Tune does not handle it."""
     try:
         yield
     except Exception as error:
@@ -81,7 +78,6 @@ class _RayTrial:
     dropped: str = ""
 
     def drop(self, why: str) -> None:
-        """Kill its worker."""
         assert self.worker is not None
         self.dropped = why
         ray.kill(self.worker)
@@ -115,7 +111,7 @@ class Conductor:
         self._failed_starts = 0
 
     def take(self, name: str) -> tuple[Task, float] | None:
-        """Return a task and its GPUs if there is a free worker and a task; set `over` once there will be none."""
+        """None if there is no free worker or no task; `over` is set once there will be none."""
         self.look()
         with escaping():
             if not self.stopping and (len(self.running) >= self._slots() or self._one_waits_for_more()):
@@ -126,21 +122,19 @@ class Conductor:
                 return None
             gpus = self._gpus(task)
         trial = self.running[name] = _RayTrial(_with_memory_share(task, gpus, self._sharing), gpus, time.monotonic())
-        trial.step = trial.first = task.resume.step if task.resume else 0
+        trial.step = trial.first = task.start
         return task, gpus
 
     def _one_waits_for_more(self) -> bool:
-        """Return whether a waiting trial needs more GPUs than another: smaller ones would overtake it forever."""
+        """Smaller trials would overtake one that waits for more GPUs forever."""
         least = min((trial.gpus for trial in self.running.values()), default=0.0)
         return any(trial.worker is None and trial.gpus > least for trial in self.running.values())
 
     @property
     def stopping(self) -> bool:
-        """True if the run was asked to stop."""
         return self._stopping is not None
 
     def look(self) -> None:
-        """Check whether the run was asked to stop, pass that on to the workers, and drop those that do not stop."""
         with escaping():
             if self._stopping is None and self._should_stop():
                 self._stopping = time.monotonic()
@@ -150,7 +144,6 @@ class Conductor:
                 self._drop_all()
 
     def _stop(self, trial: _RayTrial) -> None:
-        """Ask a trial to stop that has a step to save, and drop one that has none."""
         if trial.worker is not None and trial.step > trial.first:
             trial.worker.stop_soon.remote()
         elif trial.worker is not None:
@@ -174,7 +167,6 @@ class Conductor:
             running.drop(NO_STEP)
 
     def received(self, name: str, message: Message, place: str) -> None:
-        """Handle a message of a trial."""
         if (running := self.running.get(name)) is None:
             return  # it was dropped, so nothing more may be recorded for it
         running.step, running.place = message.step, place
@@ -187,14 +179,13 @@ class Conductor:
             self._handle(with_share(message, running.task.memory))
 
     def warned(self, text: str) -> None:
-        """Pass a worker's notice on to the user, once."""
         if text and text not in self._warned:
             self._warned.add(text)
             with escaping():
                 self._say(text)
 
     def lost(self, name: str, error: Exception) -> None:
-        """Handle the loss of a trial's worker. If no worker ever starts a trial, the run stops."""
+        """If no worker ever starts a trial, the run stops."""
         if (running := self.running.get(name)) is None:
             return
         outcome = _outcome_of(running, error)
@@ -210,7 +201,6 @@ class Conductor:
                     )
 
     def end_waiting(self) -> None:
-        """End the trials that never had a worker because the run was stopped first."""
         for name in tuple(self.running):
             self._end(name, Outcome("interrupted", self.running[name].step, {"error": NO_STEP}))
 
@@ -222,13 +212,12 @@ class Conductor:
 
 
 def _with_memory_share(task: Task, gpus: float, sharing: int) -> Task:
-    """Limit a task that shares a GPU to its share of the memory that `sharing` processes leave."""
     part = 0 < gpus < 1
     return replace(task, memory=gpus if part else None, contexts=sharing if part else 0)
 
 
 def _with_absolute_paths(task: Task) -> Task:
-    """Make the paths of a task absolute, for a process with another working folder."""
+    """For a process with another working folder."""
     return replace(
         task,
         trial=replace(task.trial, folder=str(Path(task.trial.folder).resolve())),
@@ -249,13 +238,12 @@ def _outcome_of(running: _RayTrial, error: Exception) -> Outcome:
     if limit is not None and running.worker is not None and time.monotonic() - running.began > limit:
         return timed_out(running.task.folder, trial_id, running.step, limit)
     why = "its node was preempted" if isinstance(error, RayActorError) and error.preempted else "its worker was lost"
-    told = {"error": why + (f" ({running.place})" if running.place else ""), "ray": str(error)}
+    detail = {"error": why + (f" ({running.place})" if running.place else ""), "ray": str(error)}
     untouched = {} if running.place or _answered(running.begun) else {UNTOUCHED: True}
-    return Outcome("interrupted", running.step, told | untouched)
+    return Outcome("interrupted", running.step, detail | untouched)
 
 
 def _answered(begun: ray.ObjectRef[None] | None) -> bool:
-    """Return whether a worker that is gone had received its task."""
     if begun is None:
         return False
     try:
@@ -268,28 +256,24 @@ def _answered(begun: ray.ObjectRef[None] | None) -> bool:
 
 
 class Tasks(Searcher):
-    """A searcher that proposes what the controller hands out, and ignores results."""
-
     def __init__(self, conductor: Conductor):
         super().__init__()
         self._conductor = conductor
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:  # type: ignore[override]  # Tune's own type is wrong
-        """Return a trial to run now; None if there is none at the moment; `FINISHED` once nothing runs either."""
+    def suggest(self, trial_id: str) -> dict[str, str | float] | str | None:  # type: ignore[override]  # Tune's own type is wrong
+        """None if there is no trial at the moment; `FINISHED` once nothing runs either."""
         taken = self._conductor.take(trial_id)
         if taken is not None:
             # The task itself is sent to the worker: Tune would send its configuration back with each result.
             return {"trial": taken[0].trial.id, GPUS: taken[1]}
         return Searcher.FINISHED if self._conductor.over else None
 
-    def on_trial_complete(self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False) -> None:
-        """Do nothing: the trial itself reports its outcome."""
+    # Nothing to do: trials report their outcomes themselves, and the journal records what was done.
+    def on_trial_complete(self, trial_id: str, *_: object, **__: object) -> None: ...
 
-    def save(self, checkpoint_path: str) -> None:
-        """Do nothing: the journal records what was done."""
+    def save(self, checkpoint_path: str) -> None: ...
 
-    def restore(self, checkpoint_path: str) -> None:
-        """Do nothing: nothing was saved."""
+    def restore(self, checkpoint_path: str) -> None: ...
 
 
 class Ear(Callback):
@@ -300,11 +284,9 @@ class Ear(Callback):
         self.staging: Path | None = None
 
     def on_step_begin(self, iteration: int, trials: list[Trial], **_: Any) -> None:
-        """Check for a request to stop; called ten times a second, and with each event."""
         self._conductor.look()
 
     def on_trial_start(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        """Note that a trial has a worker."""
         self.staging = Path(trial.local_experiment_path).parent
         assert trial.temporary_state.ray_actor is not None
         self._conductor.started(trial.trial_id, trial.temporary_state.ray_actor)
@@ -312,17 +294,15 @@ class Ear(Callback):
     def on_trial_result(
         self, iteration: int, trials: list[Trial], trial: Trial, result: dict[str, Any], **_: Any
     ) -> None:
-        """Handle a message, taken out of the result so that Tune does not keep it."""
+        """The message is taken out of the result so that Tune does not keep it."""
         place = f"process {result['pid']} on {result['hostname']}"
         self._conductor.warned(result.pop(WARNING))
         self._conductor.received(trial.trial_id, result.pop(MESSAGE), place)
 
     def on_trial_complete(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        """Clean up after a trial that has ended by itself."""
         _tidy(trial)
 
     def on_trial_error(self, iteration: int, trials: list[Trial], trial: Trial, **_: Any) -> None:
-        """Handle a trial whose worker has failed or is gone."""
         with escaping():
             error = _error_of(trial)
         _tidy(trial)
@@ -330,7 +310,7 @@ class Ear(Callback):
 
 
 def _tidy(trial: Trial) -> None:
-    """Delete the folder that Tune makes for each trial on this machine: deleting thousands at the end takes seconds."""
+    """Tune makes a folder for each trial on this machine: deleting thousands at the end takes seconds."""
     assert trial.local_path is not None
     shutil.rmtree(trial.local_path, ignore_errors=True)
 
@@ -351,12 +331,10 @@ class StopWaiting(Stopper):
     def __init__(self, conductor: Conductor):
         self._conductor = conductor
 
-    def __call__(self, trial_id: str, result: dict[str, Any]) -> bool:
-        """Return False: single trials are never stopped this way."""
-        return False
+    def __call__(self, *_: object, **__: object) -> bool:
+        return False  # single trials are never stopped this way
 
     def stop_all(self) -> bool:
-        """Return whether the run is stopping and no trial is left that will report an outcome."""
         running = self._conductor.running.values()
         return self._conductor.stopping and all(trial.worker is None for trial in running)
 
@@ -367,19 +345,14 @@ class StopWaiting(Stopper):
 
 # The process on a Ray cluster that carries trials out, one after another.
 
-MESSAGE = "message"
-"""The key of the message in a result of Tune."""
-
-WARNING = "warning"
-"""The key of a notice about the worker for the user, if any."""
+MESSAGE, WARNING = "message", "warning"  # keys of a result of Tune
 
 
 class RayWorker(Trainable):
     """A Trainable whose steps are messages. Ray calls an actor's methods in the order they were sent, so what the
     driver sends between two steps, a task or a request to stop, arrives before the next."""
 
-    def setup(self, config: dict[str, Any]) -> None:
-        """Set up the process; called once."""
+    def setup(self, *_: object, **__: object) -> None:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the driver's
         signal.signal(signal.SIGTERM, self._preempt)
         self._warning = ""
@@ -390,19 +363,16 @@ class RayWorker(Trainable):
         self._stop = self._preempted = self._said_all = False
         self._messages: Iterator[Message] = iter(())
 
-    def reset_config(self, new_config: dict[str, Any]) -> bool:
-        """Accept the reuse of this process; called before each further trial."""
-        return True
+    def reset_config(self, *_: object, **__: object) -> bool:
+        return True  # this process is reused for the next trial
 
     def begin(self, task: Task) -> None:
-        """Take a task; the next step begins it."""
         self._messages = _watched_messages(task, lambda: self._stop or self._preempted)
 
     def stop_soon(self) -> None:
-        """End this trial, and any other, as interrupted at its next step."""
         self._stop = True
 
-    def step(self) -> dict[str, Any]:
+    def step(self) -> dict[str, Message | str | bool]:
         """Continue until the next message. A process that was preempted, or whose GPU may be unusable, is not reused:
         it does not report that it is done, and exits when it is told to continue."""
         if self._said_all:
@@ -417,7 +387,7 @@ class RayWorker(Trainable):
         return {MESSAGE: message, WARNING: self._warning, "done": outcome is not None and not self._said_all}
 
     def _preempt(self, *_: object) -> None:
-        """Handle SIGTERM, when the machine or process is reclaimed: the trial saves its state and resumes elsewhere."""
+        """SIGTERM: the machine or process is reclaimed; the trial saves its state and resumes elsewhere."""
         self._preempted = True
 
 

@@ -15,29 +15,26 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-MARK = "ABLATE_RAY_CLUSTER"
-"""The environment variable that all processes of a cluster inherit: its folder."""
-
-GIVE_UP = 10.0
-"""Seconds after which a process that does not die (it hangs in the kernel) is left alone."""
+MARK = "ABLATE_RAY_CLUSTER"  # the environment variable that all processes of a cluster inherit: its folder
+GIVE_UP = 10.0  # seconds after which a process that does not die (it hangs in the kernel) is left alone
 
 
 def keep(folder: str) -> None:
-    """Wait for the driver's end, then end everything that is left of its cluster."""
     sys.stdin.buffer.read()
     give_up = time.monotonic() + GIVE_UP
     # More than once: a process may just be starting another.
     while (processes := tuple(belonging(folder))) and time.monotonic() < give_up:
         for process in processes:
-            kill(process)
+            with suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)
         time.sleep(0.02)
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def belonging(folder: str) -> Iterator[int]:
-    """Yield the processes of the cluster in `folder`."""
     mark = f"{MARK}={folder}".encode()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -50,7 +47,6 @@ def belonging(folder: str) -> Iterator[int]:
 
 
 def has_open(process: Path, folder: str) -> bool:
-    """Return whether a process has a file open in `folder`."""
     for file in (process / "fd").iterdir():
         try:
             if str(file.readlink()).startswith(folder + "/"):
@@ -58,14 +54,6 @@ def has_open(process: Path, folder: str) -> bool:
         except FileNotFoundError:  # closed by now
             continue
     return False
-
-
-def kill(process: int) -> None:
-    """Kill a process that may be gone already."""
-    try:
-        os.kill(process, signal.SIGKILL)
-    except ProcessLookupError:
-        return
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue
@@ -37,17 +37,14 @@ if TYPE_CHECKING:
     from ablate.data.streams import TokenStreams
     from ablate.theory.initial_state import InitialModel, InitialStream
 
-# Building blocks without training them, since some errors only show when weights are initialised.
-#
-# One block is small compared to a model, so the first two layers and the last are built at full size.
+# Blocks built without training them, since some errors only show when weights are initialised: the first two layers and
+# the last, at full size.
 
 
 def rehearse(plan: Plan, space: Space, trials: Iterable[Trial], plugins: tuple[Path, ...]) -> None:
-    """Build and fill the blocks of these trials of a plan; InputError, with every mistake at its place in the space.
-
-    An init without an inverse, or a zero weight that is to be divided by its norm: declarations do not show such
-    mistakes, and a worker would, hours later.
-    """
+    """Build and fill the blocks of these trials; InputError, with every mistake at its place in the space: an init
+    without an inverse, or a zero weight that is to be divided by its norm, is not in the declarations, and would end a
+    worker."""
     problems, catalogue = Problems(), declarations(plugins)
     for variant, architecture in {trial.variant: trial.architecture for trial in trials}.items():
         name = plan.variant(variant).name
@@ -61,7 +58,7 @@ def rehearse(plan: Plan, space: Space, trials: Iterable[Trial], plugins: tuple[P
 
 
 def build_layers(architecture: Architecture, catalogue: Catalogue) -> None:
-    """Build and initialise layers of a model on the CPU, and discard them; InputError if that is not possible."""
+    """InputError if a block cannot be built or initialised."""
     from ablate.compiler import compile_block
 
     depth = architecture.sizes.n_layers
@@ -73,27 +70,21 @@ def build_layers(architecture: Architecture, catalogue: Catalogue) -> None:
 
 # Variants that start alike: the same parameters, outputs, gradients and first update, on one batch, in float64.
 #
-# A plan folds what it knows to be one model (`plan/identity.py`). Of what is left, two variants trained alike may
-# still be one model that is written in two ways, which a component does not tell, or differ only in what acts later,
-# such as a bound that no number reaches yet. Both are told before anything is trained, as neither can differ at the
-# start.
-#
-# Only variants of one recipe, text and number of parameters are built, each at the first seed, on two examples of its
-# first batch: sums over the logits of each token must agree to 1e-9 of the largest, and over each parameter, its
-# gradient and its change to 1e-6.
+# Two variants that a plan does not fold (`plan/identity.py`) may still be one model that is written in two ways, or
+# differ only in what acts later, such as a bound that no number reaches yet. Variants of one recipe, text and number of
+# parameters are built at the first seed, on two examples of the first batch: sums over the logits of each token must
+# agree to 1e-9 of the largest, and over each parameter, its gradient and its change to 1e-6.
 
 MOST_NUMBERS = 2e8
-"""The numbers, parameters and activations together, up to which a model is built for this: in float64 some 2 GB."""
+"""The most numbers, parameters and activations together, of a model built for this: in float64 some 2 GB."""
 EXAMPLES = 2
 
 
 def starting_alike(
     plan: Plan, catalogue: Catalogue, cache: Path, to_run: Collection[Trial] | None = None
 ) -> tuple[str, ...]:
-    """Return a line for each set of variants that start alike, and one for those that could not be asked, and why.
-
-    Sets of which no variant has a trial `to_run` are left out (None: none is). Nothing is raised: this only tells.
-    """
+    """A line for each set of variants that start alike, and one for those that could not be compared, and why. Sets of
+    which no variant has a trial `to_run` are left out (None: none is). Nothing is raised."""
     earliest: dict[str, Trial] = {}
     for trial in plan.trials:
         earliest.setdefault(trial.variant, trial)
@@ -135,19 +126,17 @@ def starting_alike(
 
 
 def numbers_of(trial: Trial) -> float:
-    """Return about how many numbers a pass over the examples holds: parameters, and activations of every layer."""
+    """The approximate number of values in a pass over the examples: parameters, and activations of every layer."""
     sizes = trial.architecture.sizes
     length = max(sizes.seq_len, sizes.source_len or 0)
     pairs, streams = sizes.n_heads * length, 20 * sizes.d_model
-    held = sizes.n_layers * (pairs + streams + 12 * sizes.d_model**2 / (EXAMPLES * length)) + 3 * sizes.vocab_size
-    return EXAMPLES * length * held + 2 * sizes.vocab_size * sizes.d_model
+    each = sizes.n_layers * (pairs + streams + 12 * sizes.d_model**2 / (EXAMPLES * length)) + 3 * sizes.vocab_size
+    return EXAMPLES * length * each + 2 * sizes.vocab_size * sizes.d_model
 
 
 def start_of(trial: Trial, catalogue: Catalogue, cache: Path, texts: dict[str, TokenStreams]) -> Start:
-    """Build the model of a trial in float64, and make its first update; `texts` holds those that were read.
-
-    Raises InputError for a model that is too large, and whatever building and training it raise.
-    """
+    """Build the model of a trial in float64, and make its first update; `texts` caches the token streams. InputError
+    for a model that is too large, and whatever building and training it raise."""
     if numbers_of(trial) > MOST_NUMBERS:
         raise InputError("too large")
     import torch
@@ -196,7 +185,6 @@ def start_of(trial: Trial, catalogue: Catalogue, cache: Path, texts: dict[str, T
 
 
 def _sums(tensor: Tensor) -> tuple[float, float, float]:
-    """Return the sum of squares, the sum, and a sum in which no two places weigh the same."""
     import torch
 
     flat = tensor.detach().flatten()
@@ -206,24 +194,17 @@ def _sums(tensor: Tensor) -> tuple[float, float, float]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """The start of a training: sums over the logits of each token, [N, 3], and over each parameter, its gradient and
-    its change, [P, 9].
-    """
+    """Sums over the logits of each token, [N, 3], and over each parameter, its gradient and its change, [P, 9]."""
 
     outputs: Tensor
     sums: Tensor
 
     def like(self, other: Start) -> bool:
-        """Return whether two models start alike, but for the order of their parameters and for rounding."""
+        """Alike but for the order of their parameters and for rounding."""
         if self.outputs.shape != other.outputs.shape or self.sums.shape != other.sums.shape:
             return False
-        pairs = ((self.outputs, other.outputs, 1e-9), (self.sums, other.sums, 1e-6))
-        return all(_close(one, two, tolerance) for one, two, tolerance in pairs)
-
-
-def _close(one: Tensor, two: Tensor, tolerance: float) -> bool:
-    """Return whether all numbers agree to a share of the largest in their column."""
-    return bool(((one - two).abs() <= tolerance * one.abs().amax(0)).all())
+        pairs = ((self.outputs, other.outputs, 1e-9), (self.sums, other.sums, 1e-6))  # of the largest in a column
+        return all(bool(((a - b).abs() <= tolerance * a.abs().amax(0)).all()) for a, b, tolerance in pairs)
 
 
 # Zero-cost measures of a model before training: counted, or measured on one batch at initialisation.
@@ -233,20 +214,18 @@ def _close(one: Tensor, two: Tensor, tolerance: float) -> bool:
 #     start_loss           L(θ_0), the loss of the objective on the first training batch
 #     start_gradient_norm  |∂L/∂θ| at θ_0 on the same batch, the 2-norm over all parameters
 #
-# The start is that of the space's first seed: the initialisation and the first batch of its trial, in the recipe's
-# dtype, computed on the CPU whatever trains the model, with the space's threads, so that a search that is resumed
-# elsewhere orders its proposals as before. The model is in evaluation mode: no dropout, and no running state changes.
-# If it has neither, these are the first `train_loss` and `gradient_norm` of that trial on CPU, to the bit.
+# The start is that of the space's first seed, in the recipe's dtype, computed on the CPU with the space's threads, so
+# that a search that is resumed elsewhere orders its proposals as before. The model is in evaluation mode. If it has no
+# dropout and no running state, these are the first `train_loss` and `gradient_norm` of that trial on CPU, to the bit.
 #
 # Ranking architectures by their gradients at initialisation: Abdelfattah et al. 2021, arXiv:2101.08134 (`grad_norm`).
 
 MEASURED: tuple[ZeroCost, ...] = ("start_loss", "start_gradient_norm")
-"""The measures that need a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartMeasures:
-    """The measurements of a model at initialisation. A non-finite number is a property of the model, not an error."""
+    """A non-finite number is a property of the model, not an error."""
 
     loss: float
     gradient_norm: float
@@ -261,53 +240,37 @@ def measure_start(
     seed: int,
     threads: int,
 ) -> StartMeasures:
-    """Measure the loss and gradient norm of a model at `seed`, on a batch made of what is `drawn` for the first step.
+    """The loss and gradient norm of a model at `seed`, on a batch made of the examples `drawn` for the first step.
+    InputError if the model cannot be built."""
+    import torch
 
-    Raises InputError if the model cannot be built.
-    """
     from ablate.compiler import compile_model
     from ablate.compiler.initialise import profile, seeded, stream_seed
+    from ablate.execute.machine import settings_restored
+    from ablate.train.data_parallel import pin_threads
     from ablate.train.loss import forward, loss_scaling, parameter_type, unscale
     from ablate.train.objective import first_batch, first_of, objective_for
     from ablate.train.optimizer import gradient_norm
 
     objective = objective_for(recipe, architecture.sizes, catalogue)
     batch = first_batch(objective, first_of(drawn, smallest_batch(recipe)), seed)
-    with _settings_of_trial(threads), seeded(stream_seed(seed, 0, "before training")):
+    with settings_restored(), seeded(stream_seed(seed, 0, "before training")):
+        pin_threads(threads)
         model = compile_model(architecture, catalogue, seed=seed, dtype=parameter_type(recipe.dtype))
         profile(model, batch.inputs)
         model.eval()
         loss = next(iter(objective.terms(forward(model, batch.inputs, recipe.dtype), batch))).mean
         scaling = loss_scaling(recipe)
         scale = 1.0 if scaling is None else scaling.scale
-        (loss if scale == 1 else loss * scale).backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss if scale == 1 else loss * scale)
         unscale((p.grad for p in model.parameters() if p.grad is not None), scale)
         return StartMeasures(loss.item(), gradient_norm(model).item())
 
 
-@contextmanager
-def _settings_of_trial(threads: int) -> Iterator[None]:
-    """Compute with the settings of a trial, and restore those of this process on exit."""
-    import torch
-
-    from ablate.train.data_parallel import pin_threads
-
-    before, mode = torch.get_num_threads(), torch.get_deterministic_debug_mode()
-    fill = torch.utils.deterministic.fill_uninitialized_memory  # type: ignore[attr-defined]
-    pin_threads(threads)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(before)
-        torch.set_deterministic_debug_mode(mode)
-        torch.utils.deterministic.fill_uninitialized_memory = fill  # type: ignore[attr-defined]
-
-
-# A sampled initialisation: what a model measures in one forward and backward pass before a single step.
-#
-# It is the second opinion on a forecast (`ablate/theory/models.py`), with its numbers: the streams behind each layer,
-# and the gradient of a loss whose gradient behind the final norm is independent from entry to entry. Weights, dropout
-# and that gradient follow from the seed.
+# A sampled initialisation, one forward and backward pass before a single step: the second opinion on a forecast
+# (`ablate/theory/models.py`), with its numbers: the streams behind each layer, and the gradient of a loss whose
+# gradient behind the final norm is independent from entry to entry. Weights, dropout and that gradient follow from the
+# seed.
 
 
 def sampled_initialisation(
@@ -321,11 +284,11 @@ def sampled_initialisation(
 ) -> InitialModel:
     """Sample the weights of a model and pass its inputs through it, in training, in float32.
 
-    These are tokens [B, T], images or features [B, …], or a source and tokens. What starts from data starts from them.
-    The numbers are those of the mean kernel of all inputs, as `forecast` has them of tokens that repeat by chance; or,
-    if sequences are to be `apart`, means of the numbers of each, as `forecast_sequences` has them. With `of_logs` these
-    are geometric means, as `forecast_patterns` has them. The two differ: in a
-    mean kernel, sequences of larger tokens count for more. Raises InputError as `compile_model` does.
+    The inputs are tokens [B, T], images or features [B, …], or a source and tokens. The numbers are those of the mean
+    kernel of all inputs, as `forecast` has them of tokens that repeat by chance; or, if sequences are to be `apart`,
+    means of the numbers of each, as `forecast_sequences` has them, with `of_logs` geometric ones, as in
+    `forecast_patterns`. The two differ: in a mean kernel, sequences of larger tokens count for more. Raises InputError
+    as `compile_model` does.
     """
     import torch
     from torch import Tensor, nn
@@ -340,7 +303,7 @@ def sampled_initialisation(
         profile(model, inputs)
         model.train()
         torch.manual_seed(seed)
-        with _streams_of(model.encoder if encoder else nn.ModuleDict()) as encoded:  # type: ignore[arg-type]
+        with _streams_of(model.encoder if encoder else nn.ModuleDict()) as encoded:
             streams, behind, logits = pass_through(model, inputs)
         gradients = torch.autograd.grad(behind, [*streams, *encoded], torch.randn_like(behind))
     given, layers = (inputs,) if isinstance(inputs, Tensor) else inputs, len(streams)
@@ -363,7 +326,6 @@ def sampled_initialisation(
 def _initial_model(
     streams: Sequence[Tensor], gradients: Sequence[Tensor], inputs: Tensor, squared_logits: Tensor | None
 ) -> InitialModel:
-    """Return the numbers of a stack of layers; gradients are over that behind the last."""
     from ablate.theory.initial_state import InitialModel
 
     reference = float(gradients[-1].double().square().mean())
@@ -379,8 +341,11 @@ def _initial_model(
 
 
 @contextmanager
-def _streams_of(stack: nn.ModuleDict) -> Iterator[list[Tensor]]:
-    """Give a list that has, after a pass, the stream in front of the first layer and behind each."""
+def _streams_of(stack: Tensor | nn.Module) -> Iterator[list[Tensor]]:
+    """A list that has, after a pass, the stream in front of the first layer and behind each."""
+    from torch import nn
+
+    assert isinstance(stack, nn.ModuleDict)
     layers = list(stack.values())
     streams: list[Tensor] = []
     hooks = [layer.register_forward_pre_hook(lambda _, given: streams.append(given[0])) for layer in layers]
@@ -393,15 +358,15 @@ def _streams_of(stack: nn.ModuleDict) -> Iterator[list[Tensor]]:
 
 
 def pass_through(model: nn.Module, inputs: Tensors) -> tuple[list[Tensor], Tensor, Tensor]:
-    """Return the stream in front of the first layer and behind each, what is behind the final norm, and the logits."""
+    """The stream in front of the first layer and behind each, the stream behind the final norm, and the logits."""
     from torch import Tensor, nn
 
     ends: list[Tensor] = []
 
-    def leaves(_: nn.Module, given: Any, output: Tensor) -> None:
+    def leaves(_: nn.Module, given: object, output: Tensor) -> None:
         ends.append(output)
 
-    with _streams_of(model.layers) as streams, ExitStack() as attached:  # type: ignore[arg-type]
+    with _streams_of(model.layers) as streams, ExitStack() as attached:
         if isinstance(model.final_norm, nn.Module):
             attached.callback(model.final_norm.register_forward_hook(leaves).remove)
         output = model(*((inputs,) if isinstance(inputs, Tensor) else inputs))
@@ -426,7 +391,7 @@ def _initial_stream(
 
 
 def _mean_kernel(x: Float[Tensor, "B T D"]) -> Float[Tensor, "T T"]:
-    """Return the mean over sequences of x xᵀ / d, in float64."""
+    """The mean over sequences of x xᵀ / d, in float64."""
     import torch
 
     wide = x.double()
@@ -434,7 +399,6 @@ def _mean_kernel(x: Float[Tensor, "B T D"]) -> Float[Tensor, "T T"]:
 
 
 def _repetition(tokens: Int[Tensor, "B T"]) -> float:
-    """Return the share of pairs of two places of a sequence with the same token."""
     length = tokens.shape[1]
     same = (tokens[:, :, None] == tokens[:, None]).sum() - tokens.numel()
     return float(same) / (len(tokens) * length * (length - 1)) if length > 1 else 0.0

@@ -21,7 +21,6 @@ from contextlib import suppress
 from enum import Enum
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
-from types import TracebackType
 from typing import Any
 
 from ablate.errors import RefusedError
@@ -161,9 +160,7 @@ class Supervisor:
     def __enter__(self) -> Supervisor:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         for worker in self._workers:
             if error is None and worker.idle:
                 worker.connection.close()  # it ends by itself

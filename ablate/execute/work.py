@@ -1,8 +1,4 @@
-"""Work: the computation of one trial, from its specification to the events of training: the same for every executor.
-
-Its model is compiled, what its objective reads is drawn from the data, the backend of each attention is chosen on
-the device that trains it, and the loop runs.
-"""
+"""Work: the computation of one trial, from its specification to the events of training: the same for every executor."""
 
 from __future__ import annotations
 
@@ -41,7 +37,14 @@ from ablate.train.events import Attending, KernelUse, Outcome, Training
 from ablate.train.loop import WHOLE, lacks_memory, train
 from ablate.train.loss import device_of, forward, parameter_type
 from ablate.train.microbatches import BatchShares
-from ablate.train.objective import Batches, Drawing, chosen_objective, examples_of, first_batch, objective_of
+from ablate.train.objective import (
+    ExampleSource,
+    ObjectiveBatches,
+    chosen_objective,
+    examples_of,
+    first_batch,
+    objective_of,
+)
 from ablate.train.objectives.declare import Settings
 
 IN_PROFILE = "in the pass of its initialisation over the whole first batch: splitting the batch does not help"
@@ -60,9 +63,9 @@ def compute(
 ) -> Iterator[Training]:
     """Build the model and train it, from the state `resume` if there is one; see `train.loop.train`.
 
-    Its attention backends are chosen first (see `choose_kernels`). If they are not those that the state was
-    `made_with` (None: any), the bits would differ, and the trial is trained from its beginning. `cache` holds the token
-    streams. RefusedError if the corpus is not the one that was planned.
+    If its attention backends (see `choose_kernels`) are not those that the state was `made_with` (None: any), the bits
+    would differ, and the trial is trained from its beginning. `cache` holds the token streams. RefusedError if the
+    corpus is not the one that was planned.
     """
     pin_threads(trial.threads)
     catalogue = declarations(plugins)
@@ -85,7 +88,7 @@ def compute(
     objective = objective_of(trial, catalogue)
     spec, settings = chosen_objective(trial.recipe, catalogue)
     drawing = drawing_of(streams, spec, settings, sizes, trial.recipe, trial.seed)
-    batches = Batches(drawing, objective, trial.seed, partial(batch_at, trial.recipe))
+    batches = ObjectiveBatches(drawing, objective, trial.seed, partial(batch_at, trial.recipe))
     attending = choose_kernels(model, trial, first_batch(objective, drawing.at(0), trial.seed).inputs, cut)
     if made_with is not None and made_with != attending.operators:
         resume = None
@@ -108,12 +111,9 @@ def compute(
     )
 
 
-def _profile(model: nn.Module, batches: Batches) -> str | None:
-    """Profile the model; return the error message if memory ran out.
-
-    Every rank passes the whole batch at once, however it is split for training: a variance over parts has other last
-    bits, and a pass without gradients keeps one layer's activations where training keeps all.
-    """
+def _profile(model: nn.Module, batches: ObjectiveBatches) -> str | None:
+    """Return the error message if memory ran out. Every rank passes the whole batch at once, however it is split for
+    training: a variance over parts has other last bits, and a pass without gradients keeps one layer's activations."""
     try:
         profile(model, changed(batches.at(0).inputs, lambda tensor: tensor.to(device())))
     except (RuntimeError, MemoryError) as error:
@@ -136,13 +136,13 @@ def _streams(trial: Trial, cache: Path, catalogue: Catalogue) -> TokenStreams:
     return _prepared[trial.corpus]
 
 
-# What is drawn from the data of a trial, as its objective reads it: windows of a text, pairs, or records.
+# The examples of a trial, as its objective reads them: windows of a text, pairs, or records.
 
 
 def drawing_of(
     streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, sizes: Sizes, recipe: Recipe, seed: int
-) -> Drawing:
-    """Return what draws batches from the training split; RefusedError if it is too short, or not made of pairs."""
+) -> ExampleSource:
+    """Draw batches from the training split; RefusedError if it is too short, or not made of pairs."""
     if streams.layout is not None:
         augmentation = None if recipe.augment == Augment() else Augmentation(recipe.augment, seed)
         return RecordBatches(streams.records("train"), _standard(streams), recipe.batch, seed, augmentation)
@@ -152,7 +152,6 @@ def drawing_of(
 
 
 def drawn_examples(streams: TokenStreams, spec: ObjectiveSpec, settings: Settings, trial: Trial) -> Examples:
-    """Return what is drawn for the evaluations of a trial; RefusedError as above."""
     sizes, number = trial.architecture.sizes, trial.measure.evaluation.windows
     if streams.layout is not None:
         records = streams.records(trial.split)
@@ -177,17 +176,13 @@ def _pairs_of(stream: Tokens, sizes: Sizes) -> Pairs:
 
 
 def _pair_lengths(sizes: Sizes) -> tuple[int, int]:
-    """Return the lengths of the source and of the target."""
     assert sizes.source_len is not None
     return sizes.source_len, sizes.seq_len
 
 
-# The attention backends of a trial, chosen on the device that trains it, before its first step.
-#
-# The attentions are collected from the model itself, by one pass over two sequences of its first batch in which no
-# attention is computed; each candidate backend is then tested by the gate (`kernels.gate`) and used, or rejected with
-# a reason. A worker does this once per shape, so a second trial of the same shape costs only that pass. The ranks of
-# one trial agree on a backend that works on all of them.
+# The attention backends of a trial, chosen on the device that trains it: the attentions are collected by one pass over
+# two sequences of its first batch in which no attention is computed; each candidate backend is then tested by the gate
+# (`kernels.gate`), once per shape and worker, and used, or rejected with a reason.
 
 FEW_SEQUENCES = 2
 """Sequences of the first batch: two, to tell a bias that varies along the batch from one that does not."""
@@ -198,9 +193,7 @@ SCORE_COPIES = 3
 
 def choose_kernels(model: nn.Module, trial: Trial, inputs: Tensors, cut: BatchShares) -> Attending:
     """Set the backend of each attention of `model`; return which, and why. RefusedError if that crashes the device.
-
-    `inputs` are those of the first batch, the same on all ranks.
-    """
+    `inputs` are those of the first batch, the same on all ranks."""
     device = device_of(model)
     few = changed(inputs, lambda tensor: tensor[:FEW_SEQUENCES].to(device))
     with running_ahead(model):
@@ -227,7 +220,7 @@ def choose_kernels(model: nn.Module, trial: Trial, inputs: Tensors, cut: BatchSh
 def agreed_backends(
     mine: Mapping[str, BackendChoice], by_address: Mapping[str, AttentionSite], ranks: Ranks
 ) -> dict[str, BackendChoice]:
-    """Return for each address the backend that all ranks can use: of those chosen, the last in order of preference."""
+    """The backend that all ranks can use at each address: of those chosen, the last in order of preference."""
     if ranks.size == 1:
         return dict(mine)
     all_ranks: list[dict[str, BackendChoice]] = ranks.gathered(dict(mine))
@@ -239,5 +232,5 @@ def agreed_backends(
 
 
 def scores_of(site: AttentionSite) -> int:
-    """Return the bytes of all copies of one sequence's scores held during a step: in float32 at least."""
+    """The bytes of all copies of one sequence's scores during a step, in float32 at least."""
     return SCORE_COPIES * site.heads * site.queries * site.keys * (8 if site.needs.dtype == "float64" else 4)

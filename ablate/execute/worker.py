@@ -1,7 +1,7 @@
-"""Worker: one trial carried out: claimed, computed in one process or several, saved, and its events sent to the driver.
+"""Worker: one trial claimed, computed in one process or several, and saved, with its events sent to the driver.
 
-Every executor, and every test, gets its messages from here. What ends a trial from without is here, too: an
-exception, a step that hangs, the loss of one of its processes.
+Every executor, and every test, gets its messages from here. So does what ends a trial from without: an exception, a
+step that hangs, the loss of one of its processes.
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from types import TracebackType
-from typing import Any
 
 import torch
 from torch import distributed as dist
@@ -42,8 +40,7 @@ from ablate.train.events import Attending, Began, Checkpoint, Event, Outcome, Sa
 from ablate.train.loop import lacks_memory
 from ablate.train.microbatches import BatchShares
 
-SPEAK_EVERY = 0.25
-"""Seconds between messages of a running trial, so that no event waits for as long as a second."""
+SPEAK_EVERY = 0.25  # seconds between messages of a running trial
 
 
 def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
@@ -69,8 +66,8 @@ def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
             yield outbox.message()
             outbox.empty()
             while event is not None:
-                told = trial.told(event)
-                if told is not None and outbox.put(told):
+                sent = trial.translated(event)
+                if sent is not None and outbox.put(sent):
                     yield outbox.message()
                     outbox.empty()
                 event = next(events, None)
@@ -82,10 +79,8 @@ def messages(task: Task, should_stop: ShouldStop) -> Iterator[Message]:
 
 
 class _Outbox:
-    """Events on their way to the driver, and the progress of their trial."""
-
     def __init__(self, task: Task):
-        self.step = task.resume.step if task.resume else 0
+        self.step = task.start
         self._trial_id = task.trial.id
         self._events: list[Event] = []
         self._emptied_at = time.monotonic()
@@ -98,20 +93,16 @@ class _Outbox:
         return isinstance(event, Began | Saved | Outcome) or time.monotonic() - self._emptied_at > SPEAK_EVERY
 
     def message(self) -> Message:
-        """Return a message of all pending events."""
         return Message(self._trial_id, tuple(self._events), self.step)
 
     def empty(self) -> None:
-        """Remove the pending events, which have been sent."""
         self._events.clear()
         self._emptied_at = time.monotonic()
 
 
 class _ClaimedTrial:
-    """A trial that this worker has claimed: translates each event of its training for the driver.
-
-    `task` is the one that is carried out: it starts over if its checkpoint was made with other versions.
-    """
+    """A trial that this worker has claimed: translates each event of its training for the driver. `task` is the one
+    that is carried out: it starts over if its checkpoint was made with other versions."""
 
     def __init__(self, task: Task, claim: Claim):
         dtype = task.trial.recipe.dtype
@@ -120,16 +111,13 @@ class _ClaimedTrial:
             name: str(n) for name, n in _cut(task).items()
         }
         self._claim, self.task, self.limit = claim, _from(task, self._versions), _Limit(task.limit)
-        self._refused: dict[str, Any] = {}
+        self._refused: dict[str, list[str]] = {}
         self._at = time.time()
 
     def began(self, first: Training | None) -> Began:
-        """Return the event that the trial has started, with the attention backends from its training's `first` event.
-
-        If those are not known (None, or another event), it has the versions that the trial was computed with so far.
-        """
-        task, versions = self.task, self._versions
-        step = task.resume.step if task.resume else 0
+        """The event that the trial has started, with the attention backends from its training's `first` event. If those
+        are not known (None, or another event), it has the versions that the trial was computed with so far."""
+        task, versions, step = self.task, self._versions, self.task.start
         if not isinstance(first, Attending):
             return Began(step, task.versions if task.resume else versions, at=self._at)
         versions = versions | ({ATTENTION: first.operators} if first.uses else {})
@@ -140,8 +128,7 @@ class _ClaimedTrial:
         self._refused = {ATTENTION: refused} if refused else {}
         return Began(step, versions, first.uses, self._at)
 
-    def told(self, event: Training) -> Event | Step | None:
-        """Return the event for the driver: a state as saved, an outcome with its circumstances; None: send nothing."""
+    def translated(self, event: Training) -> Event | Step | None:
         task = self.task
         match event:
             case Attending():
@@ -162,14 +149,10 @@ class _ClaimedTrial:
 
 
 def _with_how(outcome: Outcome, task: Task) -> Outcome:
-    return replace(outcome, detail=_how(task) | outcome.detail)
-
-
-def _how(task: Task) -> dict[str, Any]:
-    """Return the detail of an outcome on how the trial was carried out, if not undivided, alone and on the CPU."""
+    """Say how the trial was carried out, if not undivided, alone and on the CPU."""
     read = task.parts * task.ranks
     shared = {"readings": f"means over {read} parts of each batch, except those of parameters"} if read > 1 else {}
-    return peak() | _cut(task) | shared
+    return replace(outcome, detail=peak() | _cut(task) | shared | outcome.detail)
 
 
 def _cut(task: Task) -> dict[str, int]:
@@ -177,7 +160,7 @@ def _cut(task: Task) -> dict[str, int]:
 
 
 def _from(task: Task, versions: dict[str, str]) -> Task:
-    """Return the task to carry out: with other versions the bits would differ, so the trial starts over."""
+    """With other versions the bits would differ, so the trial starts over."""
     if task.resume is not None and of_machine(versions) == of_machine(task.versions):
         return task
     journal.drop_checkpoints(task.folder, task.trial.id)
@@ -185,26 +168,18 @@ def _from(task: Task, versions: dict[str, str]) -> Task:
 
 
 class _Limit:
-    """A limit of `seconds` from now. `reached` is true once the trainer was stopped by it."""
-
     def __init__(self, seconds: float | None):
         self._end = None if seconds is None else time.monotonic() + seconds
         self.reached = False
 
     def is_reached(self) -> bool:
-        """Return whether the limit is reached; the trainer calls this before every step."""
         self.reached = self.reached or (self._end is not None and time.monotonic() > self._end)
         return self.reached
 
 
-# The outcome of a trial that raised an exception.
-
-
 def ending_of(error: Exception | SystemExit, step: int) -> Outcome:
-    """Return the outcome of a trial that raised `error` after `step` steps; memory can run out outside its loop, too.
-
-    `sys.exit` in a component is a bug of that code: it ends neither a worker nor, inline, the run.
-    """
+    """The outcome of a trial that raised `error` after `step` steps; memory can run out outside its loop, too.
+    `sys.exit` in a component is a bug of that code: it ends neither a worker nor, inline, the run."""
     if isinstance(error, RefusedError):
         return Outcome("interrupted", step, {"error": str(error), REFUSED: str(error)})
     if lacks_memory(error):
@@ -213,18 +188,14 @@ def ending_of(error: Exception | SystemExit, step: int) -> Outcome:
     return Outcome("bug", step, {"error": f"{type(error).__name__}: {error}", "trace": trace})
 
 
-# The trace of a trial that hangs within a step, beyond the reach of Python, recorded for its row.
-#
-# The trace goes to `running/<trial>.trace` in the results folder; whoever ends the worker reads it from there.
+# The trace of a trial that hangs within a step, beyond the reach of Python: `running/<trial>.trace` in the results
+# folder, read by whoever ends the worker.
 
 
 @contextmanager
 def watched(task: Task, *, exit: bool) -> Iterator[None]:
     """Write the trace of every thread half-way through the grace period after the limit; with `exit`, end the process.
-
-    That needs neither the interpreter nor its lock, so it works while a kernel or a system call never returns.
-    RefusedError if the file for the trace cannot be created.
-    """
+    That works while a kernel or a system call never returns. RefusedError if the file cannot be created."""
     if task.limit is None:
         yield
         return
@@ -242,7 +213,7 @@ def watched(task: Task, *, exit: bool) -> Iterator[None]:
 
 
 def timed_out(folder: Path, trial_id: str, step: int, limit: float) -> Outcome:
-    """Return the outcome of a trial whose worker was killed at its limit, with the trace it has left."""
+    """The outcome of a trial whose worker was killed at its limit, with the trace it has left."""
     path = trace_of(folder, trial_id)
     try:
         trace = path.read_text(encoding="utf-8")
@@ -265,25 +236,18 @@ RANKS_INTERFACES = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
 LOOK_EVERY = 0.05
 ANSWER_WITHIN = timedelta(minutes=10)
 """How long rank 0 waits for another living rank: they do the same work, so no step takes that much longer."""
-
-MEET_WITHIN = timedelta(seconds=60)
-"""How long the ranks may take to connect once all are ready."""
-
+MEET_WITHIN = timedelta(seconds=60)  # how long the ranks may take to connect once all are ready
 WAIT_FOR_RANK_0 = timedelta(days=7)
 """How long the others wait for rank 0, which may itself wait for its driver; when it dies, they die too."""
-
-LAST_WORDS_WITHIN = 10.0
-"""Seconds for a rank that failed to send its final message."""
+LAST_WORDS_WITHIN = 10.0  # seconds for a rank that failed to send its final message
 
 
 def trained(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
-    """Train the task's trial, from its checkpoint where it has one, in as many processes as it says; see `compute`."""
     return _share(task, Ranks(), should_stop) if task.ranks == 1 else _with_others(task, should_stop)
 
 
 def _with_others(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
-    """Train as rank 0, together with the other ranks."""
-    step = task.resume.step if task.resume else 0
+    step = task.start
     with _Others(task) as others:
         try:
             if not others.ready(should_stop):
@@ -304,7 +268,6 @@ def _with_others(task: Task, should_stop: ShouldStop) -> Iterator[Training]:
 
 
 def follow(task: Task, rank: int, port: int) -> Iterator[Training]:
-    """Train as another rank: its share of everything that rank 0 does."""
     if torch.cuda.is_available():
         take((task.gpu or 0) + rank, task.memory, task.contexts)
     store = TCPStore(RANKS_HOST, port, task.ranks, is_master=False, timeout=WAIT_FOR_RANK_0)
@@ -328,8 +291,6 @@ def _share(task: Task, ranks: Ranks, should_stop: ShouldStop) -> Iterator[Traini
 
 
 class _Others:
-    """The processes of all ranks except 0, which live while this is entered."""
-
     def __init__(self, task: Task):
         self._task = task
         self._processes: dict[int, subprocess.Popen[bytes]] = {}
@@ -344,9 +305,7 @@ class _Others:
             undo.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end()
 
     def ready(self, should_stop: ShouldStop) -> bool:
@@ -372,12 +331,12 @@ class _Others:
                 self._leaving.set()
 
     def check(self) -> None:
-        """Raise RankLost if a result since the last check may lack another rank's share."""
+        """RankLost if a result since the last check may lack another rank's share."""
         if self._lost.is_set():
             raise RankLost("a rank ended before the trial did")
 
     def last_words(self, seconds: float) -> Outcome | None:
-        """Return the outcome of the rank that failed, if one did, waiting up to `seconds` for it to end."""
+        """The outcome of the rank that failed, if one did, waiting up to `seconds` for it to end."""
         end, heard = time.monotonic() + seconds, dict[int, Outcome | None]()
         while True:
             for rank in self._ended() - heard.keys():
@@ -413,9 +372,8 @@ class _Others:
 
 
 def _rank_store(ranks: int) -> TCPStore:
-    with socket.create_server(
-        (RANKS_HOST, 0)
-    ) as listening:  # a store that opened its own would listen to every network
+    # A store that opened its own socket would listen to every network.
+    with socket.create_server((RANKS_HOST, 0)) as listening:
         port = listening.getsockname()[1]
         return TCPStore(
             RANKS_HOST,
@@ -432,8 +390,8 @@ def _rank_store(ranks: int) -> TCPStore:
 def _process_group(store: Store, rank: int, size: int, timeout: timedelta) -> Iterator[None]:
     """Make this process a rank of the default group while entered. Rank 0 leaves the group; the others end with it.
 
-    NCCL's clean exit is collective, so a failed rank would wait there for ranks that wait for it, before it has sent
-    its final message. So rank 0, with which all others end, aborts the group, and the others do nothing.
+    NCCL's clean exit is collective, so a failed rank would wait there for ranks that wait for it. So rank 0, with which
+    all others end, aborts the group, and the others do nothing.
     """
     cuda = torch.cuda.is_available()
     with _loopback():
@@ -458,8 +416,7 @@ def _process_group(store: Store, rank: int, size: int, timeout: timedelta) -> It
 
 @contextmanager
 def _loopback() -> Iterator[None]:
-    """Restrict the connections of gloo and NCCL to this machine while entered, which only environment variables can do;
-    NCCL reads them when it is first used."""
+    """NCCL reads the environment variables, which restrict it and gloo to this machine, when it is first used."""
     before = {name: os.environ.get(name) for name in RANKS_INTERFACES}
     os.environ |= dict.fromkeys(RANKS_INTERFACES, "lo" if sys.platform == "linux" else "lo0")
     try:
@@ -487,7 +444,6 @@ def _start_rank(task: Task, rank: int, port: int) -> subprocess.Popen[bytes]:
 
 
 def _outcome_of_rank(rank: int, process: subprocess.Popen[bytes]) -> Outcome | None:
-    """Return the outcome that an ended rank gives the trial; None if it did not fail itself."""
     assert process.stdout is not None
     sent = process.stdout.read()
     if sent:
@@ -497,11 +453,8 @@ def _outcome_of_rank(rank: int, process: subprocess.Popen[bytes]) -> Outcome | N
     return Outcome("interrupted", 0, {"error": f"its rank {rank} was lost ({how})", "rank": rank})
 
 
-# The state that a task resumes from.
-
-
 def state_of(task: Task) -> bytes | None:
-    """Read the state of a task's checkpoint; None if it starts from the beginning. RefusedError if it is damaged."""
+    """None if the task starts from the beginning. RefusedError if its checkpoint is damaged."""
     if task.resume is None:
         return None
     state = journal.read_checkpoint(task.folder, task.trial.id, task.resume)

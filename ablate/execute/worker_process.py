@@ -1,7 +1,7 @@
-"""Worker process: what the processes that compute trials do from their start to their end, by the functions they run.
+"""Worker process: the processes that compute trials, from their start to their end.
 
-`main` is that of a worker of the local executor, `main_of_rank` that of the other processes of a trial of several.
-Both are started by `launch`. This file loads torch only once the process follows its parent and handles its signals.
+`main` is that of a worker of the local executor, `main_of_rank` that of the other processes of a trial of several. Both
+are started by `launch`. This file loads torch only once the process follows its parent and handles its signals.
 """
 
 from __future__ import annotations
@@ -48,13 +48,11 @@ class _Worker:
         self._busy = self._preempted = self._stop = False
 
     def preempt(self, *_: object) -> None:
-        """Exit; with a trial, once it is saved."""
         self._preempted = True
         if not self._busy:
             os._exit(0)
 
     def serve(self) -> None:
-        """Carry out each task that comes."""
         while True:
             try:
                 task = self._connection.recv()
@@ -72,7 +70,7 @@ class _Worker:
         from ablate.execute.gpu import give_back, spoils
         from ablate.execute.worker import ending_of, messages, watched
 
-        last, step = None, task.resume.step if task.resume else 0
+        last, step = None, task.start
         try:
             with watched(task, exit=False):
                 for message in messages(task, self._asked_to_stop):
@@ -111,7 +109,6 @@ LONGEST_TRACE, LONGEST_TEXT = 2**15, 2**12
 
 
 def main_of_rank() -> None:
-    """Follow rank 0, and report how it ended."""
     follow_parent(int(sys.argv[1]))
     signal.signal(signal.SIGTERM, signal.SIG_IGN)  # rank 0 saves the trial when the machine is being reclaimed
     # Other code that prints must not be mistaken for the final message.
@@ -130,13 +127,12 @@ def _shortened(outcome: Outcome) -> Outcome:
     for name, text in detail.items():
         if isinstance(text, str):
             encoded = text.encode(errors="replace")
-            kept = encoded[-LONGEST_TRACE:] if name == "trace" else encoded[:LONGEST_TEXT]
-            detail[name] = kept.decode(errors="ignore")
+            part = encoded[-LONGEST_TRACE:] if name == "trace" else encoded[:LONGEST_TEXT]
+            detail[name] = part.decode(errors="ignore")
     return replace(outcome, detail=detail)
 
 
 def _follow_rank_0() -> Outcome | None:
-    """Return the outcome if this rank failed, else None."""
     from ablate.execute.worker import ending_of, follow
     from ablate.train.data_parallel import RankLost
     from ablate.train.events import Outcome

@@ -1,4 +1,4 @@
-"""Declaration: what a file adds, of one of seven kinds, and what can be wrong with it.
+"""Declaration: the addition that a file makes, of one of seven kinds, and the faults that it can have.
 
 Each kind has a folder whose files are the list of what ships. A declaration is what planning sees of a thing, without
 torch; many have settings, which are a document of their own.
@@ -12,7 +12,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, ClassVar, Final, TypedDict, TypeVar
 
 from pydantic import BaseModel
 
@@ -26,7 +26,7 @@ class Kind:
     """One kind. `name` is that of the decorator or function that declares it, `noun` its word in sentences.
 
     `plural` names the kind in `defaults:` of a grammar, its list (`ablate list probes`) and its entry points
-    (`ablate.probes`). `folder` is below the package. `below` says what implements a declaration, below the import of
+    (`ablate.probes`). `folder` is below the package. `below` is the word for the implementation, below the import of
     torch, and `way` how to mark it as such; both are empty for a kind that needs no implementation.
     """
 
@@ -39,16 +39,14 @@ class Kind:
 
     @property
     def group(self) -> str:
-        """The entry point group of this kind."""
         return f"ablate.{self.plural}"
 
     @property
     def a_noun(self) -> str:
-        """The noun with its indefinite article."""
         return f"{'an' if self.noun[0] in 'aeiou' else 'a'} {self.noun}"
 
     def files(self) -> tuple[Path, ...]:
-        """Return every Python file of its folder, sorted by path; not all of them contain declarations."""
+        """Every Python file of its folder, sorted by path; not all of them contain declarations."""
         return tuple(sorted((PACKAGE / self.folder).rglob("*.py")))
 
 
@@ -80,8 +78,7 @@ class Declaration:
     """A component, probe or the like as planning sees it, without torch; each kind adds fields of its own.
 
     `summary` is the first line of its file, `source` where it is from, and `version` that of the numbers it computes:
-    it rises with every change of its code that changes them (see `plan/identity.py`). `module` is the name under which
-    Python imports its file.
+    it rises with every change of them (see `plan/identity.py`). `module` is the name by which Python imports it.
     """
 
     kind: ClassVar[Kind]
@@ -97,13 +94,12 @@ class Declaration:
 
     @property
     def needs_below(self) -> bool:
-        """Whether something below the first import of torch must implement it."""
         return bool(self.kind.below)
 
 
 @dataclass(frozen=True, slots=True)
 class DeclarationFault:
-    """A mistake in a declaration: `at` is the field, or the keyword of the declaration (of its values `word`)."""
+    """`at` is the field, or the keyword of the declaration (of its values `word`)."""
 
     message: str
     at: str
@@ -113,19 +109,16 @@ class DeclarationFault:
 
 
 class DeclarationError(InputError):
-    """A declaration that cannot be accepted; `faults` is everything that is wrong with it."""
-
     def __init__(self, where: str, faults: tuple[DeclarationFault, ...]):
         self.faults = faults
-        shown = (
+        texts = (
             "\n".join([f"error: {where}: {fault.message}", *(f"  = {note}" for note in fault.notes)])
             for fault in faults
         )
-        super().__init__("\n\n".join(shown))
+        super().__init__("\n\n".join(texts))
 
 
 def common_faults(kind: Kind, name: object, source: object, version: object) -> Iterator[DeclarationFault]:
-    """Yield what is wrong with the fields that every declaration has."""
     if not isinstance(name, str) or WORD.fullmatch(name) is None:
         way = "use letters, digits and _, as in rms_norm: the name is written in YAML"
         yield DeclarationFault(f"the name of {kind.a_noun} must be a word, not {name!r}", "name", (way,))
@@ -139,8 +132,14 @@ def common_faults(kind: Kind, name: object, source: object, version: object) -> 
         yield DeclarationFault(message, "version", (way,))
 
 
-def place_of(declared: Any) -> dict[str, Any]:
-    """Return where a class or a function is declared, as fields of its Declaration: its file, module and summary."""
+class DeclaredAt(TypedDict):
+    path: Path
+    module: str
+    summary: str
+
+
+def place_of(declared: object) -> DeclaredAt:
+    """The place of a class or a function, as fields of its Declaration."""
     module = inspect.getmodule(declared)
     names = module.__dict__ if isinstance(module, types.ModuleType) else {}
     document = inspect.cleandoc(names.get("__doc__") or getattr(declared, "__doc__", None) or "")
@@ -160,7 +159,7 @@ def implements(declared: Any) -> Callable[[T], T]:
 
 
 def declaration_in(value: object) -> Declaration | None:
-    """Return the declaration that a value of a module is or carries; None for any other value."""
+    """The declaration that a value of a module is or carries."""
     carried = value if isinstance(value, Declaration) else vars(value).get("spec") if isinstance(value, type) else None
     return carried if isinstance(carried, Declaration) else None
 
@@ -174,7 +173,7 @@ ADDED: Final = "added"
 
 
 def is_added(info: Any) -> bool:
-    """Return whether a field of a pydantic model came later: `Field(json_schema_extra={"added": …})`."""
+    """A field of a pydantic model that came later: `Field(json_schema_extra={"added": …})`."""
     return ADDED in (info.json_schema_extra or {})
 
 
@@ -185,7 +184,6 @@ class Configured(Declaration):
     settings: type[BaseModel]
 
     def read(self, values: Any) -> Any:
-        """Read the settings from plain `values`, as a Choice keeps them."""
         return self.settings.model_validate(values)
 
 
@@ -200,11 +198,9 @@ def declare_settings(
     faults: Callable[[type[BaseModel]], Iterable[DeclarationFault]] = lambda settings: (),
     **more: Any,
 ) -> Callable[[type[S]], type[S]]:
-    """Return the decorator of a settings class, which declares it as a `spec`; `more` are the other fields of `spec`.
-
-    The class must have the fields in `needs`, and none with a default unless `defaults` are allowed; `faults` yields
-    what else is wrong with it. Raises DeclarationError with all faults.
-    """
+    """The decorator of a settings class, which declares it as a `spec`; `more` are the other fields of `spec`. The
+    class must have the fields in `needs`, and none with a default unless `defaults` are allowed; `faults` yields
+    further ones. Raises DeclarationError with all faults."""
 
     def declare(cls: type[S]) -> type[S]:
         kind = spec.kind
@@ -220,7 +216,7 @@ def declare_settings(
 
 
 def _settings_faults(kind: Kind, cls: type, needs: tuple[str, ...], defaults: bool) -> Iterator[DeclarationFault]:
-    """Yield what is wrong with a settings class: its fields must be exactly what YAML can set, but for added ones."""
+    """The fields of a settings class must be exactly what YAML can set, but for added ones."""
     way = "derive the class from the Settings of its declare.py, which is frozen, strict and forbids other keys"
     if not (isinstance(cls, type) and issubclass(cls, BaseModel)):
         yield DeclarationFault(f"{kind.a_noun} must be declared on the class of its settings", "class", (way,))

@@ -1,8 +1,7 @@
-"""Head of a file: what it declares, read without torch, and every mistake in it reported at its place.
+"""Head of a file: its declarations, read without torch, with every mistake reported at its place.
 
-The head ends at the first import of torch or another heavy library. It is run statement by statement, so that one
-wrong declaration does not hide the next; the code below it is only parsed, and runs when something of it is first
-needed.
+The head ends at the first import of torch or another heavy library. It is run statement by statement, so that one wrong
+declaration does not hide the next; the code below it is only parsed, and runs when something of it is first needed.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import traceback
 import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -59,8 +59,6 @@ RunStatement = Callable[[ast.stmt, Callable[[], None]], bool]
 
 
 class _PutOff(types.ModuleType):
-    """A module of which only the head has run."""
-
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):  # Python itself looks these up, such as __path__; no file defines them
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
@@ -73,9 +71,7 @@ class _PutOff(types.ModuleType):
 
 def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> types.ModuleType:
     """Import the head of a file, whose syntax is `tree`, under a name; return the module if it is imported already.
-
-    `run` is given each statement of the head. If it ends the head early, or raises, the module is not kept.
-    """
+    `run` is given each statement of the head. If it ends the head early, or raises, the module is not kept."""
     with LOCK:
         known = sys.modules.get(name)
         if known is not None and getattr(known, "__file__", None) == str(path):
@@ -95,10 +91,12 @@ def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> t
                 if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                     continue  # compiled alone, a string would become the module's docstring
                 code = compile(ast.Module([statement], []), str(path), "exec", flags=flags, dont_inherit=True)
-                if not run(statement, lambda code=code: exec(code, module.__dict__)):  # type: ignore[misc]
+                if not run(statement, partial(exec, code, module.__dict__)):
                     break
             else:
-                _bind(name, module)
+                package, _, last = name.rpartition(".")
+                if package in sys.modules:
+                    setattr(sys.modules[package], last, module)  # as an import does
                 return module
         except BaseException:
             sys.modules.pop(name, None)
@@ -107,15 +105,8 @@ def import_head(name: str, path: Path, tree: ast.Module, run: RunStatement) -> t
         return module
 
 
-def _bind(name: str, module: types.ModuleType) -> None:
-    """Make a module an attribute of its package, as an import does, if the package is imported."""
-    package, _, last = name.rpartition(".")
-    if package in sys.modules:
-        setattr(sys.modules[package], last, module)
-
-
 def complete(module: types.ModuleType) -> None:
-    """Run what was put off, if anything. Exceptions are passed on, and it can be run again afterwards."""
+    """Run the code below the head, once. Exceptions are passed on, and it can be run again afterwards."""
     with LOCK:
         rest = module.__dict__.pop(REST, None)
         if rest is None:
@@ -131,12 +122,10 @@ def complete(module: types.ModuleType) -> None:
 
 
 def put_off(module: types.ModuleType) -> bool:
-    """Return whether part of a module has not run yet."""
     return REST in module.__dict__
 
 
 def until_heavy(body: Sequence[ast.stmt], path: Path) -> Iterator[ast.stmt]:
-    """Yield the statements of a file above the first import of torch or another heavy library."""
     heavy = HEAVY_WITHIN if path.is_relative_to(PACKAGE) else HEAVY
     for statement in body:
         names = (
@@ -152,7 +141,7 @@ def until_heavy(body: Sequence[ast.stmt], path: Path) -> Iterator[ast.stmt]:
 
 
 def _features(body: Sequence[ast.stmt]) -> int:
-    """Return the compiler flags of what the file imports from `__future__`, which hold for every statement."""
+    """The compiler flags of the imports from `__future__`, which hold for every statement."""
     imports = [node for node in body if isinstance(node, ast.ImportFrom) and node.module == "__future__"]
     names = [alias.name for node in imports for alias in node.names]
     return sum(getattr(__future__, name).compiler_flag for name in names if hasattr(__future__, name))
@@ -166,25 +155,21 @@ NAMES = {kind.name: kind for kind in KINDS}
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A declaration, with the file and statement that make it."""
-
     spec: Declaration
     text: _Text
     node: ast.stmt | None
 
     def place(self, at: str = "name", word: object = None) -> Span:
-        """Return the span of a field or a keyword of the declaration, or of a `word` in its value."""
         return self.text.span_of(self.node, at, word) if self.node is not None else self.text.source.span(0, 0)
 
 
 def declares(path: Path, kind: Kind) -> bool:
-    """Return whether a file of ours declares something of a kind; it is parsed, not run."""
     text = path.read_text(encoding="utf-8")
     return f"{kind.name}(" in text and any(_kind_of(node) == kind for node in ast.parse(text).body)
 
 
 def read_head(path: Path, module: str, problems: Problems) -> list[Declared]:
-    """Return what a file declares, imported as `module`; declarations with mistakes are noted and left out."""
+    """Import the head of a file as `module`, and return its declarations without mistakes; the others are noted."""
     try:
         text = _Text(Source(str(path), path.read_text(encoding="utf-8")))
         tree = ast.parse(text.source.text, filename=str(path))
@@ -209,14 +194,11 @@ def read_head(path: Path, module: str, problems: Problems) -> list[Declared]:
 
 @dataclass
 class _Reading:
-    """Run the statements of a head, and note what is wrong with each."""
-
     path: Path
     text: _Text
     problems: Problems
 
     def run(self, tree: ast.Module, name: str) -> list[Declared]:
-        """Return what the statements declare, up to one that fails."""
         self.wrong: set[str] = set()
         self.failed = False
         before = len(self.problems)
@@ -246,7 +228,6 @@ class _Reading:
         return True
 
     def _declared(self, tree: ast.Module, module: types.ModuleType) -> Iterator[Declared]:
-        """Yield a declaration for each statement that makes one, then those made otherwise, such as in a loop."""
         stated: dict[str, ast.stmt] = {}
         known: set[str] = set()
         for node in tree.body:
@@ -269,12 +250,11 @@ class _Reading:
             yield Declared(spec, self.text, None)
 
     def _is_here(self, spec: Declaration) -> bool:
-        """Return whether a declaration is made in this file, not imported from another."""
+        """Not one that is imported from another file."""
         return spec.path == self.path
 
 
 def _name_of(node: ast.stmt) -> str | None:
-    """Return the name that a statement gives to what it declares; None for one that declares nothing."""
     if isinstance(node, ast.ClassDef):
         return node.name
     if isinstance(node, ast.Assign) and len(node.targets) == 1 and isinstance(node.targets[0], ast.Name):
@@ -283,7 +263,6 @@ def _name_of(node: ast.stmt) -> str | None:
 
 
 def _declaring(node: ast.stmt) -> ast.expr | None:
-    """Return the decorator or call by which a statement declares something; None if it declares nothing."""
     if isinstance(node, ast.ClassDef):
         return next((each for each in node.decorator_list if _called(each) in NAMES), None)
     value = node.value if isinstance(node, ast.Assign | ast.AnnAssign) else None
@@ -311,7 +290,6 @@ def _note_without_below(declared: Declared, tree: ast.Module, problems: Problems
 
 
 def _carried_out(tree: ast.Module) -> set[str]:
-    """Return the names that the file's `@implements(…)` refer to."""
     return {
         ast.unparse(call.args[0])
         for call in ast.walk(tree)
@@ -320,7 +298,6 @@ def _carried_out(tree: ast.Module) -> set[str]:
 
 
 def _note_below(node: ast.stmt, text: _Text, problems: Problems) -> None:
-    """Note a declaration below the head, where it is not read."""
     kind = _kind_of(node)
     if kind is not None:
         problems.add(
@@ -345,7 +322,6 @@ def _note_nothing(tree: ast.Module, path: Path, text: _Text, problems: Problems)
 
 
 def _called(node: ast.expr) -> str:
-    """Return the last part of the name of what is called, or of the expression itself if it is no call."""
     function = node.func if isinstance(node, ast.Call) else node
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
@@ -355,7 +331,7 @@ class _Text:
     source: Source
 
     def span(self, node: ast.stmt | ast.expr | ast.keyword, end: int | None = None) -> Span:
-        """Return the span of a node; Python counts columns in bytes, spans in characters."""
+        """Python counts columns in bytes, spans in characters."""
         line, end_line = node.lineno, node.end_lineno or node.lineno
         stop = node.end_col_offset or 0
         start = self._column(line, node.col_offset)
@@ -365,7 +341,7 @@ class _Text:
         return len(self.source.line(line).encode()[:offset].decode(errors="ignore")) + 1
 
     def span_of(self, node: ast.stmt, at: str, word: object = None) -> Span:
-        """Return the span of a field of a class, or of a keyword of its decorator; of its name if there is none."""
+        """The span of a field of a class, or of a keyword of its decorator; of its name if there is none."""
         declaring = _declaring(node)
         if isinstance(declaring, ast.Call):
             values: dict[str | None, ast.expr] = {each.arg: each.value for each in declaring.keywords}
@@ -389,7 +365,7 @@ class _Text:
         return Problem(fault.message, self.span_of(node, fault.at, fault.word), fault.label, fault.notes)
 
     def failure(self, error: BaseException, node: ast.stmt) -> Problem:
-        """Return an exception of the file's own code as a problem, at the line of the file that ran last."""
+        """An exception of the file's own code as a problem, at the line of the file that ran last."""
         lines = [
             line
             for frame, line in traceback.walk_tb(error.__traceback__)

@@ -33,8 +33,6 @@ from ablate.source.problems import Problems
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """A module of another distribution with declarations, and its file."""
-
     module: str
     path: Path
     entry: str
@@ -42,7 +40,7 @@ class Installed:
 
 @functools.cache
 def installed(group: str) -> tuple[Installed, ...]:
-    """Return every entry point of a group whose file is there, by name; warn about the others."""
+    """Every entry point of a group whose file is there, by name; warn about the others."""
     modules = []
     for entry in sorted(entry_points(group=group), key=lambda entry: (entry.name, entry.value)):
         module = entry.value.partition(":")[0].strip()
@@ -55,7 +53,6 @@ def installed(group: str) -> tuple[Installed, ...]:
 
 
 def warn_of(entry: str, why: str) -> None:
-    """Warn that an entry point is left out, and say what to do about it."""
     way_out = "reinstall that distribution, or uninstall it"
     warnings.warn(f"{entry} is left out: {why}\n  = {way_out}", AblateWarning, stacklevel=2)
 
@@ -67,7 +64,7 @@ def _described(entry: EntryPoint) -> str:
 
 
 def _file_of_module(module: str) -> Path | None:
-    """Return the file of a module; only its top level is looked up, since more would import the package."""
+    """Only the top level of a module is looked up, since more would import the package."""
     first, *rest = module.split(".")
     try:
         spec = importlib.util.find_spec(first)
@@ -87,13 +84,11 @@ def _file_of_module(module: str) -> Path | None:
 
 # All of them together
 
-OWN = "ablate_plugin_"
-"""How the modules of a user's own files begin."""
+OWN = "ablate_plugin_"  # the beginning of the module names of a user's own files
 
 
 @functools.cache
 def shipped(kind: Kind) -> tuple[Declaration, ...]:
-    """Return what ships of a kind, in order of file."""
     problems = Problems()
     specs = [
         declared.spec
@@ -106,7 +101,6 @@ def shipped(kind: Kind) -> tuple[Declaration, ...]:
 
 
 def of_distributions(kind: Kind, taken: Iterable[str]) -> list[Declaration]:
-    """Return what other distributions add of a kind; warn about broken ones, and keep the others."""
     taken = set(taken)
     by_name: dict[str, Declaration] = {}
     for entry in installed(kind.group):
@@ -127,12 +121,10 @@ def of_distributions(kind: Kind, taken: Iterable[str]) -> list[Declaration]:
 
 
 def of_plugins(paths: Sequence[Path], problems: Problems) -> list[Declared]:
-    """Return what a user's own files declare, of any kind; mistakes are noted."""
     return [declared for path in paths for declared in read_head(path, module_name(path), problems)]
 
 
 def without_doubles(taken: Iterable[Declaration], own: list[Declared], problems: Problems) -> list[Declared]:
-    """Return a user's own declarations of one kind; of two with the same name the first, and note the other."""
     paths = {spec.name: spec.path for spec in taken}
     by_name: dict[str, Declared] = {}
     for declared in own:
@@ -148,7 +140,6 @@ def without_doubles(taken: Iterable[Declaration], own: list[Declared], problems:
 
 
 def things(kind: Kind, own: list[Declared], problems: Problems) -> list[Declaration]:
-    """Return everything of a kind, including what a user's `own` files declare."""
     ships = shipped(kind)
     others = of_distributions(kind, (spec.name for spec in ships))
     mine = [declared for declared in own if declared.spec.kind == kind]
@@ -156,10 +147,8 @@ def things(kind: Kind, own: list[Declared], problems: Problems) -> list[Declarat
 
 
 def module_name(path: Path) -> str:
-    """Return the name to import a file under: its dotted name if it ships or is installed, else one made from its hash.
-
-    A plugin that was changed is thus another module, so that a notebook sees the change.
-    """
+    """The name to import a file under: its dotted name if it ships or is installed, else one made from its hash, so
+    that a changed plugin is another module."""
     if path.is_relative_to(PACKAGE):
         return ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts))
     dotted = next((each.module for kind in KINDS for each in installed(kind.group) if each.path == path), None)
@@ -167,12 +156,11 @@ def module_name(path: Path) -> str:
 
 
 def is_plugin(spec: Declaration) -> bool:
-    """Return whether a user's own file declares it."""
     return spec.module.startswith(OWN)
 
 
 def stamp(path: Path) -> str:
-    """Return a hash of a file's path and bytes; of its path alone if it cannot be read."""
+    """A hash of a file's path and bytes; of its path alone if it cannot be read."""
     try:
         content = path.read_bytes()
     except OSError:
@@ -181,15 +169,12 @@ def stamp(path: Path) -> str:
 
 
 def is_complete(spec: Declaration) -> bool:
-    """Return whether the whole file of a declaration has run already."""
     return not put_off(sys.modules[spec.module])
 
 
 def implementation(spec: Declaration) -> Any:
-    """Return what implements a declaration; imports torch.
-
-    An exception of the file keeps its traceback; ending the process (`sys.exit()`) is an InputError.
-    """
+    """Import the implementation of a declaration, and torch. An exception of the file keeps its traceback; ending the
+    process (`sys.exit()`) is an InputError."""
     module = sys.modules[spec.module]
     try:
         complete(module)

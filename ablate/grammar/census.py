@@ -11,14 +11,15 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import overload
 
 from ablate.block.catalogue import Branches, Catalogue, InSlot, Sequenced, Several
-from ablate.block.expression import Gain, Node, Sequence, Series, Value
+from ablate.block.expression import Node, Sequence, Series, Value
+from ablate.grammar.choices import hole_fields
 from ablate.grammar.derivation import (
     Alternatives,
     Bound,
     FixedValue,
-    Hole,
     Let,
     Named,
     Product,
@@ -49,7 +50,6 @@ class Census:
 
     @property
     def exact(self) -> bool:
-        """Return whether `admitted` was counted, not estimated."""
         return self.samples is None
 
 
@@ -62,9 +62,9 @@ def take_census(grammar: Grammar, *, exact_up_to: int = EXACT_UP_TO, samples: in
         admitted = _count_admitted(grammar)
         return Census(total, admitted, admitted, admitted, None)
     rng = random.Random(seed)
-    kept = sum(not grammar.refusals(grammar.derive(rng.randrange(total))) for _ in range(samples))
-    low, high = wilson(kept, samples)
-    return Census(total, _share(total, kept / samples), _share(total, low), _share(total, high), samples)
+    hits = sum(not grammar.refusals(grammar.derive(rng.randrange(total))) for _ in range(samples))
+    low, high = wilson(hits, samples)
+    return Census(total, _share(total, hits / samples), _share(total, low), _share(total, high), samples)
 
 
 def wilson(hits: int, n: int, z: float = Z95) -> tuple[float, float]:
@@ -94,7 +94,6 @@ class _Kinds:
         self._known: dict[tuple[int, frozenset[tuple[str, int]]], Counter[Value]] = {}
 
     def of(self, template: Template, bound: Bound) -> Counter[Value]:
-        """Count the derivations of each kind of value."""
         key = (id(template), frozenset(bound.items()))
         if key not in self._known:
             if isinstance(template, Named):
@@ -109,7 +108,7 @@ class _Kinds:
     def _each(self, template: Template, bound: Bound) -> Iterator[tuple[Value, int]]:
         match template:
             case FixedValue(value=value):
-                yield self._seen(value), 1
+                yield self._reduced(value), 1
             case Alternatives(alternatives=alternatives):
                 for option in alternatives:
                     yield from self.of(option, bound).items()
@@ -119,12 +118,12 @@ class _Kinds:
                 for k in range(drawn.count):
                     yield from self.of(body, {**bound, name: k}).items()
             case SharedDraw():
-                yield self._seen(template.at(0, bound)), 1
+                yield self._reduced(template.at(0, bound)), 1
 
     def _combined(self, template: Product, bound: Bound) -> Iterator[tuple[Value, int]]:
         """Yield every combination of kinds; holes in fields that no constraint looks at only multiply the count."""
-        shape = self._seen(template.shape)
-        visible = sorted(_holes(shape))
+        shape = self._reduced(template.shape)
+        visible = sorted(index for index, _ in hole_fields(shape, ""))
         unseen = math.prod(hole.count for index, hole in enumerate(template.holes) if index not in visible)
         combinations: list[tuple[tuple[Value, ...], int]] = [((), unseen)]
         for index in visible:
@@ -135,34 +134,29 @@ class _Kinds:
             filled = [values[places[i]] if i in places else None for i in range(len(template.holes))]
             yield fill(shape, filled), times  # holds relevant fields only, as the shape and the values do
 
-    def _seen(self, value: Value) -> Value:
+    @overload
+    def _reduced(self, value: Node) -> Node: ...
+
+    @overload
+    def _reduced(self, value: Node | Sequence) -> Node | Sequence: ...
+
+    @overload
+    def _reduced(self, value: Value) -> Value: ...
+
+    def _reduced(self, value: Value) -> Value:
         """Return a value without the fields that no constraint looks at."""
         match value:
             case Node(name=name, fields=fields):
-                return Node(name, tuple((f, self._seen(v) if self._matters(name, f) else None) for f, v in fields))
+                return Node(name, tuple((f, self._reduced(v) if self._matters(name, f) else None) for f, v in fields))
             case Sequence(parts=parts):
-                return Sequence(tuple(self._seen(part) for part in parts))  # type: ignore[misc]
+                return Sequence(tuple(self._reduced(part) for part in parts))
             case Series():
-                return Series(tuple(self._seen(child) for child in value))
+                return Series(tuple(self._reduced(child) for child in value))
             case tuple():
-                return tuple(self._seen(child) for child in value)  # type: ignore[return-value]
+                return tuple(self._reduced(child) for child in value)
         return value
 
     def _matters(self, component: str, field: str) -> bool:
         """Return whether constraints look at a field, or at what it holds: parts, or alternatives of a slot."""
         holding = Sequenced | Branches | InSlot | Several
         return field in self.relevant or isinstance(self.catalogue[component].fields[field], holding)
-
-
-def _holes(value: object) -> set[int]:
-    """Return the indices of the holes in a shape."""
-    match value:
-        case Hole(index=index):
-            return {index}
-        case Gain(value=Hole(index=index)):
-            return {index}
-        case Node(fields=fields):
-            return {index for _, child in fields for index in _holes(child)}
-        case Sequence() | Series() | tuple():
-            return {index for child in value for index in _holes(child)}
-    return set()

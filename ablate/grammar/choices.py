@@ -13,7 +13,7 @@ Ordered numbers are a choice like any other, marked as ordered.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ablate.block.expression import Gain, Node, Sequence, Series, Value
@@ -34,7 +34,6 @@ class OpenChoice:
 
     @property
     def ordered(self) -> bool:
-        """Return whether the alternatives are ordered numbers."""
         return self.scale is not None
 
 
@@ -47,12 +46,10 @@ class Decision:
 
     @property
     def name(self) -> str:
-        """The name of the choice."""
         return self.choice.name
 
     @property
     def word(self) -> str:
-        """The alternative taken, as it is written."""
         return self.choice.words[self.taken]
 
 
@@ -66,7 +63,7 @@ class Derived:
 
 @dataclass(frozen=True, slots=True)
 class Subtree:
-    """What one rule derived inside a derivation: the derivation `index` of `template`.
+    """The part of a rule in a derivation: the derivation `index` of `template`.
 
     Adding 1 to `index` adds `stride` to the number of the whole derivation.
     """
@@ -78,7 +75,7 @@ class Subtree:
 
 
 Chooser = Callable[[OpenChoice], int]
-"""Makes a choice: returns the number of one of its alternatives."""
+"""Returns the number of one of the alternatives."""
 
 
 def decide(template: Template, chooser: Chooser) -> Derived:
@@ -89,13 +86,11 @@ def decide(template: Template, chooser: Chooser) -> Derived:
     made: list[Decision] = []
     seen: Counter[str] = Counter()
 
-    def ask(name: str, choice: Alternatives) -> int:
-        live = [place for place, option in enumerate(choice.alternatives) if option.count]
+    def ask(path: str, choice: Alternatives) -> int:
+        live = _live(choice)
         if len(live) == 1:
             return live[0]
-        counts = tuple(choice.alternatives[place].count for place in live)
-        words = tuple(_words(choice)[place] for place in live)
-        offered = OpenChoice(_once(name, seen), words, counts, choice.scale)
+        offered = _offered(choice, live, path, seen)
         taken = chooser(offered)
         if not 0 <= taken < len(live):
             raise IndexError(f"alternative {taken} of {len(live)} for {offered.name}")
@@ -109,28 +104,31 @@ def choices(template: Template, k: int) -> tuple[Decision, ...]:
     """Return the choices that lead to the k-th derivation, in the order in which `decide` makes them."""
     decisions: list[Decision] = []
     seen: Counter[str] = Counter()
-    for name, choice, place in _taken(template, _label(template), k):
-        live = [place for place, option in enumerate(choice.alternatives) if option.count]
-        if len(live) > 1:
-            counts = tuple(choice.alternatives[p].count for p in live)
-            offered = OpenChoice(_once(name, seen), tuple(_words(choice)[p] for p in live), counts, choice.scale)
-            decisions.append(Decision(offered, live.index(place)))
+    for choice, path, index, _ in _walk(template, _label(template), k):
+        if isinstance(choice, Alternatives):
+            live = _live(choice)
+            if len(live) > 1:
+                decisions.append(
+                    Decision(_offered(choice, live, path, seen), live.index(_alternative(choice, index)[0]))
+                )
     return tuple(decisions)
 
 
-def follow(template: Template, taken: Mapping[str, int], otherwise: Chooser) -> Derived:
-    """Build the derivation of choices given by name; `otherwise` makes those that are missing or invalid."""
-
-    def chooser(choice: OpenChoice) -> int:
-        given = taken.get(choice.name)
-        return given if given is not None and 0 <= given < len(choice.words) else otherwise(choice)
-
-    return decide(template, chooser)
-
-
 def subtrees(template: Template, k: int) -> Iterator[Subtree]:
-    """Yield what each rule with a choice derived in the k-th derivation, rules before those they use."""
-    yield from _subtrees(template, _label(template), k, 1)
+    """Yield the part of each rule with a choice in the k-th derivation, rules before those they use."""
+    for rule, path, index, stride in _walk(template, _label(template), k):
+        if isinstance(rule, Named) and rule.count > 1:
+            yield Subtree(path, rule, index, stride)
+
+
+def _live(choice: Alternatives) -> list[int]:
+    return [place for place, option in enumerate(choice.alternatives) if option.count]
+
+
+def _offered(choice: Alternatives, live: list[int], path: str, seen: Counter[str]) -> OpenChoice:
+    words = choice.words or tuple(map(str, range(len(choice.alternatives))))
+    counts = tuple(choice.alternatives[place].count for place in live)
+    return OpenChoice(_once(path, seen), tuple(words[place] for place in live), counts, choice.scale)
 
 
 def _number(template: Template, path: str, ask: Callable[[str, Alternatives], int]) -> int:
@@ -152,41 +150,22 @@ def _number(template: Template, path: str, ask: Callable[[str, Alternatives], in
     return 0
 
 
-def _taken(template: Template, path: str, k: int) -> Iterator[tuple[str, Alternatives, int]]:
-    """Yield each choice on the way to the k-th derivation, with its path and the place of the alternative taken."""
+def _walk(template: Template, path: str, k: int, stride: int = 1) -> Iterator[tuple[Template, str, int, int]]:
+    """Yield each template on the way to the k-th derivation, with its path, and its number and stride there."""
+    yield template, path, k, stride
     match template:
         case Named(body=body):
-            yield from _taken(body, _below(path, body), k)
-        case Alternatives():
-            place, k = _alternative(template, k)
-            yield path, template, place
-            chosen = template.alternatives[place]
-            yield from _taken(chosen, _below(path, chosen), k)
-        case Product(holes=holes):
-            for hole, inner, (index, _) in zip(holes, _paths(template, path), _digits(template, k), strict=True):
-                yield from _taken(hole, inner, index)
-        case Let(drawn=drawn, body=body):
-            first, rest = divmod(k, body.count)
-            yield from _taken(drawn, _drawn_path(template, path), first)
-            yield from _taken(body, _below(path, body), rest)
-
-
-def _subtrees(template: Template, path: str, k: int, stride: int) -> Iterator[Subtree]:
-    match template:
-        case Named(body=body):
-            if template.count > 1:
-                yield Subtree(path, template, k, stride)
-            yield from _subtrees(body, _below(path, body), k, stride)
+            yield from _walk(body, _below(path, body), k, stride)
         case Alternatives(alternatives=alternatives):
             place, k = _alternative(template, k)
-            yield from _subtrees(alternatives[place], _below(path, alternatives[place]), k, stride)
+            yield from _walk(alternatives[place], _below(path, alternatives[place]), k, stride)
         case Product(holes=holes):
             for hole, inner, (index, weight) in zip(holes, _paths(template, path), _digits(template, k), strict=True):
-                yield from _subtrees(hole, inner, index, stride * weight)
+                yield from _walk(hole, inner, index, stride * weight)
         case Let(drawn=drawn, body=body):
             first, rest = divmod(k, body.count)
-            yield from _subtrees(drawn, _drawn_path(template, path), first, stride * body.count)
-            yield from _subtrees(body, _below(path, body), rest, stride)
+            yield from _walk(drawn, _drawn_path(template, path), first, stride * body.count)
+            yield from _walk(body, _below(path, body), rest, stride)
 
 
 def _alternative(choice: Alternatives, k: int) -> tuple[int, int]:
@@ -208,10 +187,6 @@ def _digits(product: Product, k: int) -> list[tuple[int, int]]:
     return digits[::-1]
 
 
-def _words(choice: Alternatives) -> tuple[str, ...]:
-    return choice.words or tuple(str(place) for place in range(len(choice.alternatives)))
-
-
 def _drawn_path(let: Let, path: str) -> str:
     return "/".join(filter(None, (path, f"{let.name.split('#')[0]}={_label(let.drawn)}".rstrip("="))))
 
@@ -225,7 +200,7 @@ def _paths(product: Product, path: str) -> list[str]:
     """Return the path of each hole, repeated rules numbered from 2; a hole that is the whole shape is at `path`."""
     if isinstance(product.shape, Hole):
         return [path]
-    fields = dict(_fields(product.shape, ""))
+    fields = dict(hole_fields(product.shape, ""))
     seen: Counter[str] = Counter()
     steps = [_once(_step(fields[place], _label(hole)), seen) for place, hole in enumerate(product.holes)]
     return ["/".join(filter(None, (path, step))) for step in steps]
@@ -245,7 +220,7 @@ def _label(template: Template) -> str:
     return ""
 
 
-def _fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
+def hole_fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
     """Yield each hole of a shape with the field that it alone fills; "" for one in a sequence or a list."""
     match shape:
         case Hole(index=index):
@@ -254,10 +229,10 @@ def _fields(shape: Value | Hole, field: str) -> Iterator[tuple[int, str]]:
             yield index, field or "init"
         case Node(fields=fields):
             for name, child in fields:
-                yield from _fields(child, name)
+                yield from hole_fields(child, name)
         case Sequence() | Series() | tuple():
             for child in shape:
-                yield from _fields(child, "")
+                yield from hole_fields(child, "")
 
 
 def _once(name: str, seen: Counter[str]) -> str:

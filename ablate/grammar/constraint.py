@@ -27,7 +27,7 @@ from ablate.block.expression import Gain, Node, Size, Value, ValueAddress, print
 from ablate.block.expression import Sequence as NodeSequence
 from ablate.block.reader import LISTING, read_multiple
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems, quote, suggest
+from ablate.source.problems import Problems, note_unknown, quote, suggest
 
 # Conditions on the value at an address, read and checked against the catalogue.
 
@@ -59,7 +59,6 @@ class Condition:
 
 
 def read_conditions(located: Located | None, catalogue: Catalogue, problems: Problems) -> tuple[Condition, ...]:
-    """Read the conditions of one side of a constraint; mistakes go to `problems`."""
     if located is None:
         return ()
     if not isinstance(located, Mapping):
@@ -170,7 +169,6 @@ def _accepted(scalar: Scalar) -> str:
 
 
 def words(value: Value) -> frozenset[str]:
-    """Return the words by which a condition may name a value."""
     match value:
         case None:
             return NOTHING
@@ -215,27 +213,22 @@ class Constraint:
 
     @property
     def sides(self) -> tuple[tuple[Condition, ...], ...]:
-        """The groups of its conditions: `when`, `forbid`, and each alternative of `require`."""
         return (self.when, self.forbid, *self.require)
 
     @property
     def fields(self) -> frozenset[str]:
-        """Every field that it looks at, in any component."""
         return frozenset(f for side in self.sides for c in side for f in c.address.fields)
 
     @property
     def full_name(self) -> str:
-        """What a message calls it when it refuses a block."""
         return f"the constraint {self.name} of the grammar" if self.name else "a constraint of the grammar"
 
     @property
     def reason(self) -> str:
-        """Its name, if any, and why it refuses."""
         return f"{self.name}: {self.because}" if self.name else self.because
 
     @property
     def let_through(self) -> str:
-        """How to train a block that it refuses."""
         if self.name:
             return f"to train it anyway, with a warning, set constraints: {{{self.name}: warn}} in the space"
         return "to train it anyway, give the constraint a name: a space can then set constraints: {NAME: warn}"
@@ -266,7 +259,6 @@ class Refusals:
         self._judged: dict[tuple[int, WordSets], tuple[int, int]] = {}
 
     def of(self, parts: NamedParts) -> tuple[Constraint, ...]:
-        """Return the constraints that refuse the block with these named parts."""
         some = every = 0
         for place, at in enumerate(self._at(tuple(name for name, _ in parts))):
             fields = self._addresses[place][0].fields
@@ -321,7 +313,6 @@ def _keep_small(known: dict[Any, Any]) -> None:
 
 
 def read_constraints(located: Located, catalogue: Catalogue, problems: Problems) -> tuple[Constraint, ...]:
-    """Read all constraints of a grammar; mistakes go to `problems`."""
     if not isinstance(located, Items):
         problems.add("constraints must be a list", located.span)
         return ()
@@ -332,9 +323,7 @@ def _read_constraint(located: Located, catalogue: Catalogue, problems: Problems)
     if not isinstance(located, Mapping):
         problems.add("a constraint must be a mapping: {when: …, require: …, because: …}", located.span)
         return None
-    for key, _ in located.entries:
-        if key.value not in KEYS:
-            problems.add_unknown(f"a constraint has no {quote(key.text)}", key.span, key.text, KEYS, "it has")
+    note_unknown(located, KEYS, problems, "a constraint has no")
     because = located.get("because")
     if not isinstance(because, Scalar) or not isinstance(because.value, str) or not because.value.strip():
         problems.add("a constraint must give a reason", located.span, notes=('add because: "…"',))
@@ -348,7 +337,6 @@ def _read_constraint(located: Located, catalogue: Catalogue, problems: Problems)
 
 
 def _required(located: Located | None, catalogue: Catalogue, problems: Problems) -> tuple[tuple[Condition, ...], ...]:
-    """Read the alternatives of `require`: a single one, or those of a list."""
     if located is None:
         return ()
     if isinstance(located, Items) and not located.items:

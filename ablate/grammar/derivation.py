@@ -33,13 +33,10 @@ class Template(ABC):
 
 @dataclass(frozen=True, slots=True)
 class FixedValue(Template):
-    """A single value."""
-
     value: Value
     count: int = 1
 
     def at(self, k: int, bound: Bound) -> Value:
-        """Return the value."""
         return self.value
 
 
@@ -59,7 +56,6 @@ class Alternatives(Template):
         object.__setattr__(self, "count", sum(option.count for option in self.alternatives))
 
     def at(self, k: int, bound: Bound) -> Value:
-        """Return the k-th value of all alternatives together."""
         for option in self.alternatives:
             if k < option.count:
                 return option.at(k, bound)
@@ -79,7 +75,6 @@ class Product(Template):
         object.__setattr__(self, "count", prod(hole.count for hole in self.holes))
 
     def at(self, k: int, bound: Bound) -> Value:
-        """Return the shape with the k-th combination in its holes."""
         values: list[Value] = []
         for hole in reversed(self.holes):
             k, index = divmod(k, hole.count)
@@ -89,7 +84,8 @@ class Product(Template):
 
 @dataclass(frozen=True, slots=True)
 class Named(Template):
-    """What a rule derives, named by the rule as it is used: `norm`, `sublayer($mlp)`; `one_of` for an inline choice.
+    """The derivations of a rule, named by the rule as it is used: `norm`, `sublayer($mlp)`; `one_of` for an inline
+    choice.
 
     Uses of a rule with the same arguments, for the same kind of place and at the same depth, share one object.
     """
@@ -102,7 +98,6 @@ class Named(Template):
         object.__setattr__(self, "count", self.body.count)
 
     def at(self, k: int, bound: Bound) -> Value:
-        """Return the k-th value of the rule."""
         return self.body.at(k, bound)
 
 
@@ -127,7 +122,6 @@ class Let(Template):
         object.__setattr__(self, "count", self.drawn.count * self.body.count)
 
     def at(self, k: int, bound: Bound) -> Value:
-        """Return the k-th value: of the body, with the draw that k stands for."""
         drawn, index = divmod(k, self.body.count)
         return self.body.at(index, {**bound, self.name: drawn})
 
@@ -141,7 +135,6 @@ class SharedDraw(Template):
     count: int = 1
 
     def at(self, k: int, bound: Bound) -> Value:
-        """Return what was drawn for the name."""
         return self.reading.at(bound[self.name], bound)
 
 
@@ -184,36 +177,36 @@ def _spliced(items: tuple[Value, ...], values: list[Value]) -> tuple[Node, ...]:
 def ordered(template: Template) -> tuple[Alternatives, ...]:
     """Return the choices between ordered numbers that a template may lead to, each set of numbers once."""
     choices: dict[tuple[str, ...], Alternatives] = {}
-    seen: set[int] = set()
-    pending = [template]
-    while pending:
-        inner = pending.pop()
-        if id(inner) in seen:
-            continue
-        seen.add(id(inner))
+    for inner in _all_inside(template, set()):
         if isinstance(inner, Alternatives) and inner.scale is not None:
             choices.setdefault(inner.words, inner)
-        pending += reversed(list(_inside(inner)))
     return tuple(choices.values())
 
 
-def _inside(template: Template) -> Iterator[Template]:
+def _all_inside(template: Template, seen: set[int]) -> Iterator[Template]:
+    """Yield a template and those inside it, in the order of their derivations, each once."""
+    if id(template) in seen:
+        return
+    seen.add(id(template))
+    yield template
+    inside: tuple[Template, ...] = ()
     match template:
         case Alternatives(alternatives=alternatives):
-            yield from alternatives
+            inside = alternatives
         case Product(holes=holes):
-            yield from holes
-        case Named(body=body):
-            yield body
+            inside = holes
+        case Named(body=inner) | SharedDraw(reading=inner):
+            inside = (inner,)
         case Let(drawn=drawn, body=body):
-            yield drawn
-            yield body
+            inside = (drawn, body)
+    for each in inside:
+        yield from _all_inside(each, seen)
 
 
 def contained(template: Template, wanted: Callable[[Value], bool]) -> tuple[bool, bool]:
     """Return whether all derivations contain a value that is wanted, and whether any may.
 
-    The first is never true, and the second never false, by mistake; what a draw is read as may be told less exactly.
+    The first is never true, and the second never false, by mistake; a shared draw may be examined less exactly.
     """
     known: dict[int, tuple[bool, bool]] = {}
 
@@ -260,14 +253,18 @@ def twice(shape: Value, holes: tuple[Template, ...]) -> str | None:
             return next((name for child in shape if (name := twice(child, holes))), None)
         case tuple() if any(isinstance(child, Hole) for child in shape):
             sets = [_listed(holes[child.index]) if isinstance(child, Hole) else _top(child) for child in shape]
-            return next((name for i, names in enumerate(sets) for name in sorted(names) if _any(name, sets[:i])), None)
+            before: set[str] = set()
+            for names in sets:
+                if again := sorted(names & before):
+                    return again[0]
+                before |= names
+            return None
         case tuple():
             return next((name for child in shape if (name := twice(child, holes))), None)
     return None
 
 
 def _listed(template: Template) -> set[str]:
-    """Return the names of all components that a template may add to a list of components."""
     match template:
         case FixedValue(value=value):
             return _top(value)
@@ -289,38 +286,17 @@ def _top(value: Value) -> set[str]:
     return {node.name for node in nodes if isinstance(node, Node)}
 
 
-def _any(name: str, sets: list[set[str]]) -> bool:
-    return any(name in names for names in sets)
-
-
 # The values that occur in any derivation, and the sizes that they name.
 
 
 def sizes_derived(template: Template) -> frozenset[str]:
     """Return the sizes, such as `width` and `repetition`, that the arithmetic of any derivation names."""
-    whole = list(_values(template, set()))
+    inside = list(_all_inside(template, set()))
+    whole = [
+        each.value if isinstance(each, FixedValue) else each.shape
+        for each in inside
+        if isinstance(each, FixedValue | Product)
+    ]
     values = [*whole, *(child for value in whole for node in walk(value) for _, child in node.fields)]
     written = [value.value if isinstance(value, Gain) else value for value in values]
     return frozenset().union(*(value.names() for value in written if isinstance(value, Expression)))
-
-
-def _values(template: Template, seen: set[int]) -> Iterator[Value]:
-    """Yield every constant, and every shape with its holes; templates that are shared are visited once."""
-    if id(template) in seen:
-        return
-    seen.add(id(template))
-    match template:
-        case FixedValue(value=value):
-            yield value
-        case Product(shape=shape, holes=holes):
-            yield shape
-            for hole in holes:
-                yield from _values(hole, seen)
-        case Alternatives(alternatives=alternatives):
-            for option in alternatives:
-                yield from _values(option, seen)
-        case Named(body=inner) | SharedDraw(reading=inner):
-            yield from _values(inner, seen)
-        case Let(drawn=drawn, body=body):
-            yield from _values(drawn, seen)
-            yield from _values(body, seen)

@@ -11,6 +11,7 @@ from collections.abc import Mapping as Map
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 from ablate.block.address import parts_by_name
 from ablate.block.catalogue import Catalogue, Sequenced, value_before
@@ -30,23 +31,23 @@ from ablate.grammar.named_blocks import (
 )
 from ablate.grammar.rules import Expander, Scope, read_rules
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problem, Problems, nearest, quote, shorten, shown_name, suggest, together
+from ablate.source.problems import (
+    Problem,
+    Problems,
+    missing_keys,
+    note_unknown,
+    quote,
+    shorten,
+    shown_name,
+    suggest,
+    together,
+)
 from ablate.source.yaml import read_yaml
 
-KEYS = (
-    "grammar",
-    "description",
-    "include",
-    "defaults",
-    "rules",
-    "start",
-    "blocks",
-    "presets",
-    "constraints",
-    "space",
-)
+KEYS = ("grammar", "description", "include", "defaults", "rules", "start", "blocks", "presets", "constraints", "space")
 REQUIRED = ("grammar", "defaults", "rules", "start", "blocks")
 DRAWS = 10_000
+T = TypeVar("T")
 USUAL = "transformer"
 """The grammar that commands use if none is named."""
 
@@ -85,10 +86,13 @@ class Grammar:
 
     def starting(self, name: str) -> Grammar:
         """Return the grammar that derives from another of its starts; KeyError if it is none."""
-        if name not in self.starts:
-            hint = suggest(name, tuple(self.starts))
-            raise KeyError(f"grammar {self.name} has no start {name!r}" + (f": {hint}" if hint else ""))
-        return replace(self, derivations=self.starts[name])
+        return replace(self, derivations=self._named("start", name, self.starts))
+
+    def _named(self, noun: str, name: str, known: Map[str, T]) -> T:
+        if name not in known:
+            hint = suggest(name, tuple(known))
+            raise KeyError(f"grammar {self.name} has no {noun} {name!r}" + (f": {hint}" if hint else ""))
+        return known[name]
 
     def derive(self, k: int) -> Block:
         """Return the k-th derivation, 0 <= k < count, even if a constraint refuses it; IndexError for any other k."""
@@ -129,7 +133,7 @@ class Grammar:
         return Refusals(self.constraints)
 
     def way_out(self, reason: str) -> str:
-        """Return what the user can do about a constraint that admits practically nothing."""
+        """Return the way out of a constraint that admits practically nothing."""
         return "offer fewer such alternatives in the rules, or relax the constraint"
 
     def listing(self, what: str) -> str:
@@ -143,10 +147,7 @@ class Grammar:
 
     def block(self, name: str) -> Block:
         """Return a named block; KeyError with a suggestion if the grammar has none of that name."""
-        if name not in self.blocks:
-            hint = suggest(name, tuple(self.blocks))
-            raise KeyError(f"grammar {self.name} has no block {name!r}" + (f": {hint}" if hint else ""))
-        return self.blocks[name].block
+        return self._named("block", name, self.blocks).block
 
 
 def load_grammar(path: Path, catalogue: Catalogue) -> Grammar:
@@ -183,7 +184,7 @@ def read_grammar(
 def _read(
     texts: tuple[GrammarText, ...], path: Path, catalogue: Catalogue
 ) -> tuple[Grammar | None, tuple[Problem, ...]]:
-    """Read the files of a grammar, and what is wrong in them; cached: one process reads the same grammar many times."""
+    """Cached: one process reads the same grammar many times."""
     problems, entries = Problems(), texts[0].entries
     name = entries["grammar"]
     if not isinstance(name, Scalar) or not isinstance(name.value, str):
@@ -223,28 +224,18 @@ def _entries(located: Located, problems: Problems) -> dict[str, Located] | None:
         problems.add("a grammar must be a mapping", located.span, notes=(f"with the keys: {', '.join(KEYS)}",))
         return None
     if looks_included(located):
-        notes = ("check the grammar that includes it",)
-        problems.add(
-            "this file is a part of a grammar, and is meant to be included", located.entries[0][0].span, notes=notes
-        )
+        message = "this file is a part of a grammar, and is meant to be included"
+        problems.add(message, located.entries[0][0].span, notes=("check the grammar that includes it",))
         return None
-    entries: dict[str, Located] = {}
-    for key, value in located.entries:
-        if key.value not in KEYS:
-            message = f"unknown key {quote(key.text)} in a grammar"
-            problems.add_unknown(message, key.span, key.text, KEYS, "a grammar accepts")
-        entries[str(key.value)] = value
-    missing = [word for word in REQUIRED if word not in entries]
-    meant = {nearest(key, missing) for key in entries if key not in KEYS}
+    unknown = note_unknown(located, KEYS, problems, "unknown key", " in a grammar", lead="a grammar accepts")
     first = located.entries[0][0].span if located.entries else located.span
-    for word in missing:
-        if word not in meant:
-            problems.add(f"missing key {word!r} in the grammar", first)
-    return None if missing else entries
+    for word in missing_keys(located, REQUIRED, unknown):
+        problems.add(f"missing key {word!r} in the grammar", first)
+    entries = {str(key.value): value for key, value in located.entries}
+    return entries if all(word in entries for word in REQUIRED) else None
 
 
 def _derivations(rules: Located, start: Located, reader: Reader) -> dict[str, Template]:
-    """Read everything that each start derives, by its name; empty if a mistake was noted."""
     problems = reader.problems
     before = len(problems)
     expander = Expander(read_rules(rules, problems), reader, problems)
@@ -284,7 +275,6 @@ def _starts(start: Located, problems: Problems) -> dict[str, Scalar]:
 
 
 def _derived(start: Scalar, expander: Expander, problems: Problems) -> Template | None:
-    """Read everything that one start derives; None if a mistake was noted."""
     reference = Scalar("$" + str(start.value).removeprefix("$"), start.text, start.span)
     try:
         return expander.template(reference, Sequenced(), Scope())
@@ -298,7 +288,6 @@ def _derived(start: Scalar, expander: Expander, problems: Problems) -> Template 
 def _located_defaults(
     texts: tuple[GrammarText, ...], catalogue: Catalogue, problems: Problems
 ) -> dict[str, dict[str, Located]]:
-    """Read the defaults of fields from every file; a default that is given twice is a mistake."""
     defaults: dict[str, dict[str, Located]] = {}
     for text in texts:
         if "defaults" not in text.entries:
@@ -328,10 +317,7 @@ def _defaults_of(located: Located, catalogue: Catalogue, problems: Problems) -> 
             problems.add(f"the defaults of {key.text} must be a mapping of fields", body.span)
         else:
             fields = catalogue[str(key.value)].fields
-            for field, _ in body.entries:
-                if field.value not in fields:
-                    message = f"{key.text} has no field {quote(field.text)}"
-                    problems.add_unknown(message, field.span, field.text, fields, "its fields are")
+            note_unknown(body, fields, problems, f"{key.text} has no field", lead="its fields are")
             defaults[str(key.value)] = {str(f.value): value for f, value in body.entries if f.value in fields}
     return defaults
 

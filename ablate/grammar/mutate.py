@@ -20,8 +20,9 @@ from ablate.grammar.derivation import Alternatives, Template, Varied
 from ablate.grammar.grammar import DRAWS
 
 Made: TypeAlias = Any
-"""What a derivation makes: a block, or a block with values around it where a search varies these too. Samplers pass it
-on as it is."""
+"""The product of a derivation: a block, or a block with values around it where a search varies these too. Samplers pass
+it on as it is.
+"""
 VALUED = 0.5
 """The share of mutations that change a value which is varied beside the grammar."""
 NEARBY = 0.1
@@ -34,25 +35,21 @@ class DerivationSource(Protocol):
     """Derivations, and which of them are admitted: a grammar, or a grammar as a space restricts and extends it."""
 
     @property
-    def name(self) -> str:
-        """Its name."""
+    def name(self) -> str: ...
 
     @property
-    def derivations(self) -> Template:
-        """The template of all derivations."""
+    def derivations(self) -> Template: ...
 
     @property
-    def count(self) -> int:
-        """The number of derivations."""
+    def count(self) -> int: ...
 
-    def derive(self, k: int) -> Made:
-        """Return what the k-th derivation makes."""
+    def derive(self, k: int) -> Made: ...
 
     def refusals(self, block: Made) -> tuple[str, ...]:
         """Return why it is not admitted; empty if it is."""
 
     def way_out(self, reason: str) -> str:
-        """Return what the user can do about one of the `refusals` that leaves practically nothing."""
+        """Return the way out of one of the `refusals` that leaves practically nothing."""
 
 
 @dataclass(frozen=True)
@@ -111,19 +108,13 @@ def mutate(template: Template, k: int, rng: random.Random) -> int:
         rules = [place for place in places if not isinstance(place.template, Varied)]
         places = values if not rules or rng.random() < VALUED else rules
     place = rng.choice(places)
-    other = _nearby(place, rng) if _is_number(place) else _another(place, rng)
+    rule = place.template
+    if isinstance(rule, Varied) and isinstance(rule.body, Alternatives) and rule.body.scale is not None:
+        other = _nearby(place, rng)
+    else:
+        other = rng.randrange(rule.count - 1)
+        other += other >= place.index
     return k + (other - place.index) * place.stride
-
-
-def _is_number(place: Subtree) -> bool:
-    template = place.template
-    return isinstance(template, Varied) and isinstance(template.body, Alternatives) and template.body.scale is not None
-
-
-def _another(place: Subtree, rng: random.Random) -> int:
-    """Draw another derivation of a subtree uniformly."""
-    drawn = rng.randrange(place.template.count - 1)
-    return drawn + (drawn >= place.index)
 
 
 def _nearby(place: Subtree, rng: random.Random) -> int:

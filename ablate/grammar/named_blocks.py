@@ -20,7 +20,7 @@ from pathlib import Path
 from ablate.block.expression import Block, outline
 from ablate.block.reader import Reader
 from ablate.source.located import Items, Located, Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, shorten, suggest
+from ablate.source.problems import Problems, nearest, note_unknown, quote, shorten, suggest
 from ablate.source.yaml import is_file, parse_yaml, read_yaml
 
 # Files that a grammar includes: `include: [transformer/espa.yaml]`, each with the blocks of one paper.
@@ -33,7 +33,6 @@ from ablate.source.yaml import is_file, parse_yaml, read_yaml
 # it: a name given twice is a mistake. It cannot include other files.
 
 INCLUDED_KEYS = ("paper", "defaults", "blocks", "presets", "constraints")
-"""The keys of an included file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +51,7 @@ class GrammarText:
 def read_included(
     located: Located | None, grammar: Path, problems: Problems, kept: Map[str, str] | None = None
 ) -> tuple[GrammarText, ...]:
-    """Read every file that the `include:` of a grammar names; mistakes go to `problems`.
+    """Read every file that the `include:` of a grammar names.
 
     Those that are `kept`, by the name at which they are included, are not read from the disk. Raises InputError, with
     the place in the file, for one that is not YAML.
@@ -94,23 +93,17 @@ def _included_path(item: Located, grammar: Path, problems: Problems, kept: Map[s
     if item.value in kept:
         return path
     if not path.resolve().is_relative_to(folder.resolve()):
-        problems.add(
-            f"{quote(item.value)} is not in the grammar's folder", item.span, notes=(f"the folder is {folder}",)
-        )
+        message = f"{quote(item.value)} is not in the grammar's folder"
+        problems.add(message, item.span, notes=(f"the folder is {folder}",))
         return None
     if path.resolve() == grammar.resolve():
         problems.add("a grammar cannot include itself", item.span)
         return None
     if not is_file(path):
-        near = suggest(path.name, (other.name for other in _beside(path))) or ""
+        near = suggest(path.name, (other.name for other in path.parent.glob("*.yaml"))) or ""
         problems.add(f"there is no file {quote(item.value)} to include", item.span, label=near)
         return None
     return path
-
-
-def _beside(path: Path) -> Iterator[Path]:
-    if path.parent.is_dir():
-        yield from path.parent.glob("*.yaml")
 
 
 def _included_text(located: Located, name: str, problems: Problems) -> GrammarText | None:
@@ -120,9 +113,8 @@ def _included_text(located: Located, name: str, problems: Problems) -> GrammarTe
         return None
     for key, _ in located.entries:
         if key.value == "include":
-            problems.add(
-                "an included file cannot include others", key.span, notes=("name the file in the grammar itself",)
-            )
+            notes = ("name the file in the grammar itself",)
+            problems.add("an included file cannot include others", key.span, notes=notes)
         elif key.value not in INCLUDED_KEYS:
             message = f"unknown key {quote(key.text)} in an included file"
             problems.add_unknown(message, key.span, key.text, INCLUDED_KEYS, "an included file accepts")
@@ -138,9 +130,7 @@ def _included_text(located: Located, name: str, problems: Problems) -> GrammarTe
 # Blocks and presets, read from all of these files.
 
 ABOUT = ("about", "source")
-"""The descriptive keys of a block or a preset."""
 DESCRIBED = (*ABOUT, "parts")
-"""The keys of a block with a description."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +167,6 @@ class Preset:
 
 
 def read_blocks(texts: Iterable[GrammarText], reader: Reader) -> dict[str, NamedBlock]:
-    """Read the named blocks of a grammar and its included files, by name; mistakes go to the reader's problems."""
     blocks: dict[str, NamedBlock] = {}
     for text, key, body in _each_named("blocks", texts, reader.problems):
         about, source, parts = read_described(key, body, reader.problems)
@@ -188,16 +177,10 @@ def read_blocks(texts: Iterable[GrammarText], reader: Reader) -> dict[str, Named
 
 
 def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str, str, Located | None]:
-    """Read the description, the source and the parts of a block; a block that is written as a list has only parts.
-
-    If there are no parts, they are None, and the mistake is noted.
-    """
+    """Read the description, the source and the parts of a block; a block that is written as a list has only parts."""
     if not isinstance(body, Mapping) or not any(word in body for word in DESCRIBED):
         return "", "", body
-    for word, _ in body.entries:
-        if word.value not in DESCRIBED:
-            message = f"a block with a description has no {quote(word.text)}"
-            problems.add_unknown(message, word.span, word.text, DESCRIBED, "it has")
+    note_unknown(body, DESCRIBED, problems, "a block with a description has no")
     if "parts" not in body and "parts" not in {nearest(word, DESCRIBED) for word in body}:
         problems.add(f"block {quote(key.text)} has no parts", key.span, notes=("write them under parts: […]",))
     about, source = (_description(body, word, problems) for word in ABOUT)
@@ -205,7 +188,7 @@ def read_described(key: Scalar, body: Located, problems: Problems) -> tuple[str,
 
 
 def read_presets(texts: Iterable[GrammarText], problems: Problems) -> dict[str, Preset]:
-    """Read the presets of a grammar and its included files, by name; the space reads the contents of their sections."""
+    """Read the presets, by name; the space reads the contents of their sections."""
     presets: dict[str, Preset] = {}
     for text, key, body in _each_named("presets", texts, problems):
         if not isinstance(body, Mapping):

@@ -20,7 +20,6 @@ WAYS_OUT = {
     "grammar": "--grammar takes a file, or `transformer`, which ships with ablate",
     "space": "`ablate init` writes one to start from; `ablate init --example NAME` copies a shipped one",
 }
-"""What to do if there is none of that name."""
 
 
 def shipped_files(kind: Kind) -> dict[str, Path]:
@@ -35,10 +34,7 @@ def shipped_files(kind: Kind) -> dict[str, Path]:
 
 
 def own_files(kind: Kind) -> dict[str, Path]:
-    """Return the user's own, by name: from `grammars/`, or from `spaces/` and then the working directory itself.
-
-    The contents of the files are not checked.
-    """
+    """Return the user's own, by name: from `grammars/`, or from `spaces/` and then the working directory itself."""
     files: dict[str, Path] = {}
     for folder in (Path(f"{kind}s"), *((Path(),) if kind == "space" else ())):
         for path in sorted(path for suffix in SUFFIXES for path in folder.glob(f"*{suffix}")):
@@ -47,7 +43,6 @@ def own_files(kind: Kind) -> dict[str, Path]:
 
 
 def is_shipped(path: Path, kind: Kind) -> bool:
-    """Return whether a file is one of those that ship with `ablate`."""
     return path.resolve() in {shipped.resolve() for shipped in shipped_files(kind).values()}
 
 
@@ -77,7 +72,6 @@ def means_space(named: str) -> bool:
 
 
 def is_name(named: str | Path) -> bool:
-    """Return whether it is a bare word, not a path."""
     path = Path(named)
     return len(path.parts) == 1 and path.suffix not in SUFFIXES and str(path) not in (".", "..")
 
@@ -91,9 +85,8 @@ def as_typed(path: Path) -> str:
 
 
 def portable(path: Path) -> str:
-    """Return a path that says nothing of this machine: relative to the working directory if it is below, else its name.
-
-    A shipped space goes by its own name.
+    """Return a path that says nothing of this machine: relative to the working directory if it is below, else its name,
+    and for a shipped space its own.
     """
     here, whole = Path.cwd(), Path(os.path.normpath(path.absolute()))
     for each in (whole, whole.resolve()):

@@ -35,7 +35,7 @@ from ablate.grammar.derivation import (
 )
 from ablate.source.compose import ValueProblem, resolve
 from ablate.source.located import Items, Located, Mapping, Scalar, Span
-from ablate.source.problems import Problems, nearest, quote, shorten
+from ablate.source.problems import Problems, missing_keys, note_unknown, quote, shorten
 
 # A rule as written: name, parameters, bound on recursion, and alternatives that are not yet read.
 
@@ -45,7 +45,7 @@ RULE_KEYS = ("one_of", "max_depth")
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """A rule `name(parameters)` with its `alternatives`; it may nest in itself at most `max_depth` levels deep."""
+    """A rule `name(parameters)`; it may nest in itself at most `max_depth` levels deep."""
 
     name: str
     parameters: tuple[str, ...]
@@ -55,7 +55,6 @@ class Rule:
 
 
 def read_rules(located: Located, problems: Problems) -> dict[str, Rule]:
-    """Read all rules, by name; mistakes go to `problems`."""
     if not isinstance(located, Mapping):
         problems.add("rules must be a mapping from names to alternatives", located.span)
         return {}
@@ -77,20 +76,17 @@ def _read_rule(key: Scalar, body: Located, problems: Problems) -> Rule | None:
     parameters = tuple(word.strip() for word in (match[2] or "").split(",") if word.strip())
     max_depth: int | None = None
     alternatives = body
-    keys = {str(k.value): (k, v) for k, v in body.entries} if isinstance(body, Mapping) else {}
-    if "max_depth" in keys:
-        for name, (where, _) in keys.items():
-            if name not in RULE_KEYS:
-                problems.add_unknown(f"a rule has no {quote(name)}", where.span, name, RULE_KEYS, "it has")
-        depth = keys["max_depth"][1]
+    if isinstance(body, Mapping) and "max_depth" in body:
+        note_unknown(body, RULE_KEYS, problems, "a rule has no")
+        depth = body["max_depth"]
         if not isinstance(depth, Scalar) or type(depth.value) is not int or not 1 <= depth.value <= 50:
             problems.add("max_depth must be a whole number from 1 to 50", depth.span)
         else:
             max_depth = depth.value
-        if "one_of" not in keys:
+        if "one_of" not in body:
             problems.add("a rule with max_depth needs its alternatives under one_of", key.span)
             return None
-        alternatives = keys["one_of"][1]
+        alternatives = body["one_of"]
     items = alternatives.items if isinstance(alternatives, Items) else (alternatives,)
     if not items:
         problems.add(f"rule {match[1]!r} has no alternatives", key.span)
@@ -117,15 +113,18 @@ ROUNDED = Context(prec=DIGITS)
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """Distinct numbers in ascending order, and how they are spaced."""
-
     numbers: tuple[int | float, ...]
     scale: Scale
 
 
 def read_between(located: Mapping, problems: Problems) -> Between:
     """Read the numbers of a choice between two; raises Invalid after noting every mistake."""
-    complete = _check_between_keys(located, problems)
+    unknown = [key for key, _ in located.entries if key.value not in BETWEEN_KEYS]
+    for key in unknown:
+        message = f"a choice between numbers has no {shown(key)}"
+        problems.add_unknown(message, key.span, key.text, BETWEEN_KEYS, "it has")
+    for word in missing_keys(located, BETWEEN_KEYS, unknown):
+        problems.add(f"a choice between numbers needs `{word}`", located.span, notes=(BETWEEN_EXAMPLE,))
     ends, points, scale = (located.get(key) for key in BETWEEN_KEYS)
     low_high = None if ends is None else _ends(ends, problems)
     number = None if points is None else _points(points, problems)
@@ -134,7 +133,7 @@ def read_between(located: Mapping, problems: Problems) -> Between:
         assert isinstance(ends, Items)
         problems.add("a log scale needs numbers above 0", ends.items[0].span, notes=("or use scale: linear",))
         how = None
-    if not complete or low_high is None or number is None or how is None:
+    if unknown or low_high is None or number is None or how is None:
         raise Invalid
     numbers = tuple(as_plain(value) for value in spaced(*low_high, number, how))
     if len(set(numbers)) < number:
@@ -163,22 +162,6 @@ def as_plain(number: Decimal) -> int | float:
     return int(value) if value.is_integer() and abs(value) < 1e15 else value
 
 
-def _check_between_keys(located: Mapping, problems: Problems) -> bool:
-    """Return whether all keys are present, and no others; if not, note it."""
-    unknown = [key for key, _ in located.entries if key.value not in BETWEEN_KEYS]
-    for key in unknown:
-        problems.add_unknown(
-            f"a choice between numbers has no {shown(key)}", key.span, key.text, BETWEEN_KEYS, "it has"
-        )
-    missing = [key for key in BETWEEN_KEYS if key not in located]
-    meant = {nearest(key.text, missing) for key in unknown}
-    for word in missing:
-        if word not in meant:
-            message = f"a choice between numbers needs `{word}`"
-            problems.add(message, located.span, notes=(BETWEEN_EXAMPLE,))
-    return not unknown and not missing
-
-
 def _ends(located: Located, problems: Problems) -> tuple[Decimal, Decimal] | None:
     if not isinstance(located, Items) or len(located) != 2:
         problems.add("between takes two numbers, the lower one first", located.span, notes=(BETWEEN_EXAMPLE,))
@@ -193,9 +176,7 @@ def _ends(located: Located, problems: Problems) -> tuple[Decimal, Decimal] | Non
 
 
 def read_number(located: Located, expected: str, problems: Problems) -> Decimal | None:
-    """Read a finite number of at most six significant digits; None after a mistake. `expected` is what is said of any
-    other value.
-    """
+    """Read a finite number of at most six significant digits; `expected` is the message for any other value."""
     value = located.value if isinstance(located, Scalar) else None
     if isinstance(value, bool) or not isinstance(value, int | float):
         got = f", got {shown(located)}" if isinstance(located, Scalar) else ""
@@ -221,7 +202,6 @@ def _points(located: Located, problems: Problems) -> int | None:
 
 
 def read_scale(located: Located, problems: Problems) -> Scale | None:
-    """Read how numbers are spaced; None after a mistake."""
     scale = next((scale for scale in SCALES if isinstance(located, Scalar) and located.value == scale), None)
     if scale is None and isinstance(located, Scalar):
         problems.add_unknown(f"unknown scale {shown(located)}", located.span, located.text, SCALES, "one of")
@@ -249,7 +229,7 @@ class _Bound:
 
 @dataclass(frozen=True, eq=False)
 class Scope:
-    """What names mean at one place: arguments of the rule being read, names bound by `let`, depths left to rules."""
+    """The meaning of names at one place: arguments of the rule, names bound by `let`, depths left to rules."""
 
     arguments: Map[str, tuple[Located, Scope]] = field(default_factory=dict)
     bound: Map[str, _Bound] = field(default_factory=dict)
@@ -270,7 +250,6 @@ class Expander:
         self._spots: dict[tuple[str, ...], dict[Span, int]] = {}  # for each rule, its inline choices, numbered
 
     def unused(self) -> list[Rule]:
-        """Return the rules that were not reached."""
         return [rule for rule in self.rules.values() if rule.name not in self._reached]
 
     def template(self, located: Located, kind: FieldType, scope: Scope) -> Template:
@@ -411,7 +390,8 @@ class Expander:
             raise Invalid
         if len(templates) == 1:
             return templates[0]
-        return Alternatives(tuple(templates), tuple(_word(item) for item in items))
+        words = (shorten(" ".join(item.span.text.split())) for item in items)
+        return Alternatives(tuple(templates), tuple(words))
 
     def _let(self, names: Located, body: Located, kind: FieldType, scope: Scope) -> Template:
         if not isinstance(names, Mapping) or not names.entries:
@@ -448,11 +428,6 @@ def _outermost(pair: tuple[Scalar, Scope]) -> tuple[Scalar, Scope]:
         assert isinstance(outer, Scalar)
         located = outer
     return located, scope
-
-
-def _word(located: Located) -> str:
-    """Return an alternative as it is written, on one line."""
-    return shorten(" ".join(located.span.text.split()))
 
 
 def _split(text: str) -> list[str]:

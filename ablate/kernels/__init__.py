@@ -16,6 +16,8 @@
                           between affine maps
     spectral.py           the largest singular value of a matrix, by power iteration
 
+Dimension key, where a file has no other: B batch, H heads, T queries, S keys, K width of a head.
+
 Never here: knowledge of blocks, parameters, or a whole [B, H, T, T] where a backend does not need it.
 """
 

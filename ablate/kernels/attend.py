@@ -1,7 +1,4 @@
-"""Attention by whichever backend fits: one function, and the module that wraps it at an address.
-
-Dimension key: B batch, H heads, T queries, S keys, K width of a head.
-"""
+"""Attention by whichever backend fits: one function, and the module that wraps it at an address."""
 
 from __future__ import annotations
 
@@ -43,7 +40,7 @@ def attend_flex_masked(
     mask: Mask | None = None,
     padding: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """Compute `attend_eager` without dropout. NotImplementedError on CPU if a gradient is needed."""
+    """`attend_eager` without dropout. NotImplementedError on CPU if a gradient is needed."""
     if mask is None and padding is None:
         return attend_flex(q, k, v, causal=causal, scale=scale, logits=logits, bias=bias)
     mod, seen = without_padding(score_mod(logits, bias), padding), mask_blocks(mask, q, k, causal=causal)
@@ -63,7 +60,7 @@ def attend_flex_lse(
     mask: Mask | None = None,
     padding: Bool[Tensor, "B S"] | None = None,
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T"]]:
-    """Compute the same, and the log-sum-exp of each query's scores, as in `attend_eager_lse`."""
+    """The same, and the log-sum-exp of each query's scores, as in `attend_eager_lse`."""
     mod, seen = without_padding(score_mod(logits, bias), padding), mask_blocks(mask, q, k, causal=causal)
     y, others = _flex_attention(q, k, v, score_mod=mod, block_mask=seen, scale=scale, return_aux=AuxRequest(lse=True))
     return y, others.lse
@@ -79,7 +76,7 @@ def _flex_attention(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Any:
 
 
 def without_padding(mod: ScoreMod | None, padding: Bool[Tensor, "B S"] | None) -> ScoreMod | None:
-    """Return the scores of `mod`, -∞ for keys that are no tokens."""
+    """The scores of `mod`, -∞ for keys that are padding."""
     if padding is None:
         return mod
 
@@ -91,7 +88,7 @@ def without_padding(mod: ScoreMod | None, padding: Bool[Tensor, "B S"] | None) -
 
 
 def mask_blocks(mask: Mask | None, q: Tensor, k: Tensor, *, causal: bool) -> BlockMask | None:
-    """Return the blocks that queries see; None if it is all of them."""
+    """The blocks that queries see; None if it is all of them."""
     if mask is None:
         return past(q.shape[-2], k.shape[-2], q.device) if causal else None
     size = (q.shape[-2], k.shape[-2], q.device)
@@ -110,8 +107,6 @@ def _block_mask(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -
 
 _block_mask_of_places = functools.lru_cache(maxsize=16)(_block_mask)
 
-
-# Attention by whichever backend fits.
 
 VERSION: Final = 1
 """The version of the numbers of attention, by whichever backend: see `plan/versions.py`."""
@@ -191,7 +186,7 @@ def attend_lse(
     mask: Mask | None = None,
     padding: Bool[Tensor, "B S"] | None = None,
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T"]]:
-    """Return what `attend` does, and log Σ_s exp(score_ts) over the keys that query t sees, both with a gradient.
+    """The result of `attend`, and log Σ_s exp(score_ts) over the keys that query t sees, both with a gradient.
 
     The scores are those of the softmax: maps, bias and mask included. -∞ for a query that sees no key.
     """
@@ -205,7 +200,7 @@ def attend_lse(
 
 
 def _backend(kernel: str | None, needs: Needs, device: str) -> str:
-    """Return the name of the backend; ValueError for one that does not exist or cannot."""
+    """Raise ValueError for a backend that does not exist or cannot."""
     if kernel is not None and kernel not in BACKENDS:
         raise ValueError(f"unknown kernel {kernel!r}: there are {', '.join(BACKENDS)}")
     if kernel and (against := objection(kernel, needs, device)):
@@ -214,7 +209,7 @@ def _backend(kernel: str | None, needs: Needs, device: str) -> str:
 
 
 def _options(*, causal: bool, scale: float, bias: Tensor | None, **others: Any) -> dict[str, Any]:
-    """Return the options of a backend: only one that can gets the others, since `objection` excludes the rest."""
+    """Only a backend that can gets the `others`, since `objection` excludes the rest."""
     return {"causal": causal, "scale": scale, "bias": bias} | {
         name: value for name, value in others.items() if isinstance(value, Tensor) or value
     }
@@ -234,7 +229,6 @@ def needs_of(
     lse: bool = False,
     sink: Tensor | None = None,
 ) -> Needs:
-    """Return what an attention with these inputs needs from a backend."""
     tracked = torch.is_grad_enabled()
     bias_gradient = tracked and bias is not None and bias.requires_grad
     inputs = (q, k, v) if sink is None else (q, k, v, sink)
@@ -257,8 +251,8 @@ def needs_of(
 class Attend(nn.Module):
     """`attend` at an address, so that probes can hook queries, keys and values as they enter it. No parameters.
 
-    `biases` are sources of what is added to the scores; their parameters belong to the parts that they come from. A
-    `mask` says which keys a query sees, instead of `causal`, which then describes the model alone; it may be what gives
+    `biases` are the sources of the bias; their parameters belong to the parts that they come from. A `mask` decides the
+    keys that a query sees, instead of `causal`, which then describes the model alone; it may be a source that gives
     the mask of each pass. `sink` gives one more logit of every softmax, for each head. A model with padding sets
     `padding`, which gives that of each pass. `elsewhere`: keys and values are of another sequence than the queries.
     Where the padding of queries is not that of keys, or changes nothing that is computed, `queries` gives it to probes.
@@ -298,7 +292,6 @@ class Attend(nn.Module):
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]
     ) -> Float[Tensor, "B H T K"]:
-        """Return A V, the weighted mean of the values that each query attends to."""
         # Under autocast a norm gives float32 queries and keys beside bfloat16 values; fused kernels need one dtype.
         dtype = working_dtype(v)
         q, k, v = q.to(dtype), k.to(dtype), v.to(dtype)
@@ -323,14 +316,13 @@ class Attend(nn.Module):
         )
 
     def largest(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "H"]:
-        """Return the largest scaled product of a query and a key that it sees, for each head; no gradient."""
+        """The largest scaled product of a query and a key that it sees, for each head; no gradient."""
         dtype = working_dtype(q)
         hiding: dict[str, Any] = {"mask": self.rule, "padding": self.real_keys}
         return largest_logits(q.to(dtype), k.to(dtype), causal=self.causal, scale=self.scale, **hiding)
 
     @property
     def rule(self) -> Mask | None:
-        """The mask of the pass that runs."""
         return current(self.mask)
 
     @property
@@ -347,18 +339,18 @@ class Attend(nn.Module):
 
     @property
     def logits_of_sink(self) -> Float[Tensor, "H"] | None:
-        """The logits of the sink, one a head; None without one."""
+        """One logit a head; None without a sink."""
         return None if self.sink is None else self.sink()
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"]) -> Float[Tensor, "#B #H T S"] | None:
-        """Return what is added to the scores of these queries and keys; None if nothing is."""
+        """The sum of the biases of these queries and keys; None without one."""
         with as_given(q.device.type):
             return summed(self.biases, q, k, self.scale)
 
     def uniform(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], v: Float[Tensor, "B H S K"]
     ) -> Float[Tensor, "B H T K"]:
-        """Return C V, attention at zero query-key product under the same mask and bias (arXiv:2311.01906, Eq. 7).
+        """C V, attention at zero query-key product under the same mask and bias (arXiv:2311.01906, Eq. 7).
 
         Without a bias it is a mean over the visible keys, with no [T, S] unless there is a mask; with one, one product
         with softmax(bias). A sink takes no part in it.
@@ -376,7 +368,7 @@ class Attend(nn.Module):
             return mean_under_bias(v, bias, causal=self.causal, overwrite=True, **options)
 
     def needs(self, q: Tensor, k: Tensor, v: Tensor) -> Needs:
-        """Return what these inputs need from a backend in training."""
+        """The needs in training, whatever the mode of the module."""
         mask, causal = named(self.rule, causal=self.causal)
         given: dict[str, Any] = {"causal": causal, "logits": self.logits, "dropout": self.dropout, "mask": mask}
         given |= {"padding": self.real_keys}

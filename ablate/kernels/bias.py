@@ -1,7 +1,4 @@
-"""What is added to the scores: the sum of several sources, the mask written into it, and its precision.
-
-Dimension key: B batch, H heads, T queries, S keys.
-"""
+"""Biases of the scores: the sum of several sources, the mask written into it, and its precision."""
 
 from __future__ import annotations
 
@@ -23,14 +20,13 @@ A result that is not a view is new, and the caller may overwrite it: a source th
 Source = TypeVar("Source", bound=Callable[..., Tensor])
 
 BiasKind: TypeAlias = Literal["none", "shared", "head", "batch"]
-"""What a bias varies over: queries and keys only, heads too, or the batch too."""
+"""A bias over queries and keys only, heads too, or the batch too."""
 
 ROWS = 256
 """Queries masked at a time: small enough for a small mask, large enough for few steps."""
 
 
 def summed(sources: Iterable[BiasSource], q: Tensor, k: Tensor, scale: float) -> Tensor | None:
-    """Return the sum of the biases; None without a source."""
     total: Tensor | None = None
     for source in sources:
         bias = source(q, k, scale)
@@ -45,12 +41,11 @@ def with_mask(source: Source) -> Source:
 
 
 def holds_mask(sources: Iterable[BiasSource]) -> bool:
-    """Return whether the sum of the biases is -inf wherever causal attention hides a key: one of them is enough."""
+    """The sum of the biases is -inf wherever causal attention hides a key: one of them is enough."""
     return any(getattr(source, "holds_mask", False) for source in sources)
 
 
 def kind_of(bias: Float[Tensor, "#B #H T S"] | None) -> BiasKind:
-    """Return what the bias varies over."""
     if bias is None:
         return "none"
     if bias.shape[0] > 1:
@@ -100,13 +95,13 @@ def _masked_by(
 
 
 def is_own(bias: Tensor) -> bool:
-    """Return whether the tensor shares its memory with none, repeats no element and is not part of a graph."""
+    """True for a tensor that shares its memory with none, repeats no element and is not part of a graph."""
     repeats = any(stride == 0 and size > 1 for stride, size in zip(bias.stride(), bias.shape, strict=True))
     return not (repeats or bias.requires_grad or bias._is_view())
 
 
 def narrowed(bias: Float[Tensor, "#B #H T S"], dtype: torch.dtype) -> Float[Tensor, "#B #H T S"]:
-    """Return the bias in `dtype`; if that type is narrower, each row is first shifted so that its largest number is 0.
+    """The bias in `dtype`; if that type is narrower, each row is first shifted so that its largest number is 0.
 
     Softmax is invariant to a shift of a row. Without it a bias of hundreds loses whole units in bfloat16; with it the
     largest rounding errors fall on the smallest weights. Every row must have a finite largest number.
@@ -128,7 +123,7 @@ def narrowed(bias: Float[Tensor, "#B #H T S"], dtype: torch.dtype) -> Float[Tens
 
 
 def running_mean(v: Float[Tensor, "B H S K"], *, n_queries: int, causal: bool) -> Float[Tensor, "B H T K"]:
-    """Return the mean of the values that each query sees, summed in float32 at least, without any [T, S]."""
+    """The mean of the values that each query sees, summed in float32 at least, without any [T, S]."""
     wide = v.to(torch.promote_types(v.dtype, torch.float32))
     n_keys = v.shape[-2]
     if not causal:
@@ -148,7 +143,7 @@ def mean_under_mask(
     n_queries: int,
     causal: bool,
 ) -> Float[Tensor, "B H T K"]:
-    """Return the mean of the values that each query sees, in float32 at least: one product, with a [T, S].
+    """The mean of the values that each query sees, in float32 at least: one product, with a [T, S].
 
     A `mask` replaces `causal`; one of them or `padding` must hide something. A query that sees nothing gives 0.
     """
@@ -170,7 +165,7 @@ def mean_under_bias(
     mask: Mask | None = None,
     padding: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """Return softmax(bias) v, in float32 at least: one product, with a matrix no larger than the bias.
+    """softmax(bias) v, in float32 at least: one product, with a matrix no larger than the bias.
 
     With `overwrite` the weights are written over the bias, where that is possible. A `mask` replaces `causal`;
     `padding` is True for the keys that are tokens, and a query that sees none gives 0.
@@ -188,6 +183,5 @@ def mean_under_bias(
 
 
 def softmax_(scores: Tensor) -> Tensor:
-    """Apply softmax over the last dimension, in place."""
     scores.sub_(scores.amax(-1, keepdim=True)).exp_()
     return scores.div_(scores.sum(-1, keepdim=True))

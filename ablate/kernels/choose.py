@@ -1,4 +1,4 @@
-"""Which backend computes an attention, and why: the first on the device's list that can without a [B, H, T, S].
+"""The choice of a backend for an attention: the first on the device's list that can without a [B, H, T, S].
 
 If every able backend would hold one, it is the first of them. Something a backend cannot do is an objection to it;
 something for which it needs a tensor of all pairs for every batch and head is a reservation about it. Both are known on
@@ -37,11 +37,11 @@ NONE_REFUSED: Mapping[str, str] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What is required of a backend. `dtype` as `float32`, `bfloat16`, …; `d_head` None for a width that always fits.
+    """The requirements on a backend. `dtype` as `float32`, `bfloat16`, …; `d_head` None for a width that always fits.
 
-    `gradient`: a backward pass will follow; `bias_gradient`: it includes the bias. `mask` is what the mask varies over,
-    if there is one besides `causal`; `padding`: some keys of a sequence are hidden; `lse`: the log-sum-exps are needed;
-    `sink`: each head has one more logit, without a value.
+    `gradient`: a backward pass will follow; `bias_gradient`: it includes the bias. `mask` is its kind, if there is one
+    besides `causal`; `padding`: some keys of a sequence are hidden; `lse`: the log-sum-exps are needed; `sink`: each
+    head has one more logit, without a value.
     """
 
     causal: bool
@@ -100,13 +100,13 @@ def order(needs: Needs, device_type: str, refused: Mapping[str, str] = NONE_REFU
 
 
 def preferred(needs: Needs, device_type: str) -> tuple[str, ...]:
-    """Return the backends for such needs on the device, best first, whether or not they can."""
+    """The backends for such needs on the device, best first, whether or not they can."""
     masked = needs.mask != "none" or needs.sink
     return (PREFERRED_MASKED if masked else PREFERRED).get(device_type, ("eager",))
 
 
 def objection(name: str, needs: Needs, device_type: str) -> str:
-    """Return why the backend `name` cannot do it; empty if it can."""
+    """The reason why the backend `name` cannot do it; empty if it can."""
     if name == "xformers":
         return _objection_to_xformers(needs, device_type)
     if name == "flex":
@@ -119,7 +119,7 @@ def objection(name: str, needs: Needs, device_type: str) -> str:
 
 
 def reservation(name: str, needs: Needs, device_type: str) -> str:
-    """Return what makes the backend `name` hold a [B, H, T, S]; empty if nothing does."""
+    """The reason why the backend `name` holds a [B, H, T, S]; empty if it does not."""
     if name == "eager":
         return "eager holds all scores"
     if name == "flex":
@@ -176,7 +176,7 @@ WAY_OUT = "`ablate docs install` has a pair that fits"
 
 
 def dispatch_xformers(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Dispatch:
-    """Ask xformers' dispatcher as `kernels/xformers.py` does, if xformers can be used; else the refusal says why."""
+    """`dispatch` of xformers, if that can be used; else the refusal says why."""
     if why := missing_xformers():
         return Dispatch(refusal=why)
     try:
@@ -187,7 +187,7 @@ def dispatch_xformers(q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Dispat
 
 @functools.cache
 def missing_xformers() -> str:
-    """Return why xformers cannot be used in this process; empty if it can."""
+    """The reason why xformers cannot be used in this process; empty if it can."""
     try:
         with _without_warnings():
             xformers.import_ops()
@@ -214,7 +214,7 @@ def _xformers_failed(how: str, error: BaseException) -> str:
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """Return the first of a chain of errors: that a library is missing, rather than that one did not load."""
+    """The first of a chain of errors: that a library is missing, rather than that one did not load."""
     while error.__cause__ is not None:
         error = error.__cause__
     return error
@@ -222,7 +222,7 @@ def _first_cause(error: BaseException) -> BaseException:
 
 @contextmanager
 def _without_warnings() -> Iterator[None]:
-    """Keep xformers' own warning from the screen, which has the reason in one line instead."""
+    """Silence xformers' own warning of several lines: the reason is reported in one."""
     logger = logging.getLogger("xformers")
     before, logger.disabled = logger.disabled, True
     try:

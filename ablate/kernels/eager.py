@@ -1,9 +1,7 @@
 """Eager attention, exactly as in its equation: the reference for every other backend.
 
-    s = maps(scale * q kᵀ) + bias,  masked to the past where causal;  y = dropout(softmax(s)) v
-    log-sum-exp_t = log Σ_m exp(s_tm) over the keys m that query t sees
-
-Dimension key: B batch, H heads, T queries, S keys, K width of a head.
+s = maps(scale * q kᵀ) + bias,  masked to the past where causal;  y = dropout(softmax(s)) v
+log-sum-exp_t = log Σ_m exp(s_tm) over the keys m that query t sees
 """
 
 from __future__ import annotations
@@ -59,7 +57,7 @@ def attend_eager_lse(
     mask: Mask | None = None,
     padding: Bool[Tensor, "B S"] | None = None,
 ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T"]]:
-    """Compute the same, and the log-sum-exp of each query's scores, in float32 at least; both pass gradients on."""
+    """The same, and the log-sum-exp of each query's scores, in float32 at least; both pass gradients on."""
     pairs = seen_pairs(mask, padding, causal=causal, n_queries=q.shape[-2], n_keys=k.shape[-2], device=q.device)
     hiding = None if pairs is None else pairs.keys
     masked = scores(q, k, causal=causal, scale=scale, logits=logits, bias=bias, seen=hiding)
@@ -70,7 +68,7 @@ def attend_eager_lse(
 def mixed(
     scores: Float[Tensor, "B H T S"], v: Float[Tensor, "B H S K"], dropout: float, pairs: SeenPairs | None
 ) -> Float[Tensor, "B H T K"]:
-    """Return dropout(softmax(s)) v in the dtype of `v`, 0 for queries that see nothing."""
+    """dropout(softmax(s)) v in the dtype of `v`, 0 for queries that see nothing."""
     weights = torch.softmax(scores, dim=-1)
     if dropout:
         weights = torch.nn.functional.dropout(weights, dropout)
@@ -89,7 +87,7 @@ def scores(
     first: int = 0,
     seen: Bool[Tensor, "#B 1 T S"] | None = None,
 ) -> Float[Tensor, "B H T S"]:
-    """Return the scores before softmax, -inf where hidden. Row 0 of `q` (and of `bias`) is at position `first` of `k`.
+    """The scores before softmax, -inf where hidden. Row 0 of `q` (and of `bias`) is at position `first` of `k`.
 
     `seen`, True where a key is seen by the query of that row, replaces `causal`.
     The product itself is computed in float32 at least: in bfloat16 a logit of 30 is off by up to 0.06.
@@ -106,7 +104,7 @@ def scores(
 
 
 def hidden(scores: Float[Tensor, "B H T S"], first: int) -> Tensor:
-    """Return a mask [T, S], true where a key lies after the query."""
+    """A mask [T, S], True where a key lies after the query."""
     n_queries, n_keys = scores.shape[-2:]
     ones = torch.ones(n_queries, n_keys, dtype=torch.bool, device=scores.device)
     return ones.triu(1 + first)

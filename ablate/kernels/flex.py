@@ -4,8 +4,6 @@
 
 A bias keeps its precision and its shape, and so does its gradient: nothing is expanded to [B, H, T, S].
 The kernel is compiled at first use, once for each combination of maps, shapes and dtypes, and cached.
-
-Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ def attend_flex(
     logits: tuple[LogitMap, ...] = (),
     bias: Float[Tensor, "#B #H T S"] | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """Compute `attend_eager` without dropout. NotImplementedError on CPU if a gradient is needed."""
+    """`attend_eager` without dropout. NotImplementedError on CPU if a gradient is needed."""
     seen = past(q.shape[-2], k.shape[-2], q.device) if causal else None
     mod = score_mod(logits, bias)
     if q.device.type == "cuda":
@@ -54,7 +52,7 @@ def attend_flex(
 
 
 def score_mod(logits: tuple[LogitMap, ...], bias: Float[Tensor, "#B #H T S"] | None) -> ScoreMod | None:
-    """Return the maps in their order, then the bias, read at index 0 where it does not vary; None without either."""
+    """The maps in their order, then the bias, read at index 0 where it does not vary; None without either."""
     if bias is None and not logits:
         return None
     by_batch, by_head = (bias.shape[0] > 1, bias.shape[1] > 1) if bias is not None else (False, False)
@@ -68,24 +66,22 @@ def score_mod(logits: tuple[LogitMap, ...], bias: Float[Tensor, "#B #H T S"] | N
 
 
 def not_after(b: Tensor, h: Tensor, t: Tensor, s: Tensor) -> Tensor:
-    """True where query `t` may attend to key `s`."""
     return t >= s
 
 
 @functools.lru_cache(maxsize=16)
 def past(n_queries: int, n_keys: int, device: torch.device) -> BlockMask:
-    """Return the causal mask as blocks, the same for every batch and head."""
+    """The causal mask as blocks, the same for every batch and head."""
     return create_block_mask(not_after, None, None, n_queries, n_keys, device=str(device))
 
 
 @functools.cache
 def fused() -> Callable[..., Tensor]:
-    """Return FlexAttention, compiled."""
     compiled: Callable[..., Tensor] = torch.compile(flex_attention, dynamic=False)
     return compiled
 
 
 @functools.cache
 def missing() -> str:
-    """Return why FlexAttention cannot be compiled for CUDA here; empty if it can."""
+    """The reason why FlexAttention cannot be compiled for CUDA here; empty if it can."""
     return "" if importlib.util.find_spec("triton") else "flex needs triton, which is not installed"

@@ -46,13 +46,13 @@ from ablate.kernels.scale import as_given
 # `Attend` reports what it needs. So a bias, a map or dropout of any component counts as it will in training.
 
 Inputs: TypeAlias = Tensor | tuple[Tensor, ...]
-"""What a model is called with: tokens, or several things."""
+"""The arguments of a model: tokens, or several tensors."""
 
 
 def explain(
     model: nn.Module, inputs: Inputs, *, device_type: str | None = None, dtype: str | None = None
 ) -> dict[str, BackendChoice]:
-    """Return the first choice for each `Attend` of `model`, by the address of the part that holds it.
+    """The first choice for each `Attend` of `model`, by the address of the part that holds it.
 
     `device_type` is where the model will be trained (None: CUDA where this machine has it, else CPU), `dtype` as in
     `asked_of`. Only the training machine knows whether that backend works there (see `gate`).
@@ -62,7 +62,7 @@ def explain(
 
 
 def asked_of(model: nn.Module, inputs: Inputs, *, dtype: str | None = None) -> dict[str, Needs]:
-    """Return what each `Attend` of `model` needs from a backend in training, by address, from one forward pass.
+    """The needs of each `Attend` of `model` in training, by address, from one forward pass.
 
     `dtype` is the one that attention will be computed in (None: that of its values).
     """
@@ -110,10 +110,7 @@ NO_MEMORY = ("out of memory", "DefaultCPUAllocator", "ALLOC_FAILED")
 
 @dataclass(frozen=True, slots=True)
 class AttentionSite:
-    """An attention of a model, and its inputs: `heads` heads, `queries` and `keys` tokens.
-
-    `mask` is that of one sequence of a pass.
-    """
+    """An attention of a model, and the sizes of its inputs; `mask` is that of one sequence of a pass."""
 
     core: Attend
     needs: Needs
@@ -140,7 +137,7 @@ class Gate:
     outcomes: dict[tuple[Hashable, str], tuple[str, str]] = field(default_factory=dict)
 
     def choose(self, site: AttentionSite) -> BackendChoice:
-        """Return the first backend that passes at `site`, with its operator, and why those before it do not."""
+        """Return the first backend that passes at `site`, with its operator, and the refusals of those before it."""
         refused: dict[str, str] = {}
         while True:
             choice = choose(site.needs, site.device.type, refused)
@@ -161,7 +158,7 @@ THIS_PROCESS = Gate()
 
 
 def sites(model: nn.Module, forward: Callable[[], object]) -> dict[str, AttentionSite]:
-    """Return every attention of `model` that `forward` passes through, by the address of the part that holds it.
+    """Every attention of `model` that `forward` passes through, by the address of the part that holds it.
 
     The pass is in evaluation mode, so no random number is drawn and no running state changes, and no attention is
     computed: each returns the mean of the values that a query sees. Gradients are tracked, as in training.
@@ -236,7 +233,6 @@ class _Case(NamedTuple):
 
     @property
     def wanted(self) -> dict[str, Tensor]:
-        """The tensors whose gradients are needed, by name."""
         named = {"q": self.q, "k": self.k, "v": self.v, "bias": self.bias, "sink": self.sink}
         return {name: x for name, x in named.items() if x is not None and x.requires_grad}
 
@@ -265,7 +261,7 @@ def _draw(site: AttentionSite) -> _Case:
 
 
 def _bias(site: AttentionSite, q: Tensor, k: Tensor, generator: torch.Generator, heads: int) -> Tensor | None:
-    """Return the attention's own bias plus noise: a learned one starts at 0, where ignoring it would pass."""
+    """The attention's own bias plus noise: a learned one starts at 0, where ignoring it would pass."""
     with torch.no_grad(), as_given(site.device.type):
         own = site.core.bias(q, k)
         if own is None:
@@ -277,7 +273,7 @@ def _bias(site: AttentionSite, q: Tensor, k: Tensor, generator: torch.Generator,
 
 
 def _sink(site: AttentionSite, generator: torch.Generator, heads: int) -> Tensor | None:
-    """Return logits of a sink, in the dtype of the attention's own, as far apart as its scores."""
+    """Random logits in the dtype of the attention's own, as far apart as its scores."""
     own = site.core.logits_of_sink
     if own is None:
         return None
@@ -309,7 +305,7 @@ def _off(kernel: str, site: AttentionSite, case: _Case) -> str:
 
 
 def _gradients(result: Tensor, case: _Case) -> dict[str, tuple[Tensor, Tensor]]:
-    """Return, for each input that needs one, its gradient and zeros of the same shape for the exact one."""
+    """For each input that needs one, its gradient and zeros of the same shape for the exact one."""
     actual = torch.autograd.grad(result, list(case.wanted.values()), case.direction.to(result), materialize_grads=True)
     return {
         name: (x, torch.zeros(x.shape, dtype=torch.float64, device=x.device))
@@ -318,7 +314,7 @@ def _gradients(result: Tensor, case: _Case) -> dict[str, tuple[Tensor, Tensor]]:
 
 
 def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[Tensor, Tensor]]) -> Tensor:
-    """Return the output in float64, some queries at a time, and add the gradients to their places."""
+    """The output in float64, some queries at a time; the gradients are added to their places."""
     exact = []
     for rows in _rows(site, case):
         parts = {name: x.detach().double() for name, x in (("q", case.q[:, :, rows]), ("k", case.k), ("v", case.v))}
@@ -350,7 +346,7 @@ def _reference(site: AttentionSite, case: _Case, gradients: Mapping[str, tuple[T
 
 
 def _padding(site: AttentionSite) -> Tensor | None:
-    """Return padding of the last quarter of the keys, if the attention has any."""
+    """Padding of the last quarter of the keys, if the attention has any."""
     if not site.needs.padding:
         return None
     return torch.arange(site.keys, device=site.device)[None] < site.keys - site.keys // 4
@@ -363,7 +359,7 @@ def _rows(site: AttentionSite, case: _Case) -> Iterator[slice]:
 
 
 def _sizes(site: AttentionSite, case: _Case) -> dict[str, float]:
-    """Return n: the norm of a row of values, and of the terms summed in a row of each gradient."""
+    """n: the norm of a row of values, and of the terms summed in a row of each gradient."""
     q, k, v, direction = (float(x.detach().double().square().sum(-1).mean().sqrt()) for x in case[:4])
     of_weight = direction * v / math.sqrt(case.v.shape[-1])
     of_score = abs(site.core.scale) * of_weight
@@ -374,14 +370,13 @@ def _sizes(site: AttentionSite, case: _Case) -> dict[str, float]:
 
 @dataclass(frozen=True, slots=True)
 class _Tolerance:
-    """How far off a row may be at `site`; `c` as above, and `d` in units of u."""
+    """The tolerance of a row at `site`; `c` as above, and `d` in units of u."""
 
     site: AttentionSite
     c: float
     d: float
 
     def exceeded(self, what: str, actual: Tensor, exact: Float[Tensor, "... N K"], size: float) -> str:
-        """Describe by how much `actual` is off; empty if every row is close enough."""
         if not bool(actual.isfinite().all()):
             return f"{what} is not finite"
         u, a = rounding(self.site, actual.dtype)
@@ -396,7 +391,7 @@ class _Tolerance:
 
 
 def rounding(site: AttentionSite, dtype: torch.dtype) -> tuple[float, float]:
-    """Return u of the dtype that the site computes in, or of `dtype` if that is coarser, and a."""
+    """u of the dtype that the site computes in, or of `dtype` if that is coarser, and a."""
     u, given = (2.0 ** -BITS[name] for name in (site.needs.dtype, str(dtype).removeprefix("torch.")))
     sums = max(u if site.needs.dtype == "float64" else 2.0**-24, min(given, 2.0**-24))
     return max(u, given), sums * math.sqrt((site.needs.d_head or 1) + site.keys) * LARGEST

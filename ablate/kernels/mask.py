@@ -4,8 +4,6 @@ A rule is asked about pairs, so FlexAttention needs no [T, S]. The other backend
 S] for all heads and, where sizes determine it, for all sequences, layers and models: it is a constant, cached as
 those of biases are. A rule that follows from the tokens is another in each pass; its table [B, 1, T, S] is shared by
 the layers of that pass.
-
-Dimension key: B batch, H heads, T queries, S keys.
 """
 
 from __future__ import annotations
@@ -37,7 +35,7 @@ def cached_constant(make: Callable[[*Ts], Tensor]) -> Callable[[*Ts], Tensor]:
 
 
 def cached_constants(tables: int) -> Callable[[Callable[[*Ts], Tensor]], Callable[[*Ts], Tensor]]:
-    """Cache as `cached_constant` does, but this many constants."""
+    """The same with this many constants."""
     return lambda make: _cached(make, tables)
 
 
@@ -57,21 +55,19 @@ def _cached(make: Callable[[*Ts], Tensor], tables: int) -> Callable[[*Ts], Tenso
     return shared
 
 
-# Masks and padding.
-
 TABLES = 8
 """Cached tables: the masks of several layers, each for training and evaluation sequences."""
 
 MaskKind: TypeAlias = Literal["none", "shared", "batch"]
-"""What a mask varies over: queries and keys only, or the batch too."""
+"""A mask over queries and keys only, or over the batch too."""
 
 
 @dataclass(frozen=True)
 class Mask(ABC):
-    """Which keys a query sees: at least one, its own. Equal masks are one rule, and share what follows from it.
+    """The rule by which a query sees keys: at least one, its own. Equal masks are one rule, and share tables.
 
-    A mask that varies over the batch (`MaskOfBatch`) has a `batch`, its number of sequences, and a `store` for what
-    follows from it.
+    A mask that varies over the batch (`MaskOfBatch`) has a `batch`, its number of sequences, and a `store` for tables
+    that are made from it.
     """
 
     @property
@@ -81,19 +77,18 @@ class Mask(ABC):
 
     @property
     def store(self) -> dict[Hashable, Any] | None:
-        """What is held for all layers of a pass, by mask and use; None for a rule of places alone."""
+        """Tables for all layers of a pass, by mask and use; None for a rule of places alone."""
         return None
 
     def of_one(self) -> Mask:
-        """Return the rule of one sequence."""
         return self
 
     @abstractmethod
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return whether, in sequence `b`, the query at place `t` sees the key at place `s`, for tensors of places."""
+        """True where, in sequence `b`, the query at place `t` sees the key at place `s`, for tensors of places."""
 
     def rows(self, first: int, last: int, n_keys: int, device: torch.device | str = "cpu") -> Bool[Tensor, "#B 1 T S"]:
-        """Return the rule as a table for the queries `first` up to `last`: True where a key is seen."""
+        """The rule as a table for the queries `first` up to `last`: True where a key is seen."""
         b = torch.arange(self.batch or 1, device=device)[:, None, None, None]
         t = torch.arange(first, last, device=device)[:, None]
         s = torch.arange(n_keys, device=device)
@@ -105,7 +100,6 @@ class PastMask(Mask):
     """The causal mask: s ≤ t."""
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return s ≤ t."""
         return s <= t
 
 
@@ -114,13 +108,12 @@ class Everything(Mask):
     """No mask: every query sees every key."""
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return True."""
         return s >= 0
 
 
 @dataclass(frozen=True, eq=False)
 class MaskOfBatch(Mask):
-    """A mask that varies over the batch: equal to itself alone. Who gives it a store empties it after the pass."""
+    """A mask that varies over the batch: equal to itself alone. Whoever gives it a store empties it after the pass."""
 
     held: dict[Hashable, Any] = field(default_factory=dict, kw_only=True, repr=False)
 
@@ -129,7 +122,6 @@ class MaskOfBatch(Mask):
 
     @property
     def store(self) -> dict[Hashable, Any]:
-        """What is held for all layers of the pass."""
         return self.held
 
 
@@ -141,20 +133,16 @@ class AllOf(Mask):
 
     @property
     def batch(self) -> int | None:
-        """That of its masks."""
         return next((mask.batch for mask in self.masks if mask.batch is not None), None)
 
     @property
     def store(self) -> dict[Hashable, Any] | None:
-        """That of its masks."""
         return next((mask.store for mask in self.masks if mask.store is not None), None)
 
     def of_one(self) -> Mask:
-        """Return the rule of one sequence."""
         return self if self.batch is None else AllOf(tuple(mask.of_one() for mask in self.masks))
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return whether all show it."""
         first, *others = (mask.sees(b, t, s) for mask in self.masks)
         for other in others:
             first = first & other
@@ -162,27 +150,25 @@ class AllOf(Mask):
 
 
 MaskSource: TypeAlias = Mask | Callable[[], Mask]
-"""A mask, or what gives that of the pass that runs."""
+"""A mask, or a function that gives that of the pass that runs."""
 
 
 def current(source: MaskSource | None) -> Mask | None:
-    """Return the mask of the pass that runs."""
     return source if source is None or isinstance(source, Mask) else source()
 
 
 @dataclass(frozen=True)
 class AllOfPass:
-    """The source of what several masks show together, of which some are other masks in each pass."""
+    """Several masks together, of which some are other masks in each pass."""
 
     sources: tuple[MaskSource, ...]
 
     def __call__(self) -> Mask:
-        """Return the mask of this pass: equal, with one store, in all layers that have the same masks."""
+        """Equal, with one store, in all layers that have the same masks."""
         return AllOf(tuple(source if isinstance(source, Mask) else source() for source in self.sources))
 
 
 def all_of(sources: tuple[MaskSource, ...]) -> MaskSource | None:
-    """Return the source of what all masks show; None without any."""
     if len(sources) < 2:
         return sources[0] if sources else None
     masks = tuple(source for source in sources if isinstance(source, Mask))
@@ -190,7 +176,7 @@ def all_of(sources: tuple[MaskSource, ...]) -> MaskSource | None:
 
 
 def held_by(mask: Mask, key: Hashable, make: Callable[[], Any]) -> Any:
-    """Return what is made from a mask of a batch, made once; anew while a graph is traced, which has no numbers yet."""
+    """`make()` of a mask of a batch, made once; anew while a graph is traced, which has no numbers yet."""
     if torch.compiler.is_compiling():
         return make()
     assert mask.store is not None
@@ -201,14 +187,13 @@ def held_by(mask: Mask, key: Hashable, make: Callable[[], Any]) -> Any:
 
 
 def named(mask: Mask | None, *, causal: bool) -> tuple[Mask | None, bool]:
-    """Return the mask, and `causal`, as backends take them: no mask where it is one that all of them know by name."""
+    """The mask, and `causal`, as backends take them: no mask where it is one that all of them know by name."""
     if isinstance(mask, PastMask | Everything):
         return None, isinstance(mask, PastMask)
     return mask, causal and mask is None
 
 
 def kind_of_mask(mask: Mask | None) -> MaskKind:
-    """Return what the mask varies over."""
     if mask is None:
         return "none"
     return "shared" if mask.batch is None else "batch"
@@ -216,7 +201,7 @@ def kind_of_mask(mask: Mask | None) -> MaskKind:
 
 @dataclass(frozen=True, slots=True)
 class SeenPairs:
-    """What queries see: `keys`, True where a key is seen, and `blind`, True for a query whose keys are all padding.
+    """`keys`, True where a query sees a key, and `blind`, True for a query whose keys are all padding.
 
     In `keys` a blind query sees everything, so that its softmax is finite; its result is then replaced, and passes no
     gradient on. Without padding no query is blind: None.
@@ -226,11 +211,11 @@ class SeenPairs:
     blind: Bool[Tensor, "B 1 T 1"] | None = None
 
     def zeroed(self, y: Float[Tensor, "B H T K"]) -> Float[Tensor, "B H T K"]:
-        """Return y, 0 for blind queries."""
+        """Set blind queries to 0."""
         return y if self.blind is None else y.masked_fill(self.blind, 0.0)
 
     def filled(self, numbers: Float[Tensor, "B H T"], empty: float) -> Float[Tensor, "B H T"]:
-        """Return one number for each query, `empty` for blind queries."""
+        """One number for each query, `empty` for blind queries."""
         return numbers if self.blind is None else numbers.masked_fill(self.blind[..., 0], empty)
 
 
@@ -244,7 +229,7 @@ def seen_pairs(
     device: torch.device,
     first: int = 0,
 ) -> SeenPairs | None:
-    """Return what `n_queries` queries from `first` on see; None if `causal` alone says it."""
+    """The pairs of `n_queries` queries from `first` on; None if `causal` alone says it."""
     if mask is None and padding is None:
         return None
     rule = mask or (PastMask() if causal else Everything())
@@ -257,12 +242,12 @@ def seen_pairs(
 
 
 def hiding(pairs: SeenPairs, dtype: torch.dtype) -> Float[Tensor, "#B 1 T S"]:
-    """Return what is added to scores to hide what is not seen: 0 or -∞."""
+    """0 where a key is seen, -∞ where it is not, to be added to scores."""
     return torch.zeros((), dtype=dtype, device=pairs.keys.device).where(pairs.keys, -torch.inf)
 
 
 def table(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> Bool[Tensor, "#B 1 T S"]:
-    """Return a mask as a table, made once for all that ask for it."""
+    """The mask as a table, made once for all that ask for it."""
     if mask.batch is None:
         return _table(mask, n_queries, n_keys, device)
     key = ("table", n_queries, n_keys, device)
@@ -273,7 +258,7 @@ def table(mask: Mask, n_queries: int, n_keys: int, device: torch.device) -> Bool
 def added_table(
     mask: Mask, n_queries: int, n_keys: int, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "#B 1 T S"]:
-    """Return the same as what is added to scores: one for all layers, which all save the same for a backward pass."""
+    """The same as numbers added to scores: one for all layers, which all save the same for a backward pass."""
     if mask.batch is None:
         return _added_table(mask, n_queries, n_keys, device, dtype)
 

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from ablate.kernels.bias import with_mask
-from ablate.signal.network_shaping import Affine, ShapedLeakyReLU
+from ablate.signal.network_shaping import AffineMaps, ShapedLeakyReLU
 from ablate.signal.skipless_matrices import row_scale_and_bias
 
 # Attention that equals a given matrix A while queries and keys are orthogonal: a bias on the scores, a factor per
@@ -20,8 +20,6 @@ from ablate.signal.skipless_matrices import row_scale_and_bias
 #     y = D softmax(maps(scale · q kᵀ) + B) v        at zero q kᵀ:  y = D softmax(B) v = A v
 #
 #     He et al. 2023, arXiv:2302.10322, Eq. 10.
-#
-# Dimension key: B batch, H heads, T queries and keys, K width of a head.
 
 MatrixOf: TypeAlias = Callable[[int], Any]
 """From a number of tokens T to the matrix A [T, T], a float64 array without negative entries."""
@@ -49,12 +47,12 @@ class Prescribed:
         self.solved: Solved | None = None
 
     def bias(self, q: Float[Tensor, "*rest T K"]) -> Float[Tensor, "T T"]:
-        """Return B for the tokens of `q`, in float32 at least: a view of the cached B, -∞ where a causal mask hides."""
+        """B for the tokens of `q`, in float32 at least: a view of the cached B, -∞ where a causal mask hides."""
         length = q.shape[-2]
         return self._solved(length, q).bias[:length, :length]
 
     def rescale(self, y: Float[Tensor, "*rest T K"]) -> Float[Tensor, "*rest T K"]:
-        """Return D y, multiplied in float32 at least."""
+        """D y, multiplied in float32 at least."""
         length = y.shape[-2]
         return (self._solved(length, y).rows[:length, None] * y).to(y.dtype)
 
@@ -90,7 +88,7 @@ class PrescribedAttention(nn.Module):
 
     @with_mask
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "1 1 T T"]:
-        """Return B, in float32 at least: one for all sequences and heads; it contains the causal mask."""
+        """B, in float32 at least: one for all sequences and heads; it contains the causal mask."""
         return self.start.bias(q)[None, None]
 
     def forward(
@@ -100,7 +98,7 @@ class PrescribedAttention(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """Return D softmax(s + B) v; B is among the biases of `attend`."""
+        """D softmax(s + B) v; B is among the biases of `attend`."""
         return self.start.rescale(attend(q, k, v))
 
 
@@ -116,15 +114,12 @@ def _wide(x: Tensor) -> torch.dtype:
 
 
 class ShapedActivation(nn.Module):
-    """An activation between two affine maps."""
-
-    def __init__(self, affine: Affine, activation: nn.Module):
+    def __init__(self, affine: AffineMaps, activation: nn.Module):
         super().__init__()
         self.affine = affine
         self.activation = activation
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape], in the dtype of x."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         inner: Tensor = self.activation(self.affine.input_scale * wide + self.affine.input_shift)
         return (self.affine.output_scale * (inner + self.affine.output_shift)).to(x.dtype)
@@ -138,7 +133,6 @@ class ShapedLeaky(nn.Module):
         self.slope, self.affine = shaped.slope, shaped.affine
 
     def forward(self, x: Float[Tensor, "*shape"]) -> Float[Tensor, "*shape"]:
-        """[*shape] -> [*shape], in the dtype of x."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         shift = self.affine.input_shift
         inner = nn.functional.leaky_relu(wide + shift if shift else wide, self.slope)

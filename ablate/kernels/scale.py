@@ -1,7 +1,4 @@
-"""Scale of the scores: in the form that fused backends need, their dtype, the largest, the entropy of their softmax.
-
-Dimension key: B batch, H heads, T queries, S keys, K width of a head.
-"""
+"""Scale of the scores: in the form that fused backends need, their dtype, the largest, the entropy of their softmax."""
 
 from __future__ import annotations
 
@@ -20,10 +17,7 @@ from ablate.kernels.mask import Mask, named, seen_pairs
 
 
 def with_positive_scale(q: Float[Tensor, "B H T K"], scale: float) -> tuple[Float[Tensor, "B H T K"], float]:
-    """Return queries and a scale above 0 with the same scores: q absorbs the sign, or the 0, both exactly.
-
-    NaN stays as it is.
-    """
+    """Queries and a scale above 0 with the same scores: q absorbs the sign, or the 0, both exactly. NaN stays NaN."""
     if scale < 0:
         return -q, -scale
     return (0 * q, 1.0) if scale == 0 else (q, scale)
@@ -34,11 +28,10 @@ def with_positive_scale(q: Float[Tensor, "B H T K"], scale: float) -> tuple[Floa
 # Autocast is off within a backend: it would lower products of float32 scores, and a bias of hundreds, to bfloat16.
 
 AUTOCAST = frozenset({"cpu", "cuda"})
-"""Device types that autocast supports."""
 
 
 def working_dtype(v: Tensor) -> torch.dtype:
-    """Return the dtype of `v`, or autocast's own where that would lower `v`."""
+    """The dtype of `v`, or autocast's own where that would lower `v`."""
     device = v.device.type
     if device in AUTOCAST and torch.is_autocast_enabled(device) and v.dtype == torch.float32:
         return torch.get_autocast_dtype(device)
@@ -46,7 +39,7 @@ def working_dtype(v: Tensor) -> torch.dtype:
 
 
 def as_given(device_type: str) -> AbstractContextManager[object]:
-    """Return a context in which tensors keep their dtypes."""
+    """A context in which tensors keep their dtypes."""
     off = device_type in AUTOCAST and torch.is_autocast_enabled(device_type)
     return torch.autocast(device_type, enabled=False) if off else nullcontext()
 

@@ -1,7 +1,4 @@
-"""PyTorch's own fused attention, on CPU and CUDA. It takes no map on the logits.
-
-Dimension key: B batch, H heads, T queries, S keys, K width of a head.
-"""
+"""PyTorch's own fused attention, on CPU and CUDA. It takes no map on the logits."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ def attend_sdpa(
     mask: Mask | None = None,
     padding: Bool[Tensor, "B S"] | None = None,
 ) -> Float[Tensor, "B H T K"]:
-    """Compute `attend_eager` without maps. SDPA takes a mask or a bias, so a bias contains the mask.
+    """`attend_eager` without maps. SDPA takes a mask or a bias, so a bias contains the mask.
 
     A mask is added to the scores, as 0 and -inf: from True and False SDPA would make a tensor of those for every layer.
     """
@@ -56,7 +53,7 @@ def attend_sdpa(
 
 
 def mask_dtype(q: Tensor) -> torch.dtype:
-    """Return the dtype of the mask: that of q, on CPU float32 for half q (float64 is silently wrong in 2.13)."""
+    """The dtype of q; on CPU float32 for half q (float64 is silently wrong in 2.13)."""
     return torch.promote_types(q.dtype, torch.float32) if q.device.type == "cpu" else q.dtype
 
 
@@ -77,7 +74,7 @@ ALIGNED = 8
 def less_the_sink(
     y: Float[Tensor, "B H T K"], lse: Float[Tensor, "B H T"], sink: Float[Tensor, "H"]
 ) -> Float[Tensor, "B H T K"]:
-    """Return σ(lse - b) y, multiplied in float32 at least: what is left to the keys; 0 for a query that sees none."""
+    """σ(lse - b) y, multiplied in float32 at least: the share left to the keys; 0 for a query that sees none."""
     wide = torch.promote_types(y.dtype, torch.float32)
     left = torch.sigmoid(lse.to(wide) - sink.to(wide)[:, None])
     return (left[..., None] * y.to(wide)).to(y.dtype)
@@ -93,7 +90,7 @@ def attend_sdpa_sink(
     sink: Float[Tensor, "H"],
     dropout: float = 0.0,
 ) -> Float[Tensor, "B H T K"]:
-    """Compute attention with a sink as SDPA's own, with one more key; neither a mask nor a bias is possible."""
+    """SDPA with a sink as one more key; neither a mask nor a bias is possible."""
     q, scale = with_positive_scale(q, scale)
     wide = torch.promote_types(torch.promote_types(sink.dtype, q.dtype), torch.float32)
     logits = in_pieces(sink.to(wide) / scale, q.dtype)
@@ -110,7 +107,7 @@ def attend_sdpa_sink(
 
 
 def in_pieces(numbers: Float[Tensor, "H"], dtype: torch.dtype) -> list[Float[Tensor, "H"]]:
-    """Return numbers in `dtype` that sum to the given ones, of which the first passes the gradient on."""
+    """Numbers in `dtype` that sum to the given ones, of which the first passes the gradient on."""
     pieces = [numbers.to(dtype)]
     if torch.promote_types(numbers.dtype, dtype) == dtype:
         return pieces

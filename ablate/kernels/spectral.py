@@ -41,7 +41,7 @@ class SpectralNorm(nn.Module):
         return float(s[0])
 
     def forward(self, weight: Float[Tensor, "O I"]) -> Float[Tensor, ""]:
-        """[O, I] -> [], in float32 at least."""
+        """In float32 at least."""
         wide = torch.promote_types(weight.dtype, torch.float32)
         with _full_precision(weight.device):
             matrix = weight.to(wide)
@@ -58,5 +58,5 @@ class SpectralNorm(nn.Module):
 
 
 def _full_precision(device: torch.device) -> AbstractContextManager[object]:
-    """Return a context without autocast: in bfloat16 the norm would be off by a percent. Meta has no autocast."""
+    """In bfloat16 the norm would be off by a percent. Meta has no autocast."""
     return nullcontext() if device.type == "meta" else torch.autocast(device.type, enabled=False)

@@ -1,8 +1,6 @@
 """xformers' memory-efficient attention, on CUDA: `LowerTriangularMask`, or a dense bias. It takes no map on the logits.
 
 xformers is imported only when needed: that takes seconds, and warns if there is no CUDA device.
-
-Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
 
 from __future__ import annotations
@@ -42,7 +40,7 @@ def attend_xformers(
     overwrite_bias: bool = False,
     holds_mask: bool = False,
 ) -> Float[Tensor, "B H T K"]:
-    """Compute `attend_eager` without maps. xformers has heads after time, so the tensors are passed transposed."""
+    """`attend_eager` without maps. xformers has heads after time, so the tensors are passed transposed."""
     ops = import_ops()
     if bias is not None:
         bias = masked(bias, overwrite=overwrite_bias, done=holds_mask or not causal)
@@ -53,7 +51,7 @@ def attend_xformers(
 
 @dataclass(frozen=True, slots=True)
 class Dispatch:
-    """What xformers' dispatcher answers for some inputs: the `operators` that will run, or why none will (`refusal`).
+    """The answer of xformers' dispatcher for some inputs: the `operators` that will run, or why none will (`refusal`).
 
     `operators` as `cutlassF-pt, cutlassB-pt`: forward, and backward if a gradient is needed.
     """
@@ -88,7 +86,7 @@ def dispatch(
 
 
 ANSWERS = 256
-"""Answers of the dispatcher that a process caches."""
+"""Cached answers of the dispatcher."""
 
 _asked: dict[Hashable, Dispatch] = {}
 
@@ -121,7 +119,7 @@ def _ask(
 
 
 def _partner(forward: Any, asked: Any) -> Any:
-    """Return the backward operator of a forward one's family. NotImplementedError if it does not support the inputs."""
+    """The backward operator of a forward one's family. NotImplementedError if it does not support the inputs."""
     backward: Any = sys.modules[forward.__module__].BwOp
     # Determinism is not required of it: where a device has no deterministic operator, any other one is used as well.
     if reasons := [reason for reason in backward.not_supported_reasons(asked) if "non-deterministic" not in reason]:
@@ -130,7 +128,7 @@ def _partner(forward: Any, asked: Any) -> Any:
 
 
 def _reasons(message: str) -> str:
-    """Return in one line why the dispatcher found none: the reasons common to all operators, else those of each."""
+    """The refusal of the dispatcher in one line: the reasons common to all operators, else those of each."""
     reasons_of: dict[str, list[str]] = {}
     for line in message.splitlines():
         if heading := OPERATOR.fullmatch(line.strip()):
@@ -156,11 +154,11 @@ def _reasons(message: str) -> str:
 OPERATOR = re.compile(r"`(.+)` is not supported because:")
 UNBUILT = "operator wasn't built"
 NOT_BUILT = "xFormers wasn't build with CUDA support"
-"""What xformers reports of every operator if its library of kernels is not loaded."""
+"""The reason that xformers gives for every operator if its library of kernels is not loaded."""
 
 
 def why_not_loaded() -> str:
-    """Return why xformers' library of kernels did not load, as an addition to its own message; empty if it did."""
+    """The reason why xformers' library of kernels did not load, as an addition to its own message; empty if it did."""
     failed: Any = getattr(importlib.import_module("xformers._cpp_lib"), "_cpp_library_load_exception", None)
     if failed is None:
         return ""
@@ -181,7 +179,7 @@ def _handed(
     masked_bias: Tensor | None,
     dropout: float,
 ) -> dict[str, Any]:
-    """Return the arguments of `memory_efficient_attention`, with which the dispatcher is queried too."""
+    """The arguments of `memory_efficient_attention`, with which the dispatcher is queried too."""
     mask = ops.LowerTriangularMask() if causal else None
     if masked_bias is not None:
         # LowerTriangularMaskWithTensorBias has no backward pass, so a dense bias contains the mask.
@@ -192,7 +190,7 @@ def _handed(
 
 
 def aligned(bias: Float[Tensor, "#B #H T S"]) -> Float[Tensor, "#B #H T S"]:
-    """Return the same numbers, with rows that start at multiples of `ALIGNED`."""
+    """The same numbers, with rows that start at multiples of `ALIGNED`."""
     missing = -bias.shape[-1] % ALIGNED
     if missing:
         return pad(bias, (0, missing))[..., : bias.shape[-1]]
@@ -200,5 +198,5 @@ def aligned(bias: Float[Tensor, "#B #H T S"]) -> Float[Tensor, "#B #H T S"]:
 
 
 def import_ops() -> ModuleType:
-    """Import the module `xformers.ops`; ImportError if it is not installed or does not fit this PyTorch."""
+    """Raise ImportError if xformers is not installed or does not fit this PyTorch."""
     return importlib.import_module("xformers.ops")

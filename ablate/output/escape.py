@@ -33,7 +33,6 @@ def visible(text: str) -> str:
 
 
 def for_html(text: str, quote: bool = True) -> str:
-    """Escape a text for HTML or an attribute of it."""
     return html.escape(visible(text), quote)
 
 
@@ -147,7 +146,6 @@ def markdown_fence(language: str, text: str) -> str:
 
 
 def markdown_table(heading: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table of texts."""
     lines = [[for_markdown(cell) for cell in row] for row in (heading, *rows)]
     return ["| " + " | ".join(row) + " |" for row in (lines[0], ["---"] * len(heading), *lines[1:])]
 
@@ -243,7 +241,7 @@ def numbers_for_latex(text: str) -> str:
 # Texts within a CSV that a spreadsheet opens: what it would read as a formula gets an apostrophe in front.
 
 FORMULAS = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")
-"""What a formula begins with in one spreadsheet or another."""
+"""The beginnings of formulas in one spreadsheet or another."""
 
 
 def no_formula(text: str) -> str:
@@ -285,8 +283,9 @@ def write_data(text: str) -> None:
 
 
 def prepare_streams() -> None:
-    """Have a terminal or log that is not UTF-8 show escapes for characters it lacks, instead of raising an error, and
-    have a log show each line when it is written."""
+    """Have a stream that is not UTF-8 show escapes for characters it lacks, instead of raising an error, and a log show
+    each line when it is written.
+    """
     for stream in (sys.stdout, sys.stderr):
         if (reconfigure := getattr(stream, "reconfigure", None)) is not None:
             reconfigure(errors=ENCODABLE, line_buffering=True)

@@ -26,7 +26,6 @@ class Text(rich_text.Text):
         super().__init__(visible(text), style, **options)
 
     def append(self, text: rich_text.Text | str, style: StyleType | None = None) -> Text:
-        """Append a text."""
         super().append(visible(text) if isinstance(text, str) else text, style)
         return self
 
@@ -34,7 +33,6 @@ class Text(rich_text.Text):
         return Text.assemble(self, other) if isinstance(other, str | rich_text.Text) else NotImplemented
 
     def join(self, lines: Iterable[rich_text.Text]) -> Text:
-        """Join lines with this text between them."""
         joined = Text()
         for place, line in enumerate(lines):
             joined.append(self if place else "").append(line)
@@ -42,7 +40,6 @@ class Text(rich_text.Text):
 
     @classmethod
     def assemble(cls, *parts: str | rich_text.Text | tuple[str, StyleType], **options: Any) -> Text:
-        """Assemble a text from parts, each with a style of its own."""
         text = cls(**options)
         for part in parts:
             text.append(*part) if isinstance(part, tuple) else text.append(part)
@@ -56,7 +53,6 @@ class Console(rich_console.Console):
         super().__init__(stderr=stderr, file=file, markup=False, emoji=False, highlight=False, **options)
 
     def render_str(self, text: str, **options: Any) -> rich_text.Text:
-        """Return a plain text as a rich text."""
         return super().render_str(visible(text), **options | {"markup": False, "emoji": False})
 
     def render(

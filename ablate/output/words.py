@@ -236,7 +236,6 @@ def deviation(sd: float, mean: float) -> str:
 
 
 def _is_fixed(values: Sequence[float]) -> bool:
-    """Return whether numbers are shown without an exponent."""
     largest = max(map(abs, values))
     return not math.isfinite(largest) or FIXED[0] <= largest < FIXED[1]
 
@@ -250,12 +249,10 @@ def _scientific(value: float, uncertainty: float, sign: str) -> str:
 
 
 def _first_digit(value: float) -> int:
-    """Return how many decimals show the first digit of a number; 0 for zero."""
     return -math.floor(math.log10(abs(value))) if value else 0
 
 
 def _signed(number: str, sign: str) -> str:
-    """Return a number without its sign if it is zero."""
     return number if float(number) else number.removeprefix(sign)
 
 

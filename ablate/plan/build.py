@@ -22,7 +22,7 @@ from ablate.plan.comparisons import (
     unpaired_notes,
     with_pairing,
 )
-from ablate.plan.designs import Contrast, DesignArm, Layout, arm_of, lay_out
+from ablate.plan.designs import Contrast, DesignArm, DesignLayout, arm_of, lay_out
 from ablate.plan.fairness import Fitted, fit, term_notes
 from ablate.plan.models import Models, TokenisedText, Tuned, fields_of
 from ablate.plan.notes import address_notes, choice_notes, constraint_notes
@@ -52,19 +52,26 @@ def build_plan(
     read: Callable[[Space], TokenisedText] | None = None,
     known: Known = NOTHING_KNOWN,
 ) -> Plan:
-    """Build the plan of a space over a corpus, as in `Models`. Raises InputError where there is none.
+    """Build the plan of a space over a corpus, as in `Models`: see `plan_of`."""
+    return plan_of(Models(space, vocab_size, corpus, repetition, read), known)
+
+
+def plan_of(models: Models, known: Known = NOTHING_KNOWN) -> Plan:
+    """Build the plan of a space from its models. Raises InputError where there is none.
 
     Arms that are the same model, trained for as many steps, are one variant. A search starts with its reference alone
     and is open: proposals join the plan as they are made. A plan whose later trials depend on the results of earlier
     ones (see `Known`) is open too, and does not have those trials yet.
     """
-    models, problems = Models(space, vocab_size, corpus, repetition, read), Problems()
+    space, problems = models.space, Problems()
     layout = lay_out(models, problems)
     _check_objective(space, problems)
     _check_reference(space, problems)
     problems.raise_if_any()
     assert layout is not None
-    arms = _with_baseline(layout, space)
+    against = layout.baseline or space.judge.against
+    has_baseline = any(arm.name == against for arm in layout.arms)
+    arms = layout.arms if has_baseline else (arm_of(space, against), *layout.arms)
     costs = _costs(arms, models, problems)
     problems.raise_if_any()  # before identities, which assume that every expression has a value here
     _check_different(layout, {arm.name: models.treatment(arm.block, arm.setting) for arm in arms}, space, problems)
@@ -81,11 +88,11 @@ def build_plan(
         for variant, group in zip(variants, folded.values(), strict=True)
         for fitted in group
     }
-    baseline = of[next(iter(space.fair.terms)), layout.baseline or space.judge.against]
+    baseline = of[next(iter(space.fair.terms)), against]
     noise = _noise(space, models, baseline)
     seeds = known.seeds or space.seeds
     tried, trials = _tuning(variants, models)
-    ready = [variant for variant in variants if _is_ready(variant, models, known)]
+    ready = [v for v in variants if not v.setting.open and (len(_settings(v, models)) < 2 or v.id in known.tuned)]
     split: HeldOut = "verdict" if space.design.search is None else "tuning"
     trials += models.trials(ready, seeds, split)
     if noise is not None and baseline in ready:
@@ -135,8 +142,7 @@ def build_plan(
     )
 
 
-def _few_seeds(layout: Layout, space: Space, seeds: Sequence[int]) -> Iterator[str]:
-    """Warn that a fixed number of seeds is too small to decide anything, or to find much in a factorial."""
+def _few_seeds(layout: DesignLayout, space: Space, seeds: Sequence[int]) -> Iterator[str]:
     if space.auto is not None or space.design.search is not None:
         return
     if layout.factors is None and len(seeds) < 2:
@@ -166,7 +172,6 @@ def _variant(group: Sequence[Fitted], models: Models, costs: Mapping[str, Cost])
 
 
 def _tuned(variant: Variant, models: Models, known: Known) -> Variant:
-    """Return the variant with the setting that tuning chose for it, or with the only one there is."""
     settings = _settings(variant, models)
     if len(settings) == 1:
         return models.tuned(variant, settings[0])
@@ -174,7 +179,6 @@ def _tuned(variant: Variant, models: Models, known: Known) -> Variant:
 
 
 def _settings(variant: Variant, models: Models) -> tuple[Tuned, ...]:
-    """Return the settings a variant is tuned over; none where the space tunes nothing."""
     tune = models.space.fair.tune
     if not isinstance(tune, Tune):
         return ()
@@ -199,13 +203,7 @@ def _tuning(variants: Sequence[Variant], models: Models) -> tuple[list[tuple[str
     return tried, trials
 
 
-def _is_ready(variant: Variant, models: Models, known: Known) -> bool:
-    """Return whether everything that determines a variant's verdict trials is known."""
-    return not variant.setting.open and (len(_settings(variant, models)) < 2 or variant.id in known.tuned)
-
-
 def _noise(space: Space, models: Models, baseline: Variant) -> Variant | None:
-    """Return the baseline with another initialisation (A/A), to measure the noise."""
     if space.noise is None:
         return None
     setting = replace(baseline.setting, salt=1)
@@ -220,12 +218,10 @@ def _noise_seeds(space: Space) -> tuple[int, ...]:
 
 
 def _check_objective(space: Space, problems: Problems) -> None:
-    """Refuse a model that sees what it is to predict, and one that does not see what it may."""
     if space.model.kind == ENCODER_ALONE:
         if space.model.causal:
             message = "model.causal is true, but an encoder sees its whole input"
-            notes = ("set it to false",)
-            problems.add(message, space.origins.key("model", "causal"), notes=notes)
+            problems.add(message, space.origins.key("model", "causal"), notes=("set it to false",))
     elif space.model.kind not in CLASSIFIERS and not space.model.causal:
         message = "model.causal is false, but training predicts each next token: the model would see what it predicts"
         notes = ("set it to true; blocks with full attention can be shown and counted: ablate show BLOCK --space FILE",)
@@ -233,19 +229,11 @@ def _check_objective(space: Space, problems: Problems) -> None:
 
 
 def _check_reference(space: Space, problems: Problems) -> None:
-    """Refuse a search whose reference, from which edits are named, is not the baseline of the judge."""
     search, against = space.design.search, space.judge.against
     if search is not None and search.from_ != against:
         message = f"the search starts from {search.from_}, but is judged against {against}"
         place = place_of_block(space.located, against) or space.origins.section("judge")
         problems.add(message, place, notes=(f"set against: {search.from_}, or search from: {against}",))
-
-
-def _with_baseline(layout: Layout, space: Space) -> tuple[DesignArm, ...]:
-    """Return the design's arms, with the block they are judged against if it is not one of them."""
-    named = {arm.name for arm in layout.arms}
-    against = layout.baseline or space.judge.against
-    return layout.arms if against in named else (arm_of(space, against), *layout.arms)
 
 
 def _costs(arms: Iterable[DesignArm], models: Models, problems: Problems) -> dict[str, Cost]:
@@ -265,8 +253,7 @@ def _costs(arms: Iterable[DesignArm], models: Models, problems: Problems) -> dic
     return costs
 
 
-def _check_different(layout: Layout, identities: Mapping[str, str], space: Space, problems: Problems) -> None:
-    """Refuse a design whose models are all the same."""
+def _check_different(layout: DesignLayout, identities: Mapping[str, str], space: Space, problems: Problems) -> None:
     if space.design.search is not None:  # other models are yet to be proposed
         return
     if len({identities[arm.name] for arm in layout.arms}) == 1:
@@ -287,7 +274,7 @@ Variants: TypeAlias = Mapping[tuple[str, str], Variant]
 
 
 def _comparisons(
-    layout: Layout, of: Variants, space: Space, baseline: Variant, noise: Variant | None
+    layout: DesignLayout, of: Variants, space: Space, baseline: Variant, noise: Variant | None
 ) -> Iterator[Comparison]:
     """Yield under each set of terms the design's contrasts, then each variant against the baseline; last the noise."""
     for terms in space.fair.terms:
@@ -317,7 +304,6 @@ def _comparisons(
 
 
 def _comparison(contrast: Contrast, of: Variants, terms: str) -> Comparison | None:
-    """Turn a contrast of arms into one of variants; None where both sides are the same model."""
     before = of[terms, contrast.before].id if contrast.before else ""
     after = of[terms, contrast.after].id if contrast.after else ""
     weights: dict[str, float] = {}
@@ -341,7 +327,6 @@ def _comparison(contrast: Contrast, of: Variants, terms: str) -> Comparison | No
 def _check_claims(
     comparisons: Sequence[Comparison], variants: Sequence[Variant], space: Space, problems: Problems
 ) -> None:
-    """Report claims about something that this design does not compare."""
     if space.design.search is not None:  # what it compares is yet to be proposed
         return
     changes = [comparison.change for comparison in comparisons if comparison.kind not in ("baseline", "noise")]
@@ -369,9 +354,7 @@ def _check_claims(
 
 
 def _unsaid_of_trend(claim: Expected, different: Collection[str]) -> str:
-    """Return the fault of a claim about a trend over sizes, which has no margin: every verdict confirms it, or none;
-    empty where it has none.
-    """
+    """The fault of a claim about a trend, which has no margin: all verdicts confirm it, or none; empty if not."""
     foreseen = set(different).intersection(claim.verdicts)
     if len(foreseen) == len(different):
         return "allows every verdict, since a trend over sizes has no margin: whatever is seen, it comes true"
@@ -381,7 +364,6 @@ def _unsaid_of_trend(claim: Expected, different: Collection[str]) -> str:
 def _check_steps(
     claim: Expected, names: Mapping[str, str], comparisons: Sequence[Comparison], place: Span, problems: Problems
 ) -> None:
-    """Report an order or equivalents of variants that there are not, or that this design does not compare."""
     for name in claim.variants:
         if name not in names:
             message = f"a claim is about {quote(name)}, which is no variant of this design"
@@ -400,16 +382,14 @@ def _check_steps(
         problems.add(message, place, notes=(f"it compares {', '.join(compared[:MOST_COMPARED])}{left}", way))
 
 
-def _factors(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:
-    """Yield the factorial of the design under each set of terms, with its runs by variant."""
+def _factors(layout: DesignLayout, of: Variants, space: Space) -> Iterator[tuple[str, Factors]]:
     if layout.factors is not None:
         for terms in space.fair.terms:
             runs = tuple((of[terms, name].id, levels) for name, levels in layout.factors.runs)
             yield terms, replace(layout.factors, runs=runs)
 
 
-def _ladders(layout: Layout, of: Variants, space: Space) -> Iterator[tuple[str, PlannedLadder]]:
-    """Yield the ladder of the design under each set of terms, with its steps by variant."""
+def _ladders(layout: DesignLayout, of: Variants, space: Space) -> Iterator[tuple[str, PlannedLadder]]:
     if layout.ladder is not None:
         for terms in space.fair.terms:
             steps = tuple(

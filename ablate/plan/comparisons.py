@@ -22,13 +22,13 @@ from ablate.space.variants import is_inside
 # Pairing by seed: the addresses at which two treatments differ so that they see other batches at one seed.
 
 TEXT = "data."
-"""What the addresses of the text begin with."""
+"""The prefix of the addresses of the text."""
 UNITS = {ACCURACY: "a share of tokens", of_averaged_weights(ACCURACY): "a share of tokens", "perplexity": "per token"}
 OF_TOKENS = (
     *(NATS, of_averaged_weights(NATS), f"mean_{NATS}", "train_loss", SMOOTHED),
     *UNITS,
 )
-"""What is judged of single tokens, and in which unit where that is not nats."""
+"""The metrics of single tokens."""
 LOSSLESS = "bytes or {bpe: 32000}"
 """Tokenizers that give their text back, as they are written."""
 
@@ -54,7 +54,6 @@ def with_pairing(
     models: Models,
     ladders: Sequence[tuple[str, PlannedLadder]] = (),
 ) -> Comparison:
-    """Return a comparison of two variants, or over sizes, with what keeps them from seeing the same batches."""
     if comparison.kind == "trend":
         ladder = dict(ladders)[comparison.terms]
         differ: dict[str, None] = {}
@@ -75,7 +74,6 @@ def unpaired_notes(
     variants: Mapping[str, Variant],
     models: Models,
 ) -> Iterator[str]:
-    """Describe, for each reason, which comparisons are not paired by seed, and which factorials mix batches."""
     reasons: dict[tuple[str, ...], list[str]] = {}
     for comparison in comparisons:
         if comparison.unpaired and comparison.before:

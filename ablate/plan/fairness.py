@@ -19,7 +19,7 @@ from ablate.plan.matching import Matched, Training, compared_counts, match, step
 from ablate.plan.models import Models, fields_of
 from ablate.plan.plan import PLAIN, TERMS, Known, Setting, Variant
 from ablate.plan.tuning import tuning_seeds
-from ablate.source.located import Span
+from ablate.source.located import Scalar
 from ablate.source.problems import Problems
 from ablate.space import fair
 from ablate.space.fair import DEPTH, HIDDEN, WIDTH, Fair, Match, Tune
@@ -35,7 +35,6 @@ WORDS: Mapping[str, str] = {
     "flops": "training FLOPs",
     "wallclock": "wall-clock time of all steps",
 }
-"""The quantity that is equal under each budget."""
 RATE_FACTOR = 3
 """The factor from the present rate to the least and the largest that a note proposes to try."""
 
@@ -77,13 +76,11 @@ def term_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
 
 
 def _is_rate(address: str) -> bool:
-    """Return whether an address is that of the learning rate of an optimiser."""
     words = address.split(".")
     return words[:2] == ["recipe", "optimizer"] and words[3:] == ["lr"]
 
 
 def _is_tuned(variant: Variant, models: Models) -> bool:
-    """Return whether several learning rates are tried for a variant."""
     space = models.at(variant.setting.changes)
     tune, recipe = space.fair.tune, space.recipe
     if not isinstance(tune, Tune):
@@ -94,7 +91,6 @@ def _is_tuned(variant: Variant, models: Models) -> bool:
 
 
 def _equal(space: Space) -> str:
-    """Return the quantities that are equal for all, and whether the space declares them."""
     if space.fair.under:
         return f"{listed(list(space.fair.under))} (declared)"
     phrases = declared_terms(space, "")
@@ -113,7 +109,6 @@ def _tuned_for_none(untuned: Sequence[Variant], compared: Sequence[Variant], spa
 
 
 def _rates_to_try(rates: Mapping[str, Sequence[float]], space: Space) -> str:
-    """Return how each block comes to have a rate of its own; `rates` are the present ones, by optimiser."""
     ends = {name: (min(of) / RATE_FACTOR, max(of) * RATE_FACTOR) for name, of in rates.items()}
     if space.design.search is not None:
         ranges = (
@@ -132,14 +127,12 @@ def _rates_to_try(rates: Mapping[str, Sequence[float]], space: Space) -> str:
 # Checks of `fair` across sections of a space: whether it fits the design, the recipe and the seeds.
 
 RESIZED = {WIDTH: ("model.width", "model.heads"), DEPTH: ("model.layers",), HIDDEN: ()}
-"""The sizes that a match changes."""
 UNTIMED = ("recipe.batch", "recipe.batch_ramp", "recipe.dtype", "recipe.optimizer", "data.")
 """Addresses whose effect on seconds per step is not measured."""
 TIMED = "seconds per step are measured with the batch, precision, optimiser and text of the space"
 
 
 def check_fair(space: Space, problems: Problems) -> None:
-    """Report terms that a search does not support, and tuning by what has no best, or at seeds of the verdict."""
     fair = space.fair
     declared = not all(terms.plain for terms in fair.terms.values()) or fair.under or fair.tune != "none"
     if space.design.search is not None and declared:
@@ -149,24 +142,24 @@ def check_fair(space: Space, problems: Problems) -> None:
     if isinstance(fair.tune, Tune):
         _check_tuning_seeds(fair.tune, space, problems)
         _check_better_side(space, problems)
+
+    def check(what: str, address: str, section: str, key: Scalar, why: str | None) -> None:
+        if why is not None:
+            way_out = f"remove {address} from {section}, or from fair"
+            problems.add(f"{what} and fair contradict each other: {why}", key.span, notes=(way_out,))
+
     for variant in space.variants.values():
         for change in variant.changes:
-            if (why := _contradicted(change, fair)) is not None:
-                message = f"{change.address} of variant {variant.name} and fair contradict each other: {why}"
-                problems.add(
-                    message, change.key.span, notes=(f"remove {change.address} from the variant, or from fair",)
-                )
-
+            what = f"{change.address} of variant {variant.name}"
+            check(what, change.address, "the variant", change.key, _contradicted(change, fair))
     for factor in space.design.vary.factors:
-        first = None if factor.in_block else factor.change(factor.levels[0])
-        if first is not None and (why := _contradicted(first, fair)) is not None:
-            message = f"vary of {factor.address} and fair contradict each other: {why}"
-            problems.add(message, factor.key.span, notes=(f"remove {factor.address} from vary, or from fair",))
+        if not factor.in_block:
+            why = _contradicted(factor.change(factor.levels[0]), fair)
+            check(f"vary of {factor.address}", factor.address, "vary", factor.key, why)
     for change in space.design.sizes.changes:
         timed = any(terms.budget == "wallclock" and change.address.startswith(UNTIMED) for terms in fair.terms.values())
-        if (why := TIMED if timed else _tuned_instead(change, fair)) is not None:
-            message = f"{change.address} of a size and fair contradict each other: {why}"
-            problems.add(message, change.key.span, notes=(f"remove {change.address} from the sizes, or from fair",))
+        why = TIMED if timed else _tuned_instead(change, fair)
+        check(f"{change.address} of a size", change.address, "the sizes", change.key, why)
 
 
 def _contradicted(change: Change, fair: Fair) -> str | None:
@@ -182,7 +175,6 @@ def _contradicted(change: Change, fair: Fair) -> str | None:
 
 
 def _tuned_instead(change: Change, fair: Fair) -> str | None:
-    """Return which tuned field would replace the value of a change; None where none does."""
     for tuned_field in fair.tune.fields if isinstance(fair.tune, Tune) else ():
         tuned = ".".join(tuned_field.path)
         if tuned and is_inside(change.address, tuned):
@@ -191,7 +183,6 @@ def _tuned_instead(change: Change, fair: Fair) -> str | None:
 
 
 def _check_better_side(space: Space, problems: Problems) -> None:
-    """Report tuning by a metric of which no value is the best."""
     name, judged = next(iter(space.judge.metrics.items()))
     if judged.better == "none":
         message = f"no setting is the best by {name}, the first metric judged: neither side of it is better"
@@ -225,20 +216,16 @@ class Fitted:
 
     @property
     def as_it_is(self) -> bool:
-        """Return whether the terms change nothing about it."""
         return self.setting == self.arm.setting and self.block == self.arm.block
 
     @property
     def name(self) -> str:
-        """The name shown: the arm's, and the terms where they change anything."""
         return self.arm.name if self.as_it_is or not self.terms else f"{self.arm.name}, {self.terms}"
 
 
 @dataclass(frozen=True, slots=True)
 class FairnessResult:
-    """Every arm under every set of terms, notes for the screen, and whether more must be measured before all steps are
-    known.
-    """
+    """Every arm under every set of terms; `open` while some steps depend on a measurement still to come."""
 
     fitted: tuple[Fitted, ...]
     notes: tuple[str, ...] = ()
@@ -258,20 +245,18 @@ def fit(arms: Sequence[DesignArm], models: Models, known: Known, problems: Probl
     fitting = _Fitting(models, known, problems)
     fitted = tuple(fitting.under(name, arm) for name in space.fair.terms for arm in arms)
     tokens = [name for name, terms in space.fair.terms.items() if terms.budget == "tokens"]
-    told = [*(fitting.tokens(name, arms) for name in tokens), *fitting.notes]
+    notes = [*(fitting.tokens(name, arms) for name in tokens), *fitting.notes]
     is_open = any(arm.setting.open for arm in fitted)
     if is_open:
-        told.append(
+        notes.append(
             "wall-clock budgets: seconds per step are measured once, when the space runs; "
             "until then the numbers of steps under them are not known"
         )
-    return FairnessResult(fitted, tuple(told), open=is_open)
+    return FairnessResult(fitted, tuple(notes), open=is_open)
 
 
 @dataclass
 class _Fitting:
-    """One pass over arms and terms; `notes` describe its results."""
-
     models: Models
     known: Known
     problems: Problems
@@ -287,14 +272,12 @@ class _Fitting:
         return replace(baseline, changes=tuple(sorted(changes.items())))
 
     def _baseline(self, arm: DesignArm) -> Training:
-        """Return what training the baseline at the size of an arm costs."""
         if arm.size not in self._baselines:
             beside = self._beside(arm)
             self._baselines[arm.size] = self._training(beside.block, beside.setting)
         return self._baselines[arm.size]
 
     def under(self, name: str, arm: DesignArm) -> Fitted:
-        """Fit one arm to the terms of that name."""
         terms = self.models.space.fair.terms[name]
         plain = Fitted(terms=name, arm=arm, block=arm.block, setting=arm.setting)
         if self._costs_the_same(terms, arm) or self._is_baseline(arm):
@@ -312,7 +295,6 @@ class _Fitting:
         return self.models.treatment(arm.block, arm.setting) == self.models.treatment(beside.block, beside.setting)
 
     def tokens(self, name: str, arms: Sequence[DesignArm]) -> str:
-        """Describe what an equal number of tokens is."""
         if len({arm.size for arm in arms}) > 1:
             return f"{name or 'equal tokens'}: at each size, as many tokens for every block as for the baseline"
         baseline = self._baseline(arms[0])
@@ -327,13 +309,11 @@ class _Fitting:
         return f"{name or 'equal tokens'}: {number} = {tokens:,} tokens for every block{rest}"
 
     def _tokens_like_baseline(self, arm: DesignArm) -> bool:
-        """Return whether each step of an arm has as many tokens as the baseline's."""
         changed, baseline = self.models.at(arm.changes), self._baseline(arm)
         tokens = changed.recipe.batch * changed.model.context
         return (tokens, changed.recipe.batch_ramp) == (baseline.tokens, baseline.ramp)
 
     def _costs_the_same(self, terms: fair.Terms, arm: DesignArm) -> bool:
-        """Return whether these terms leave the arm as it is, whatever its block."""
         return terms.plain and (terms.budget == "steps" or self._tokens_like_baseline(arm))
 
     def _training(self, block: Block, setting: Setting) -> Training:
@@ -370,13 +350,12 @@ class _Fitting:
             why = f"it cannot be built at any other {terms.by}"
         ways = [f"match by {' or '.join(by for by in fair.BYS if by != terms.by)}"]
         if nearest is not None and (share := _rounded_up(abs(nearest.off))) < 1:
-            ways.append(f"allow parameters: {_percent(share).replace(' ', '')}")
-        self.problems.add(
-            f"{against}: {why}", _place_of_match(space, name), notes=(f"{', '.join(ways)}, or set match: none",)
-        )
+            ways.append(f"allow parameters: {100 * share:.4g}%")
+        own, origins = ("fair", "under", name, "match"), space.origins
+        place = origins.section(*own) if name and origins.written(*own) else origins.section("fair", "match")
+        self.problems.add(f"{against}: {why}", place, notes=(f"{', '.join(ways)}, or set match: none",))
 
     def _budget(self, name: str, arm: DesignArm, block: Block, setting: Setting, budget: fair.BudgetKind) -> Setting:
-        """Return the setting with the steps that the budget gives."""
         here = self._training(block, setting)
         spent = steps_for(budget, here, self._baseline(arm))
         if spent.what:
@@ -398,15 +377,3 @@ def _rounded_up(share: float) -> float:
     """
     unit = 10.0 ** min(math.floor(math.log10(share)), -2)
     return round(math.ceil(share / unit) * unit, 12)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.4g} %"
-
-
-def _place_of_match(space: Space, name: str) -> Span:
-    """Return where the match of these terms is written."""
-    own = ("fair", "under", name, "match")
-    return (
-        space.origins.section(*own) if name and space.origins.written(*own) else space.origins.section("fair", "match")
-    )

@@ -1,24 +1,28 @@
 """Identity: which trials have the same numbers, and which variants of a plan are the same treatment.
 
-A trial's identity is the hash of everything that decides its numbers, and of nothing else. Names, notes and the order
-of keys do not enter, nor does any source text. The code enters by the versions of what the trial uses
-(`versions.py`): its components, probes, optimiser and schedule, the shared parts, and the kernels where it has
-attention. A probe that is not used, or a better name in the code, retrains nothing.
-
-Two variants of one plan are compared by more: by the effective form of their layers and of their recipe. That only
-decides which variants are trained as one, and never changes the identity of a trial.
+A trial's identity is the hash of everything that decides its numbers, and of nothing else: each layer's normal form
+with its arithmetic evaluated, the recipe, what is measured, the fingerprint of the corpus, seed, threads, and the
+versions of the code that it uses (`versions.py`). Names, notes, folders, the order of keys and source text do not
+enter, so that another space with the same trial reuses its results, and a better name in the code retrains nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import Any
 
 from ablate.block.architecture import CLASSIFIERS, Architecture, encoder_block
 from ablate.block.catalogue import Catalogue, Flag, additions_at_default, identity_fields, without_added
 from ablate.block.expression import Block, Gain, Node, Sequence, walk
-from ablate.block.normal_form import canonical, digest, effective, effective_component, normalise, resolve
+from ablate.block.normal_form import (
+    Canonical,
+    canonical,
+    digest,
+    effective,
+    effective_component,
+    normalise,
+    resolve,
+)
 from ablate.block.sizes import Sizes
 from ablate.extension.declaration import PACKAGE
 from ablate.plan.plan import Trial
@@ -38,14 +42,10 @@ SCHEME = 2
 not reused by a plan."""
 
 
-def trial_id(trial: Trial, catalogue: Catalogue) -> str:
-    """Return the identity of a trial, 16 hex digits, whatever `id` it has."""
-    return trial_id_of(trial, computed(trial.architecture, catalogue), trained_by(trial, catalogue))
+def trial_id(trial: Trial, computed: str, trained_by: str) -> str:
+    """Return the identity of a trial, 16 hex digits, whatever `id` it has.
 
-
-def trial_id_of(trial: Trial, computed: str, trained_by: str) -> str:
-    """Return the identity of a trial from the hashes of its model, `computed`, and of its training, `trained_by`, so
-    that they are not computed again for each seed.
+    The hashes of its model (`computed`) and of its training (`trained_by`) are given, as each seed has the same.
     """
     fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in NOT_IDENTITY}
     whole = {**fields, "measure": _measured(trial), "computed": computed, "trained_by": trained_by, "scheme": SCHEME}
@@ -76,75 +76,64 @@ def training_of(trial: Trial) -> str:
     version of this program, does not make it a new question.
     """
     left_out = (*NOT_CONDITIONS, "threads")
-    told = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}
-    return digest({**told, "around": around(trial.architecture)}, ID_DIGITS)
+    fields = {name: getattr(trial, name) for name in Trial.__dataclass_fields__ if name not in left_out}
+    return digest({**fields, "around": around(trial.architecture)}, ID_DIGITS)
 
 
-def around(architecture: Architecture) -> dict[str, Any]:
+def around(architecture: Architecture) -> dict[str, Canonical]:
     """Return the parts and numbers of a model around its blocks, and which layers share theirs."""
-    fields = {f: getattr(architecture, f) for f in identity_fields(architecture) if f not in ("block", "share")}
+    names = (name for name in identity_fields(architecture) if name not in ("block", "share"))
+    fields = {name: canonical(getattr(architecture, name)) for name in names}
     # Which layers share is told by the layers themselves, as two ways of saying it may come to the same.
-    shared = {} if architecture.share is None else {"sources": architecture.sources()}
-    return {**fields, **shared, **architecture.numbers()}
+    shared = {} if architecture.share is None else {"sources": canonical(architecture.sources())}
+    return {**fields, **shared, **{name: canonical(number) for name, number in architecture.numbers().items()}}
 
 
-def _measured(trial: Trial) -> dict[str, Any]:
+def _measured(trial: Trial) -> Canonical:
     left_out = {"checkpoint_every", *additions_at_default(trial.measure)}
     measured = trial.measure.model_dump(mode="python", exclude=left_out)
-    return {**measured, "probes": sorted(measured["probes"])}
+    return canonical({**measured, "probes": sorted(measured["probes"])})
 
 
 def computed(architecture: Architecture, catalogue: Catalogue) -> str:
-    """Hash a model by what it computes, and by the versions of the code that computes it."""
     return digest([model_identity(architecture, catalogue), model_versions(architecture, catalogue)], 64)
 
 
-def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
+def model_identity(architecture: Architecture, catalogue: Catalogue) -> dict[str, Canonical]:
     """Return a model by what it computes: layers in normal form, expressions evaluated, equal layers in a row once."""
-    described = {name: canonical(value) for name, value in around(architecture).items()}
-    described["layers"] = layers_of(architecture, catalogue)
+    described = {**around(architecture), "layers": layers_of(architecture, catalogue)}
     if architecture.kind == "encoder_decoder":
         described["encoder"] = layers_of(architecture.of_encoder(), catalogue, encoder_block)
     return described
 
 
-def whole_block(block: Block, sizes: Sizes, catalogue: Catalogue) -> Block:
-    """Return the block of a layer: all of it."""
-    return block
-
-
-def as_resolved(block: Block, sizes: Sizes) -> Block:
-    """Return the form of a layer that an identity has: as it is resolved."""
-    return block
-
-
 def layers_of(
     architecture: Architecture,
     catalogue: Catalogue,
-    of_layer: Callable[[Block, Sizes, Catalogue], Block] = whole_block,
-    form: Callable[[Block, Sizes], Block] = as_resolved,
+    of_layer: Callable[[Block, Sizes, Catalogue], Block] = lambda block, sizes, catalogue: block,
+    form: Callable[[Block, Sizes], Block] = lambda block, sizes: block,
     *,
     every: bool = False,
-) -> list[tuple[int, Any]]:
+) -> list[tuple[int, Canonical]]:
     """Return the layers of a stack, resolved, and how many in a row are equal.
 
-    `of_layer` gives the block of a layer, and `form` what is told of it once it is resolved, which may be another for
-    the same block in layer 1 than in all others, or in `every` layer.
+    `of_layer` gives the block of a layer, and `form` the form in which it is compared once it is resolved. That may be
+    another for the same block in layer 1 than in all others, or in `every` layer.
     """
     block = normalise(architecture.block, catalogue)
-    layers: list[tuple[int, Any]] = []
-    before, told_before = None, None
+    layers: list[tuple[int, Canonical]] = []
+    before, form_before = None, None
     for layer in range(1, architecture.sizes.n_layers + 1):
         here = architecture.sizes.at(layer)
-        seen = resolve(of_layer(block, here, catalogue), here, catalogue)
+        resolved = resolve(of_layer(block, here, catalogue), here, catalogue)
         # Most layers are as the one before, and their forms take the most time.
-        if seen != before or layer == 2 or every:
-            before = seen
-            told_before = canonical(without_added(normalise(form(seen, here), catalogue), catalogue))
-        if layers and layers[-1][1] == told_before:
-            layers[-1] = (layers[-1][0] + 1, told_before)
+        if resolved != before or layer == 2 or every:
+            before = resolved
+            form_before = canonical(without_added(normalise(form(resolved, here), catalogue), catalogue))
+        if layers and layers[-1][1] == form_before:
+            layers[-1] = (layers[-1][0] + 1, form_before)
         else:
-            layers.append((1, told_before))
+            layers.append((1, form_before))
     return layers
 
 
@@ -156,9 +145,9 @@ def layers_of(
 # written, so that no identity of a trial follows from this.
 
 
-def effective_model(architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
+def effective_model(architecture: Architecture, catalogue: Catalogue) -> dict[str, Canonical]:
     """Return a model by what it computes at its sizes: equal for two descriptions of one."""
-    described = {name: canonical(value) for name, value in around(architecture).items()}
+    described = around(architecture)
     if architecture.encoder_layers == architecture.sizes.n_layers:
         del described["encoder_layers"]
     outside = architecture.sizes.at(None)
@@ -181,30 +170,30 @@ def effective_model(architecture: Architecture, catalogue: Catalogue) -> dict[st
 
 
 def _all_shipped(nodes: Iterable[Node], catalogue: Catalogue) -> bool:
-    """Return whether all of these components ship with `ablate`."""
     return all(catalogue[node.name].path.is_relative_to(PACKAGE) for node in nodes)
 
 
 def _effective_outside(part: Node | None, sizes: Sizes, catalogue: Catalogue) -> Node | None:
-    """Return a component outside the layers in its effective form."""
     if part is None:
         return None
     resolved = resolve(normalise(Sequence((part,)), catalogue), sizes, catalogue).parts[0]
     return effective_component(resolved, sizes, catalogue)
 
 
-def effective_recipe(recipe: Recipe, architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
+def effective_recipe(recipe: Recipe, architecture: Architecture, catalogue: Catalogue) -> dict[str, Canonical]:
     """Return a recipe by what it does to a model: equal for two that train it alike."""
-    described = recipe.model_dump(
+    as_written = recipe.model_dump(
         mode="json", exclude=additions_at_default(recipe) | {"schedule", "optimizer", "batch_ramp"}
     )
-    described["ramp"] = ramp_of(recipe)
-    described["rates"] = _effective_rates(recipe, catalogue)
-    described["optimizer"] = _effective_optimizer(recipe, architecture, catalogue)
-    return described
+    return {
+        **as_written,
+        "ramp": ramp_of(recipe),
+        "rates": _effective_rates(recipe, catalogue),
+        "optimizer": _effective_optimizer(recipe, architecture, catalogue),
+    }
 
 
-def _effective_optimizer(recipe: Recipe, architecture: Architecture, catalogue: Catalogue) -> dict[str, Any]:
+def _effective_optimizer(recipe: Recipe, architecture: Architecture, catalogue: Catalogue) -> dict[str, Canonical]:
     """Return the settings of an optimiser without those that have no effect in so many steps, on this model."""
     spec = catalogue.of_kind(OptimizerSpec)[recipe.optimizer.name]
     settings = spec.read(recipe.optimizer.settings)
@@ -257,7 +246,6 @@ def trained_kinds(architecture: Architecture, catalogue: Catalogue) -> frozenset
 
 
 def _nodes_of_model(architecture: Architecture, catalogue: Catalogue) -> Iterator[Node]:
-    """Yield the components of a model, of each layer of decoder and encoder those that stand there."""
     yield from (node for part in architecture.around() for node in walk(part))
     for stack in (architecture, *([architecture.of_encoder()] if architecture.kind == "encoder_decoder" else [])):
         for layer in range(1, stack.sizes.n_layers + 1):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
@@ -28,16 +28,14 @@ from ablate.space.schedule import sequences, steps_of
 # whole number) is skipped.
 
 LARGEST = {WIDTH: 1_000_000, DEPTH: 1_000, HIDDEN: 1_000_000}
-"""The largest width, number of layers and hidden width that are tried."""
 MOST_SKIPPED = 64
 """The most consecutive sizes skipped because they cannot be built; after these no larger one is tried."""
 UNCHANGED = "unchanged"
-"""Describes a block that is within the tolerance already."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Matched:
-    """The size of a block that is nearest: its `parameters` against the `wanted` number; `within` the tolerance or not.
+    """The nearest size of a block: its `parameters` against those `wanted`, and whether it is `within` the tolerance.
 
     `what` describes the change of size.
     """
@@ -51,7 +49,6 @@ class Matched:
 
     @property
     def off(self) -> float:
-        """The relative error in parameters."""
         return self.parameters / self.wanted - 1
 
 
@@ -148,7 +145,8 @@ def _axis(arm: DesignArm, terms: Match, models: Models) -> _Axis | None:
             lambda n: f"layers {layers} → {n}",
             f"its {plural(layers, 'layer')}",
         )
-    widths = list(_hidden(block, model.width, models))
+    parts = parts_by_name(block, models.space.grammar.catalogue)
+    widths = [_units(node, model.width) for _, node in parts if has_hidden(node)]
     if not widths:
         return None
     return _Axis(
@@ -159,15 +157,7 @@ def _axis(arm: DesignArm, terms: Match, models: Models) -> _Axis | None:
     )
 
 
-def _hidden(block: Block, width: int, models: Models) -> Iterator[float]:
-    """Yield the hidden widths of the MLPs of a block, in reading order."""
-    for _, node in parts_by_name(block, models.space.grammar.catalogue):
-        if has_hidden(node):
-            yield _units(node, width)
-
-
 def has_hidden(node: Node) -> bool:
-    """Return whether a part has a hidden width of its own."""
     return any(name == "hidden" for name, _ in node.fields)
 
 
@@ -178,8 +168,6 @@ def _units(node: Node, width: int) -> float:
 
 
 def _with_hidden(block: Block, units: int, first: float, width: int, models: Models) -> Block:
-    """Return the block with its first MLP that wide, and the others in proportion."""
-
     def change(node: Node) -> Node:
         if not has_hidden(node):
             return node
@@ -212,7 +200,7 @@ class StepBudget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Training:
-    """What a training costs: its `steps`, and per step the sequences, their tokens, and seconds (None: not known)."""
+    """The cost of a training: its `steps`, and per step the sequences, their tokens, and seconds (None: not known)."""
 
     steps: int
     batch: int
@@ -232,7 +220,6 @@ class Training:
         return self.cost.training_flops * self.batch
 
     def sequences(self, steps: int) -> int:
-        """Return the sequences of a run of so many steps."""
         return sequences(self.batch, self.ramp, steps)
 
     def steps_at(self, each: float, total: Fraction) -> int:
@@ -242,12 +229,11 @@ class Training:
         return steps_of(self.batch, self.ramp, total / Fraction(each) * self.batch)
 
     def total(self, each: float) -> Fraction:
-        """Return what the training costs, if a full batch costs `each`."""
+        """The cost of the whole training, if a full batch costs `each`."""
         return Fraction(each) * Fraction(self.sequences(self.steps), self.batch)
 
 
 def steps_for(budget: BudgetKind, here: Training, baseline: Training) -> StepBudget:
-    """Return the steps at which a model's training costs as much as the baseline's."""
     steps = baseline.steps
     if budget == "tokens" and (here.tokens, here.ramp) != (baseline.tokens, baseline.ramp):
         fair = here.steps_at(here.tokens, baseline.total(baseline.tokens))

@@ -13,7 +13,7 @@ from ablate.block.architecture import Architecture
 from ablate.block.catalogue import Catalogue, FieldType, Part, Several, additions_at_default, in_slot
 from ablate.block.expression import Block, Node, Series, Value
 from ablate.block.expression import Sequence as Parts
-from ablate.block.normal_form import digest, fingerprint, normalise
+from ablate.block.normal_form import Canonical, digest, fingerprint, normalise
 from ablate.block.sizes import Cost
 from ablate.errors import InputError
 from ablate.output.words import ordinal
@@ -24,7 +24,7 @@ from ablate.plan.identity import (
     effective_recipe,
     model_identity,
     trained_by,
-    trial_id_of,
+    trial_id,
 )
 from ablate.plan.plan import PLAIN, HeldOut, Setting, Trial, Variant
 from ablate.plan.size import cost
@@ -69,7 +69,6 @@ def has_field(recipe: Recipe, field: TunedField) -> bool:
 
 
 def recipe_at(space: Space, tuned: Tuned) -> Recipe:
-    """Return the recipe of a space with these values."""
     chosen = [(field, field.at(value)) for field, value in _values_by_field(space, tuned) if field.path]
     if not chosen:
         return space.recipe
@@ -97,7 +96,6 @@ def block_at(space: Space, block: Block, tuned: Tuned, problems: Problems | None
 
 
 def value_in(recipe: Recipe, field: TunedField) -> str:
-    """Return the value of a recipe's field, in words."""
     value: Any = recipe.model_dump()
     for step in field.path[1:]:
         value = value.get(step)
@@ -134,7 +132,6 @@ def leaking(block: Block, catalogue: Catalogue) -> Iterator[str]:
 
 
 def _leaking_in(value: Value, kind: FieldType | None, catalogue: Catalogue) -> list[str]:
-    """Return those in a value of a field of that kind."""
     match value:
         case Node(name=name, fields=fields):
             spec = catalogue[name]
@@ -156,7 +153,7 @@ def _leaking_in(value: Value, kind: FieldType | None, catalogue: Catalogue) -> l
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenisedText:
-    """What a plan knows of a corpus: its vocabulary, its fingerprint and, where measured, its repetition."""
+    """A corpus as a plan needs it: its vocabulary, its fingerprint and, where measured, its repetition."""
 
     vocab_size: int
     fingerprint: str
@@ -183,7 +180,6 @@ class Models:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The notes on the repetition, where a model uses it."""
         if not self.space.names_repetition:
             return ()
         if self.repetition is None:
@@ -205,7 +201,6 @@ class Models:
         return self._changed[changes]
 
     def text(self, changes: Changes) -> TokenisedText:
-        """Return the text that a treatment with these changes is trained on."""
         changed = self.at(changes)
         context = changed.model.context != self.space.model.context and changed.names_repetition
         if changed.data == self.space.data and not context:
@@ -226,7 +221,6 @@ class Models:
         return dataclasses.replace(plain, sizes=dataclasses.replace(sizes, n_layers=layers, d_model=width))
 
     def recipe(self, setting: Setting = PLAIN) -> Recipe:
-        """Return the recipe of a model under a setting."""
         recipe = recipe_at(self.at(setting.changes), setting.tuned)
         return recipe.model_copy(update={"steps": setting.steps or recipe.steps})
 
@@ -262,8 +256,8 @@ class Models:
     def _tunes(self) -> bool:
         return isinstance(self.space.fair.tune, Tune)
 
-    def _described(self, space: Space, block: Block, setting: Setting) -> dict[str, Any]:
-        """Return what the recipe of a space comes to, or that recipe where it is not known whole."""
+    def _described(self, space: Space, block: Block, setting: Setting) -> dict[str, Canonical]:
+        """The recipe of a space by its effect, or as it is written where it is not known whole."""
         if self._tunes or setting.open:
             return space.recipe.model_dump(mode="json", exclude=additions_at_default(space.recipe))
         recipe = space.recipe.model_copy(update={"steps": setting.steps or space.recipe.steps})
@@ -277,7 +271,6 @@ class Models:
         return cost(self.architecture(block, setting), self.space.grammar.catalogue)
 
     def _check_ahead(self, setting: Setting) -> None:
-        """Raise InputError for a loss on tokens further ahead than a sequence is long."""
         space = self.at(setting.changes)
         furthest = len(space.recipe.loss.ahead) + 1
         if furthest > space.model.context:
@@ -296,8 +289,10 @@ class Models:
         setting: Setting = PLAIN,
         terms: tuple[str, ...] = (),
     ) -> Variant:
-        """Make a variant of a block and its names, the first of which is shown. Its id is the block's fingerprint, or,
-        where sizes, steps or salt are not the space's, one of its own; tuned values do not enter it.
+        """Make a variant of a block; the first of its names is shown.
+
+        Its id is the block's fingerprint, or, where sizes, steps or salt are not the space's, one of its own; tuned
+        values do not enter it.
         """
         catalogue = self.space.grammar.catalogue
         mark, trained = fingerprint(block, catalogue), block_at(self.space, block, setting.tuned)
@@ -330,34 +325,29 @@ class Models:
     def trials(self, variants: Iterable[Variant], seeds: Sequence[int], split: HeldOut = "verdict") -> Iterator[Trial]:
         """Yield trials seed by seed, so that an interrupted run has complete pairs; evaluated on `split`."""
         space, catalogue = self.space, self.space.grammar.catalogue
-        variants = {variant.id: variant for variant in variants}.values()
-        architectures = {variant.id: self.architecture(variant.block, variant.setting) for variant in variants}
-        models = {id: computed(architecture, catalogue) for id, architecture in architectures.items()}
-        recipes = {variant.id: self.recipe(variant.setting) for variant in variants}
-        spaces = {variant.id: self.at(variant.setting.changes) for variant in variants}
-        texts = {variant.id: self.text(variant.setting.changes) for variant in variants}
+        unseeded: list[tuple[Trial, str, str]] = []
+        for variant in {variant.id: variant for variant in variants}.values():
+            trial = Trial(
+                id="",
+                variant=variant.id,
+                architecture=self.architecture(variant.block, variant.setting),
+                data=self.at(variant.setting.changes).data,
+                corpus=self.text(variant.setting.changes).fingerprint,
+                folder=str(space.folder),
+                recipe=self.recipe(variant.setting),
+                measure=space.measure,
+                seed=0,
+                salt=variant.setting.salt,
+                threads=space.threads,
+                split=split,
+            )
+            training = trained_by(trial, catalogue)
+            trial = dataclasses.replace(trial, conditions=conditions_of(trial, training))
+            unseeded.append((trial, computed(trial.architecture, catalogue), training))
         for seed in seeds:
-            for variant in variants:
-                trial = Trial(
-                    id="",
-                    variant=variant.id,
-                    architecture=architectures[variant.id],
-                    data=spaces[variant.id].data,
-                    corpus=texts[variant.id].fingerprint,
-                    folder=str(space.folder),
-                    recipe=recipes[variant.id],
-                    measure=space.measure,
-                    seed=seed,
-                    salt=variant.setting.salt,
-                    threads=space.threads,
-                    split=split,
-                )
-                training = trained_by(trial, catalogue)
-                yield dataclasses.replace(
-                    trial,
-                    id=trial_id_of(trial, models[variant.id], training),
-                    conditions=conditions_of(trial, training),
-                )
+            for trial, model, training in unseeded:
+                seeded = dataclasses.replace(trial, seed=seed)
+                yield dataclasses.replace(seeded, id=trial_id(seeded, model, training))
 
 
 def _expected(vocab_size: int) -> float:

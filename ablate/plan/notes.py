@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as Map
-from pathlib import Path
 
 from ablate.block.address import parts_of
 from ablate.block.architecture import Architecture
@@ -37,11 +36,9 @@ PLACING = ("position", "bias")
 
 
 def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
-    """Warn about margins wider than models differ by, time-based metrics, hidden layers narrower than the model, and
-    attention without positions; tell settings of the model around the blocks that are left to the grammar, rates where
-    there are several, and what a model makes of a setting.
-    """
-    at_most = bounded(models.space.grammar.catalogue)
+    """Warn about choices that are rarely intended, and tell rates, settings in force, and those left to the grammar."""
+    catalogue = models.space.grammar.catalogue
+    at_most = bounded(catalogue)
     for name, judged in models.space.judge.metrics.items():
         yield from _wide_margin(name, judged, math.log(models.vocab_size), at_most.get(name))
     yield from _timed(models.space)
@@ -49,7 +46,6 @@ def choice_notes(variants: Sequence[Variant], models: Models) -> Iterator[str]:
     yield from _left_to_the_grammar(models.space)
     yield from _by_variant(RATES, {variant.name: _rates(variant, models) for variant in variants})
     yield from _by_variant(IN_FORCE, {variant.name: _in_force(variant, models) for variant in variants})
-    catalogue = models.space.grammar.catalogue
     bare = [v.name for v in variants if _without_positions(models.architecture(v.block, v.setting), catalogue)]
     if bare:
         where = "every block" if len(bare) == len(variants) > 1 else ", ".join(bare)
@@ -75,7 +71,6 @@ def _left_to_the_grammar(space: Space) -> Iterator[str]:
 
 
 def _by_variant(lead: str, texts: Map[str, str]) -> Iterator[str]:
-    """Yield each text that is not empty, with the variants that it is of unless it is of all."""
     for text in dict.fromkeys(filter(None, texts.values())):
         names = [name for name, own in texts.items() if own == text]
         yield f"{lead}: {text}" if len(names) == len(texts) else f"{lead} of {listed(names)}: {text}"
@@ -99,13 +94,12 @@ def _rates(variant: Variant, models: Models) -> str:
 
 
 def _tuned_rates(space: Space, optimizer: str) -> frozenset[str]:
-    """Return the settings of an optimiser that tuning chooses."""
     fields = space.fair.tune.fields if isinstance(space.fair.tune, Tune) else ()
     return frozenset(field.path[-1] for field in fields if field.path[1:3] == ("optimizer", optimizer))
 
 
 def _in_force(variant: Variant, models: Models) -> str:
-    """Return what a model makes of the settings of its objective, in words; empty where that is what they say."""
+    """The settings of an objective as they act on a model, in words; empty where that is as they are written."""
     space = models.at(variant.setting.changes)
     chosen = space.recipe.objective
     told = space.grammar.catalogue.of_kind(ObjectiveSpec)[chosen.name].read(chosen.settings).in_force(space.model)
@@ -119,8 +113,7 @@ def _first_key(space: Space, *keys: str) -> Span:
 
 
 def _wide_margin(name: str, judged: Judged, guess: float, at_most: float | None) -> Iterator[str]:
-    """Warn about a margin that makes nearly everything equivalent; `guess` is the loss in nats of a uniform guess,
-    `at_most` the upper bound of the metric."""
+    """`guess` is the loss in nats of a uniform guess, `at_most` the upper bound of the metric."""
     margin = judged.margin
     if margin == "none":
         return
@@ -145,7 +138,6 @@ def _wide_margin(name: str, judged: Judged, guess: float, at_most: float | None)
 
 
 def _timed(space: Space) -> Iterator[str]:
-    """Warn about time-based metrics, which do not depend on the blocks alone."""
     search = space.design.search
     compared = (*space.judge.metrics, *(search.objective if search is not None else ()))
     timed = [name for name in MEASURED_IN_TIME if name in compared]
@@ -157,7 +149,6 @@ def _timed(space: Space) -> Iterator[str]:
 
 
 def _narrow(variants: Sequence[Variant], models: Models) -> Iterator[str]:
-    """Warn about hidden layers with fewer units than the model's width, unless a match made them so."""
     narrow: dict[tuple[int, int], list[str]] = {}
     for variant in variants:
         width = variant.setting.width or models.at(variant.setting.changes).model.width
@@ -181,7 +172,6 @@ def _matched_by_hidden(variant: Variant, space: Space) -> bool:
 
 
 def _without_positions(model: Architecture, catalogue: Catalogue) -> bool:
-    """Return whether attention distinguishes positions by nothing but the causal mask."""
     specs = [catalogue[node.name] for node in walk(model.block)]
     places = [kind.slot for spec in specs for kind in spec.fields.values() if isinstance(kind, Part)]
     parts = [spec for spec in specs if "part" in spec.slots and not spec.modifier]
@@ -195,7 +185,6 @@ def _without_positions(model: Architecture, catalogue: Catalogue) -> bool:
 
 
 def constraint_notes(variants: Sequence[Variant], space: Space) -> Iterator[str]:
-    """Describe each broken constraint, its reason and the blocks that break it; then those that no block breaks."""
     broken: dict[tuple[str, str], list[str]] = {}
     for variant in variants:
         for constraint in variant.breaks:
@@ -212,8 +201,6 @@ def constraint_notes(variants: Sequence[Variant], space: Space) -> Iterator[str]
 # Two models of one seed share the initial values of each address that both have. A mixer that replaces attention
 # without `role="attention"` is at another address, and so are the norm and the residual named after it.
 
-SHIPPED = Path(__file__).parent.parent
-
 
 def address_notes(variants: Sequence[Variant], baseline: Variant, catalogue: Catalogue) -> Iterator[str]:
     """Describe, for each such component, the variants that have it, and how to pair it."""
@@ -223,7 +210,7 @@ def address_notes(variants: Sequence[Variant], baseline: Variant, catalogue: Cat
         here = _principals(variant.block, catalogue)
         gone = [role for role in known if role not in here]
         for role, spec in here.items():
-            if gone and role not in known and role == spec.name and not spec.path.is_relative_to(SHIPPED):
+            if gone and role not in known and role == spec.name and not spec.path.is_relative_to(PACKAGE):
                 told.setdefault((spec.name, gone[0]), []).append(variant.name)
     for (name, role), names in told.items():
         yield (
@@ -234,6 +221,5 @@ def address_notes(variants: Sequence[Variant], baseline: Variant, catalogue: Cat
 
 
 def _principals(block: Block, catalogue: Catalogue) -> dict[str, ComponentSpec]:
-    """Return the parts of a block that give others their addresses, the first of each role."""
     specs = [catalogue[node.name] for _, node in parts_of(block, catalogue)]
     return {spec.role: spec for spec in reversed(specs) if not spec.modifier}

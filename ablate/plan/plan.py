@@ -60,11 +60,10 @@ class Trial:
     """One training run. Executing it needs no other input.
 
     `id` is the hash of what decides its numbers, and `conditions` that of what it shares with trials of other blocks
-    and seeds trained under the same conditions (see `plan/identity.py`).
-    `seed` decides batches, evaluation windows and initialisation, `salt` the initialisation alone. `threads` is pinned
-    on CPU.
-    `corpus` is the fingerprint of the token streams; `folder` is where relative corpus paths start (not hashed).
-    `split` is what it is evaluated on: `tuning` where its numbers are used for a choice, else `verdict`.
+    and seeds trained under the same conditions (see `plan/identity.py`). `seed` decides batches, evaluation windows and
+    initialisation, `salt` the initialisation alone. `threads` is pinned on CPU. `corpus` is the fingerprint of the
+    token streams; `folder` is where relative corpus paths start (not hashed). `split` is what it is evaluated on:
+    `tuning` where its numbers are used for a choice, else `verdict`.
     """
 
     id: str
@@ -99,7 +98,6 @@ FORECAST_DEFINITIONS: dict[str, str] = {
 }
 """The numbers of a forecast, with their definitions."""
 FORECAST_KINDS = ("decoder", "encoder", "encoder_decoder", "vit", "mlp")
-"""The kinds of model that are forecast."""
 THEORY = 5
 """The version of the theory: raised by a change that changes a number of some forecast, as that of a component is
 (`plan/versions.py`). It is kept with a forecast, and one that another version made is not reused in other plans. 1 was
@@ -200,7 +198,6 @@ TERMS, RATES, IN_FORCE = "equal terms", "rates", "in force"
 """How the notes begin that tell what is equal where no rate was tuned, the rates of a recipe, where there are several,
 and what a model makes of a setting."""
 INFORMATION = (DEFAULTS, TERMS, RATES, IN_FORCE)
-"""How notes begin that are information, not warnings."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,9 +206,9 @@ class Variant:
 
     `edits` are the names of the edits applied to the design's start. `parameters` trained, `flops` of matrix products
     in one forward pass over one sequence, and those `spared` in training on it (see `Cost`), are of the model of its
-    `setting`. `terms` are the names of the terms of
-    fairness that it is trained under; none where the space declares only one set. `breaks` are the constraints of the
-    grammar that it breaks and that the space tolerates, each by its name and reason.
+    `setting`. `terms` are the names of the terms of fairness that it is trained under; none where the space declares
+    only one set. `breaks` are the constraints of the grammar that it breaks and that the space tolerates, each by its
+    name and reason.
     """
 
     id: str
@@ -227,12 +224,10 @@ class Variant:
 
     @property
     def name(self) -> str:
-        """The name shown."""
         return self.names[0]
 
     @property
     def cost(self) -> Cost:
-        """Parameters and FLOPs as one value."""
         return Cost(self.parameters, self.flops, self.spared)
 
     def __repr__(self) -> str:
@@ -321,7 +316,6 @@ class Factors:
 
 
 def trend_name(treatment: str) -> str:
-    """Return what the trend of a treatment over the sizes of a ladder is called."""
     return f"{treatment} over sizes"
 
 

@@ -23,35 +23,31 @@ from ablate.space.variants import Changes, is_inside
 
 @dataclass(frozen=True, slots=True)
 class TreatedBlock:
-    """A block, and what else differs from the space: at least one value, or it would be a block alone."""
+    """A block with at least one value that differs from the space around it."""
 
     block: Block
     changes: Changes
 
 
 Treated: TypeAlias = Block | TreatedBlock
-"""A block, or a block with values around it."""
 
 
 def treated(block: Block, changes: Changes) -> Treated:
-    """Return a block with its changes; the block alone if there are none."""
     return TreatedBlock(block, changes) if changes else block
 
 
 def block_of(treated: Treated) -> Block:
-    """Return the block of a treatment."""
     return treated.block if isinstance(treated, TreatedBlock) else treated
 
 
 def setting_of(treated: Treated) -> Setting:
-    """Return how a treatment differs from the sizes, recipe and text of the space."""
     return Setting(changes=treated.changes) if isinstance(treated, TreatedBlock) else PLAIN
 
 
 # The plan of a search: its notes, its most trials, and the variants that join it.
 
 TOKENS = ("recipe.steps", "recipe.batch", "recipe.batch_ramp", "model.context")
-"""What decides how many tokens a model is trained on."""
+"""The addresses that decide how many tokens a model is trained on."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,7 +60,6 @@ class Joined:
 
 
 def search_notes(space: Space) -> tuple[str, ...]:
-    """Describe what a search does beyond training its reference; empty for another design."""
     search, grammar = space.design.search, space.grammar
     if search is None:
         return ()
@@ -121,9 +116,7 @@ def most_trials(space: Space) -> int | None:
 
 
 def join(models: Models, name: str, proposed: Treated, reference: Variant) -> Joined:
-    """Return what was proposed as a variant, with its edits from the reference in the order in which a path applies
-    them: those of the block, then the values around it.
-    """
+    """Return a proposal as a variant, with its edits from the reference in the order in which a path applies them."""
     grammar, block, setting = models.space.grammar, block_of(proposed), setting_of(proposed)
     inside = diff(reference.block, block, grammar.catalogue, defaults=grammar.defaults).edits
     edits = path_order((*inside, *edits_around(models.space, reference.setting.changes, setting.changes)))

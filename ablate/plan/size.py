@@ -133,7 +133,6 @@ def _model_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator[t
 
 
 def _beside_the_head(architecture: Architecture, around: _Costing) -> Iterator[tuple[str, Cost]]:
-    """Yield the costs of what an encoder has beside its head: segments, a transform, classes of the whole sequence."""
     sizes, width = architecture.sizes, architecture.sizes.d_model
     square = width * width + width
     if architecture.segments:
@@ -149,7 +148,6 @@ def _beside_the_head(architecture: Architecture, around: _Costing) -> Iterator[t
 
 
 def _embedding_cost(architecture: Architecture) -> Cost:
-    """Return the cost of what embeds images or features: a matrix with a bias, and a class token where it is read."""
     width = architecture.sizes.d_model
     product = features(architecture) * width
     flops = 2 * embedded(architecture) * product
@@ -158,7 +156,6 @@ def _embedding_cost(architecture: Architecture) -> Cost:
 
 
 def _class_head_costs(architecture: Architecture) -> Iterator[tuple[str, Cost]]:
-    """Yield the costs of the head of a classifier: one answer for all tokens, and perhaps a layer before it."""
     width, classes = architecture.sizes.d_model, architecture.sizes.vocab_size
     if architecture.head_layer:
         yield "head.layer", Cost(width * width + width, 2 * width * width)
@@ -194,7 +191,6 @@ def _encoder_costs(architecture: Architecture, catalogue: Catalogue) -> Iterator
 
 
 def _before_the_layers(architecture: Architecture, *, frames: bool = False) -> ValuesStanding:
-    """Return the values that stand before the first layer."""
     tokens = not frames and architecture.kind not in CLASSIFIERS
     there = {"embedding": not frames, "positions": architecture.positions != "none"}
     there["entry_norm"] = architecture.entry_norm is not None
@@ -258,9 +254,9 @@ class _Costing:
 
         def made(*widths: int) -> Cost:
             if path and isinstance(path[-1], int):
-                self.values.gives(path, here.sizes.d_model)
+                self.values.given[path] = here.sizes.d_model
             elif "weight" in spec.slots:
-                self.values.gives(path, widths[-1])
+                self.values.given[path] = widths[-1]
             return declared(*widths)
 
         return PartMaker(config, made)
@@ -270,7 +266,7 @@ class _Costing:
 
     def earlier(self, address: ValueAddress, path: Path) -> ValueMaker:
         def read(width: Width) -> Cost:
-            self.values.reads(path, address, width)
+            self.values.requests.append(_ValueRequest(path, address, width))
             return Cost()
 
         return ValueMaker(how_many(address, self.surroundings.sizes), read, address.text)
@@ -291,13 +287,11 @@ Width = int | str
 """Units, or `tokens` for the numbers of the tokens, or `source` for a signal at the places of the source."""
 SOURCE: Final = "source"
 FIRST_COMPUTES: Final = ", or not in this layer: {where: {layers: first, use: …, otherwise: {from: …}}}"
-"""How a block is written whose first layer computes what the others read."""
+"""How a block is written whose first layer computes values that the others read."""
 
 
 @dataclass(frozen=True, slots=True)
 class _ValueRequest:
-    """What the field at `path` reads, and the width that it needs."""
-
     path: Path
     address: ValueAddress
     width: Width
@@ -312,19 +306,10 @@ class ValuesStanding:
     requests: list[_ValueRequest] = field(default_factory=list)
 
     def stands(self, name: str, width: Width) -> None:
-        """Add what a part before the layers gives."""
         self.widths[ValuePlace(None, name)] = width
 
-    def gives(self, path: Path, width: int) -> None:
-        """Add that the part or weight at `path` gives a value of that width."""
-        self.given[path] = width
-
-    def reads(self, path: Path, address: ValueAddress, width: Width) -> None:
-        """Add that the field at `path` reads a value of that width."""
-        self.requests.append(_ValueRequest(path, address, width))
-
     def end_layer(self, block: Block, sizes: Sizes, catalogue: Catalogue) -> None:
-        """Check what the layer of `sizes` reads, and add what it gives; InputError for the first not to be read."""
+        """Check the reads of the layer of `sizes`, and add its outputs; InputError for the first that is not there."""
         layer = sizes.layer or 0
         names = dict(name_parts(block, catalogue))
         here = {path: name for path in self.given if (name := address_at(path, names)) is not None}
@@ -345,7 +330,6 @@ class ValuesStanding:
         self.given, self.requests = {}, []
 
     def _standing(self, place: ValuePlace, at: str, sizes: Sizes, mine: Iterable[ValuePlace]) -> Width:
-        """Return the width of a value before this layer; InputError if there is none."""
         layer = sizes.layer or 0
         if place in self.widths:
             return self.widths[place]
@@ -394,7 +378,6 @@ class ValuesStanding:
 
 
 def reads_values(block: Block) -> bool:
-    """Return whether anything in a block reads a value that stands earlier."""
     return any(isinstance(value, ValueAddress) for node in walk(block) for _, value in node.fields)
 
 
@@ -421,13 +404,14 @@ def _places_read(request: _ValueRequest, by: str, sizes: Sizes) -> tuple[ValuePl
 
 
 def _reading_order(path: Path, block: Block, catalogue: Catalogue) -> tuple[int, ...]:
-    """Return the place of a path in reading order, as numbers that compare."""
     order: list[int] = []
     value: Value = block
     for step in path:
         if isinstance(step, int):
             order.append(step)
-            value = value.parts[step] if isinstance(value, Sequence) else value[step]  # type: ignore[index]
+            items = value.parts if isinstance(value, Sequence) else value
+            assert isinstance(items, tuple)
+            value = items[step]
         elif isinstance(value, Node):
             order.append([*catalogue[value.name].fields].index(step))
             value = value[step]

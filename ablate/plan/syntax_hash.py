@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 Function: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 Scope: TypeAlias = Function | ast.Lambda | ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -39,7 +39,6 @@ def _without_documentation(tree: ast.Module) -> None:
 
 
 def _documents(statement: ast.stmt) -> bool:
-    """Return whether a statement is only a text: a docstring, or the documentation below a constant."""
     value = statement.value if isinstance(statement, ast.Expr) else None
     return isinstance(value, ast.Constant) and isinstance(value.value, str)
 
@@ -55,10 +54,9 @@ class _Renaming(ast.NodeTransformer):
         self.names: list[dict[str, str | None]] = []
         self.count = 0
 
-    def visit(self, node: ast.AST) -> ast.AST:
-        """Enter the scope of a function or a comprehension, if the node opens one."""
+    def visit(self, node: ast.AST) -> Any:
         if not isinstance(node, SCOPES):
-            return super().visit(node)  # type: ignore[no-any-return]
+            return super().visit(node)
         inside = self._visit_outside(node)
         first = None if isinstance(node, ast.Lambda | ast.FunctionDef | ast.AsyncFunctionDef) else node.generators[0]
         outside = None if first is None else first.iter
@@ -82,27 +80,23 @@ class _Renaming(ast.NodeTransformer):
         return node
 
     def _visit_outside(self, node: Scope) -> tuple[str, ...]:
-        """Visit what a scope evaluates in the outer scope: decorators, defaults, the first iterable of a comprehension.
-        Return the fields that are evaluated inside.
-        """
+        """Visit decorators, defaults and first iterables, which the outer scope evaluates; return the fields left."""
         if isinstance(node, ast.Lambda):
-            node.args = self.visit(node.args)  # type: ignore[assignment]
+            node.args = self.visit(node.args)
             return ("body",)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             node.name = self._new(node.name)
-            node.decorator_list = [self.visit(each) for each in node.decorator_list]  # type: ignore[misc]
-            node.args = self.visit(node.args)  # type: ignore[assignment]
-            node.returns = None if node.returns is None else self.visit(node.returns)  # type: ignore[assignment]
+            node.decorator_list = [self.visit(each) for each in node.decorator_list]
+            node.args = self.visit(node.args)
+            node.returns = None if node.returns is None else self.visit(node.returns)
             return ("body",)
-        node.generators[0].iter = self.visit(node.generators[0].iter)  # type: ignore[assignment]
+        node.generators[0].iter = self.visit(node.generators[0].iter)
         return ("generators", *(("key", "value") if isinstance(node, ast.DictComp) else ("elt",)))
 
     def visit_Name(self, node: ast.Name) -> ast.Name:
-        """Rename a variable."""
         return ast.Name(self._new(node.id), node.ctx)
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        """Rename a caught exception."""
         node.name = self._new(node.name) if node.name else None
         return self.generic_visit(node)
 

@@ -12,7 +12,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
-from typing import TypeAlias
+from typing import TypedDict
 
 from ablate.block.reader import Invalid
 from ablate.errors import InputError
@@ -28,8 +28,12 @@ from ablate.space.space import Space
 FIRST_SEED = 1_000_000
 """Tuning seeds count from here, away from those of the verdict."""
 
-Ends: TypeAlias = Mapping[str, Mapping[str, object]]
-"""How trials ended, by id: `status`, and final `metrics` by name."""
+
+class TunedTrialEnd(TypedDict):
+    """The end of a trial, as far as tuning uses it, with its final metrics by name."""
+
+    status: str
+    metrics: Mapping[str, float]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,17 +45,17 @@ class TunedSettings:
 
 
 def tuning_settings(fields: Sequence[TunedField]) -> tuple[Tuned, ...]:
-    """Return every combination of the listed values, in their order."""
     names = [field.name for field in fields]
     return tuple(tuple(zip(names, values, strict=True)) for values in product(*(field.values for field in fields)))
 
 
 def tuning_seeds(tune: Tune) -> range:
-    """Return the tuning seeds."""
     return range(FIRST_SEED, FIRST_SEED + tune.seeds)
 
 
-def choose(space: Space, plan: Plan, finals: Ends, failed: Collection[str] = ()) -> TunedSettings:
+def choose(
+    space: Space, plan: Plan, finals: Mapping[str, TunedTrialEnd], failed: Collection[str] = ()
+) -> TunedSettings:
     """Choose the setting that each variant of the plan is judged with.
 
     `finals` are the ends of trials by id, as in the store; those that are `failed` and not there ended without a value.
@@ -86,11 +90,10 @@ def _by_setting(trials: Collection[Trial], plan: Plan) -> dict[Tuned, list[Trial
     return groups
 
 
-def _final_value(end: Mapping[str, object] | None, metric: str) -> float | None:
+def _final_value(end: TunedTrialEnd | None, metric: str) -> float | None:
     """Return the final value of a trial; None where it did not finish, or has no finite value."""
-    metrics = end.get("metrics") if end is not None and end.get("status") == "finished" else None
-    value = metrics.get(metric) if isinstance(metrics, Mapping) else None
-    return float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+    value = end["metrics"].get(metric) if end is not None and end["status"] == "finished" else None
+    return float(value) if value is not None and math.isfinite(value) else None
 
 
 def _mean(values: Collection[float | None], rules: Judged) -> float | None:
@@ -125,19 +128,13 @@ def _chosen_note(variant: Variant, best: Tuned, means: Mapping[Tuned, float | No
 
 
 def _at_the_edge(field: TunedField, value: Plain) -> bool:
-    """Return whether a value is the smallest or the largest of several numbers, and could be exceeded."""
     if not field.ordered or len(field.values) < 2:
         return False
     numbers = sorted(float(str(listed)) for listed in field.values)
     return value in (numbers[0], numbers[-1]) and value != 0
 
 
-def _seeds_text(tune: Tune) -> str:
-    return "1 separate seed" if tune.seeds == 1 else f"{tune.seeds:,} separate seeds"
-
-
 def tuning_notes(models: Models, variants: Sequence[Variant]) -> Iterator[str]:
-    """Describe what tuning will do, and which variants lack some of the fields."""
     space, tune = models.space, models.space.fair.tune
     if not isinstance(tune, Tune):
         return
@@ -146,10 +143,11 @@ def tuning_notes(models: Models, variants: Sequence[Variant]) -> Iterator[str]:
     settings = {variant: len(tuning_settings(fields)) for variant, fields in of.items()}
     trials = tune.seeds * sum(number for number in settings.values() if number > 1)
     grid = " × ".join(f"{field.spoken} {', '.join(map(text_of, field.values))}" for field in tune.fields)
+    seeds = "1 separate seed" if tune.seeds == 1 else f"{tune.seeds:,} separate seeds"
     where = "" if all(fields == tune.fields for fields in of.values()) else " where it has these fields"
     yield (
         f"each model is tuned over {max(settings.values())} settings ({grid}){where}, by "
-        f"{spoken(next(iter(space.judge.metrics)))} on the tuning split at {_seeds_text(tune)}: {trials:,} "
+        f"{spoken(next(iter(space.judge.metrics)))} on the tuning split at {seeds}: {trials:,} "
         "trials before those of the verdict"
     )
     for variant, fields in of.items():
@@ -183,14 +181,11 @@ def check_tuned(variants: Sequence[Variant], models: Models, problems: Problems)
 
 
 class _TuningCheck:
-    """A check of every variant under every setting of its block."""
-
     def __init__(self, models: Models, tune: Tune, problems: Problems):
         self._models, self._tune, self._problems = models, tune, problems
         self._faults: dict[tuple[str, Span, tuple[str, ...]], list[str]] = {}
 
     def passes(self, settings: Mapping[Variant, Sequence[Tuned]]) -> bool:
-        """Return whether nothing is wrong under any of the settings; report what is."""
         before = len(self._problems)
         for variant, each in settings.items():
             for setting in each:
@@ -201,7 +196,6 @@ class _TuningCheck:
         return len(self._problems) == before
 
     def note_same(self, settings: Mapping[Variant, Sequence[Tuned]]) -> None:
-        """Report variants that are the same model, trained for as many steps, under some settings of their blocks."""
         first: dict[tuple[str, int | None], Variant] = {}
         for variant, each in settings.items():
             for setting in each:
@@ -243,7 +237,6 @@ class _TuningCheck:
     def _undone(
         self, variant: Variant, tuned: Variant, field: TunedField, place: Span
     ) -> Iterator[tuple[str, Span, str]]:
-        """Yield what a setting would undo of the terms, where, and the way out."""
         told, terms = _setting_text(tuned.setting.tuned), self._models.space.fair.terms
         under = [terms[name] for name in variant.terms or terms]
         budgets = {condition.budget for condition in under}
@@ -260,7 +253,6 @@ class _TuningCheck:
         self._faults.setdefault((message, place, notes), []).append(variant.name)
 
     def _last(self, setting: Tuned) -> tuple[TunedField, Span]:
-        """Return the last field of a setting, and where its value is written."""
         name, value = setting[-1]
         field = self._tune.field(name)
         return field, field.at(value).span

@@ -71,7 +71,6 @@ ALWAYS = tuple(name for name in SHARED if name not in (*KERNELS, *OF_OBJECTIVE))
 
 
 def model_versions(architecture: Architecture, catalogue: Catalogue) -> Mapping[str, Version]:
-    """Return the version of every component of a model, and of the shared parts that it uses."""
     # A pattern computes nothing: which alternative it puts in each layer is in the identity itself.
     used = [spec for name in components_used(architecture) if (spec := catalogue[name]).chooses is None]
     kernels = KERNELS if any(_asks_for_kernels(spec.path, spec.module) for spec in used) else ()
@@ -89,19 +88,16 @@ def recipe_versions(recipe: Recipe, catalogue: Catalogue) -> Mapping[str, Versio
 
 
 def probe_versions(measure: Measure, catalogue: Catalogue) -> Mapping[str, Version]:
-    """Return the versions of the probes in use."""
     known = known_probes(catalogue)
     return _versions(spec for name, spec in known.items() if name in measure.probes or not spec.asked)
 
 
 def components_used(architecture: Architecture) -> tuple[str, ...]:
-    """Return the names of all components in a model, sorted."""
     nodes = [*walk(architecture.block), *(node for part in architecture.around() for node in walk(part))]
     return tuple(sorted({node.name for node in nodes}))
 
 
 def shared_versions(names: Iterable[str]) -> Mapping[str, Version]:
-    """Return the versions of shared parts."""
     return {name: declared_version(PACKAGE / SHARED[name][0]) for name in names}
 
 
@@ -112,7 +108,6 @@ def version_of(spec: Declaration) -> Version:
 
 @functools.cache
 def declared_version(path: Path) -> int:
-    """Return the `VERSION` of a shared part, read from its text without an import."""
     match = re.search(r"^VERSION: Final = (\d+)$", path.read_text(encoding="utf-8"), re.MULTILINE)
     if match is None:
         raise LookupError(f"{path} declares no VERSION")

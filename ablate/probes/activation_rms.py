@@ -1,10 +1,8 @@
 """Activation RMS: the size of the activations.
 
-    sqrt(m2(X)) = sqrt(mean_αj X_αj²)
+sqrt(m2(X)) = sqrt(mean_αj X_αj²)
 
-    He et al. 2024, Section 4, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
+He et al. 2024, Section 4, arXiv:2405.19279
 """
 
 from __future__ import annotations
@@ -14,8 +12,6 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("activation_rms", reads="stream", sites=True, source="He et al. 2024, Section 4, arXiv:2405.19279", version=1)
 class ActivationRms:
-    """Activation RMS: the size of the activations."""
-
     activation_rms = metric(
         "root mean square of the activations over the tokens of the batch jointly and the width",
         "He et al. 2024, Section 4, arXiv:2405.19279",
@@ -29,5 +25,4 @@ from torch import Tensor
 
 @implements(ActivationRms)
 def activation_rms(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """The root of the second moment over tokens and neurons."""
     return {"activation_rms": x.square().mean().sqrt()}

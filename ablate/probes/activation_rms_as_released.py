@@ -5,8 +5,6 @@
 Centred over the width, and never below 1e-8; `activation_rms` does neither.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
-
-Dimension key: n tokens of the batch, d width; α counts tokens, i and j neurons.
 """
 
 from __future__ import annotations
@@ -23,8 +21,6 @@ SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
     version=1,
 )
 class ActivationRmsAsReleased:
-    """Activation RMS as the code released with the paper computes it: its `x_rms`."""
-
     activation_rms_as_released = metric(
         "root mean square of the activations over the tokens of the batch jointly and the width, with x centred "
         "over the width, plus 1e-8 (x_rms)",
@@ -41,6 +37,5 @@ EPS = 1e-8
 
 @implements(ActivationRmsAsReleased)
 def activation_rms_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """The root of the second moment of the centred tokens, plus 1e-8."""
     centred = x - x.mean(-1, keepdim=True)
     return {"activation_rms_as_released": centred.square().mean().sqrt() + EPS}

@@ -19,8 +19,6 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("attention_entropy", reads="attention", source="Zhai et al. 2023, Section 3, arXiv:2303.06296", version=1)
 class AttentionEntropy:
-    """Attention entropy: how many tokens does a token attend to?"""
-
     attention_entropy = metric(
         "entropy in nats of the softmax weights of one query, over the keys that it sees within its sequence; "
         "mean over batch, heads and queries",
@@ -41,7 +39,6 @@ from ablate.kernels import Attend, attention_entropy
 def mean_entropy(
     core: nn.Module, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
 ) -> dict[str, Float[Tensor, ""]]:
-    """Return the mean entropy of the softmax of `core` over batch, heads and queries."""
     if not isinstance(core, Attend):
         raise TypeError(f"attention entropy is read from an Attend, not a {type(core).__name__}")
     q, k = q.double(), k.double()

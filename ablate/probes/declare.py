@@ -12,29 +12,12 @@ first import of torch is the function that measures.
     @implements(Kurtosis)
     def kurtosis(x: Tensor) -> dict[str, Tensor]: ...
 
-What the function receives, always in float64, and what it returns:
-
-    stream           X [n, d], the tokens of the whole batch as they enter a block, or the head     a number per metric
-    sequences        X [B, T, d], the same within each sequence                                     a number per metric
-    kernel           X [B, T, d], at a few places and evaluations                                   one matrix [R, R]
-    attention        the core, and queries and keys [B, H, T, K] as they enter it                   a number per metric
-    gradients        ∂L/∂X [n, d], what a block, or the head, passes back into its input X          a number per metric
-    layer_gradients  ∂L/∂X [n, d], what a layer passes back, and what comes back behind the last    a number per metric
-    update           X before and after a step, each [n, d], as the same tokens enter a block       a number per metric
-    parameters       the model, after the backward pass and before clipping                         Readings, one by one
-
-A probe of activations reads held-out text at each evaluation, without dropout and gradients; one of gradients, of an
-update or of parameters reads in the measured training steps, that of an update without dropout. It draws no random
-numbers and keeps no state. `sites` lets a space read a probe of the stream at other places too, and in steps of
-training (`sites.py`). A source is any text: a paper with its arXiv id or DOI, a URL, a book.
-
-Of each metric the numbers `<metric>`, `peak_<metric>` and `mean_<metric>` can be judged (`space/metrics.py`); lower is
-better unless `better` says `higher`, or `none` where the literature has no better side.
+`ablate docs probe` says what the function receives and returns, by what it `reads`, and which numbers can be judged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, get_args
 
@@ -84,7 +67,7 @@ def probe(
 
     def declare(cls: type[T]) -> type[T]:
         metrics = {at: value for at, value in vars(cls).items() if isinstance(value, ProbeMetric)}
-        faults = [*common_faults(PROBE, name, source, version), *_faults(reads, sites, cls, metrics)]
+        faults = [*common_faults(PROBE, name, source, version), *_faults(reads, sites, metrics)]
         if faults:
             raise DeclarationError(cls.__qualname__, tuple(faults))
         named = tuple(replace(value, metric=at) for at, value in metrics.items())
@@ -103,35 +86,25 @@ def probe(
     return declare
 
 
-def _faults(reads: object, sites: bool, cls: type, metrics: Mapping[str, ProbeMetric]) -> list[DeclarationFault]:
-    faults = []
+def _faults(reads: object, sites: bool, metrics: Mapping[str, ProbeMetric]) -> Iterator[DeclarationFault]:
     if reads not in READS:
-        label = suggest(str(reads), READS) or ""
-        faults.append(
-            DeclarationFault(f"no probe reads {reads!r}", "reads", (f"it reads one of: {', '.join(READS)}",), label)
-        )
+        way, label = f"it reads one of: {', '.join(READS)}", suggest(str(reads), READS) or ""
+        yield DeclarationFault(f"no probe reads {reads!r}", "reads", (way,), label)
     if sites and reads not in ("stream", "sequences"):
-        faults.append(
-            DeclarationFault("only a probe of the stream is read at other sites", "sites", ("leave sites out",))
-        )
+        yield DeclarationFault("only a probe of the stream is read at other sites", "sites", ("leave sites out",))
     if not metrics:
         way = 'such as kurtosis = metric("what the number means", "where that is from")'
-        faults.append(
-            DeclarationFault("a probe must declare what it measures", "class", (way,), "this class has no metric")
-        )
+        yield DeclarationFault("a probe must declare what it measures", "class", (way,), "this class has no metric")
     if reads == "kernel" and len(metrics) > 1:
-        faults.append(
-            DeclarationFault("a matrix over positions has one metric", "class", ("declare a probe per metric",))
-        )
+        yield DeclarationFault("a matrix over positions has one metric", "class", ("declare a probe per metric",))
     for at, each in metrics.items():
         if WORD.fullmatch(at) is None or not _is_text(each.definition) or not _is_text(each.source):
             message = f"the metric {at!r} needs a definition and a source"
             way = 'give both as texts; a source is a paper (arXiv id or DOI), a URL, a book, or "this work"'
-            faults.append(DeclarationFault(message, at, (way,)))
+            yield DeclarationFault(message, at, (way,))
         if each.better not in SIDES:
             message, label = f"the metric {at!r} has no side {each.better!r}", suggest(str(each.better), SIDES) or ""
-            faults.append(DeclarationFault(message, at, (f"better is one of: {', '.join(SIDES)}",), label))
-    return faults
+            yield DeclarationFault(message, at, (f"better is one of: {', '.join(SIDES)}",), label)
 
 
 def _is_text(value: object) -> bool:

@@ -24,8 +24,6 @@ SEVERAL = "Touvron et al. 2021, arXiv:2103.17239"
 
 @probe("gain", reads="parameters", asked=False, source=SINGLE, version=1)
 class Gain:
-    """Gains: how the trained factors of residuals, skips and matrices develop."""
-
     gain = metric(
         "value of a trainable gain that is a single number",
         SINGLE,
@@ -64,7 +62,6 @@ from ablate.probes.reading import Reading
 
 @implements(Gain)
 def gains(model: nn.Module) -> Iterator[Reading]:
-    """Yield the value of every trainable gain, and its ratio to the skip of the same part."""
     for address, module in model.named_modules():
         factor = trained(module)
         if factor is not None and factor.numel() == 1:
@@ -79,7 +76,7 @@ def gains(model: nn.Module) -> Iterator[Reading]:
 
 
 def trained(module: object) -> Tensor | None:
-    """Return the numbers of a trained gain, in float64; None for anything else."""
+    """The numbers of a trained gain, in float64; None for anything else."""
     if not isinstance(module, Scale) or not isinstance(module.factor, nn.Parameter):
         return None
     return module.factor.detach().double()

@@ -15,8 +15,6 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("gain_by_head", reads="parameters", source="He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906", version=1)
 class GainByHead:
-    """Gains by head: how the trained factors of each head develop."""
-
     gain_of_head = metric(
         "value of a trainable gain of one head, at the gain's address and head_1, head_2, …",
         "He & Hofmann 2024, Fig. 17 to 19, arXiv:2311.01906",
@@ -34,7 +32,7 @@ from ablate.probes.reading import Reading
 
 @implements(GainByHead)
 def gains_of_heads(model: nn.Module) -> Iterator[Reading]:
-    """Yield the value of every trainable gain of shape [heads, 1, 1], head by head."""
+    """Read the trainable gains of shape [heads, 1, 1]."""
     for address, module in model.named_modules():
         factor = trained(module)
         if factor is None or factor.ndim != 3:

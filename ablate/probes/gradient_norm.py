@@ -16,8 +16,6 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("gradient_norm", reads="parameters", source="Pascanu et al. 2013, arXiv:1211.5063", version=1)
 class GradientNorm:
-    """Gradient norms: the 2-norm of the loss's gradient, separately for each part."""
-
     gradient_norm = metric(
         "2-norm of the gradient of the batch's mean loss before clipping: of the parameters a part holds itself, "
         "or of the whole model at the empty address",
@@ -36,7 +34,7 @@ from ablate.probes.reading import Reading
 
 @implements(GradientNorm)
 def part_gradient_norms(model: nn.Module) -> Iterator[Reading]:
-    """Yield the norm of each part's gradient; a parameter without a gradient counts as zero."""
+    """A parameter without a gradient counts as zero."""
     squares: dict[str, list[Tensor]] = {}
     for name, parameter in model.named_parameters():
         if not parameter.requires_grad:

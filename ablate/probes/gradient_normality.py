@@ -6,8 +6,6 @@ X is the input of a block, or of the head; G is the whole gradient of the loss t
 paper finds 0.999 at the deepest layer. R² does not depend on the size of G.
 
     Kedia et al. 2024, App. L, arXiv:2403.09635
-
-Dimension key: n tokens of the batch, d width.
 """
 
 from __future__ import annotations
@@ -21,8 +19,6 @@ SOURCE: Final = "Kedia et al. 2024, App. L, arXiv:2403.09635"
 
 @probe("gradient_normality", reads="gradients", source=SOURCE, version=1)
 class GradientNormality:
-    """Normality of the gradients of the stream: how nearly normal is what a block passes back into its input?"""
-
     gradient_normality = metric(
         "R^2 of the normal quantile-quantile plot of the gradient of the batch's mean loss with respect to the stream: "
         "squared correlation of the sorted entries with the normal quantiles of (i - 1/2) / N, over the tokens and "
@@ -42,5 +38,4 @@ from ablate.probes.normality import straightness
 
 @implements(GradientNormality)
 def gradient_normality(gradient: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """R² of the quantile-quantile plot of the entries of G."""
     return {"gradient_normality": straightness(gradient)}

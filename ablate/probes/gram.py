@@ -25,8 +25,6 @@ SOURCE = "He et al. 2024, Eq. 4, arXiv:2405.19279"
 
 @probe("gram", reads="stream", sites=True, source=SOURCE, version=1)
 class Gram:
-    """The other terms of the Gram matrices in Eq. 4, which balance kurtosis against token correlation."""
-
     feature_correlation_rms = metric(
         "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
         "neurons, at mean square activation 1",
@@ -59,7 +57,7 @@ def gram(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
 
 
 def feature_correlation(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """Return the RMS of mean_α x_αi x_αj over all pairs of different neurons; NaN at width 1."""
+    """The RMS of mean_α x_αi x_αj over all pairs of different neurons; NaN at width 1."""
     n, d = x.shape
     feature_gram = x.mT @ x / n
     off_diagonal_squares = feature_gram.fill_diagonal_(0).square().sum()

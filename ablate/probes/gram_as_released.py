@@ -5,8 +5,6 @@
 `feature_correlation_rms` of the probe `gram` is the same without the centring. NaN at width 1.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
-
-Dimension key: n tokens of the batch, d width; i and j count neurons.
 """
 
 from __future__ import annotations
@@ -23,8 +21,6 @@ SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
     version=1,
 )
 class GramAsReleased:
-    """Feature correlation as the code released with the paper computes it: its `feat_corr_rms`."""
-
     feature_correlation_rms_as_released = metric(
         "root mean square of mean_a x_ai x_aj, over the tokens of the batch jointly, over all pairs of different "
         "neurons, with x centred over the width and divided by its root mean square plus 1e-8 (feat_corr_rms)",
@@ -43,7 +39,6 @@ EPS = 1e-8
 
 @implements(GramAsReleased)
 def gram_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """The RMS of the entries of FᵀF / n off the diagonal."""
     centred = x - x.mean(-1, keepdim=True)
     scaled = centred / (centred.square().mean().sqrt() + EPS)
     return {"feature_correlation_rms_as_released": feature_correlation(scaled)}

@@ -6,8 +6,6 @@
 also reported minus 1, for centred activations, or with n - 1 for n; not here.
 
     He et al. 2024, Eq. 1, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ from ablate.probes.declare import Peak, implements, metric, probe
 
 @probe("kurtosis", reads="stream", sites=True, source="He et al. 2024, Eq. 1, arXiv:2405.19279", version=1)
 class Kurtosis:
-    """Kurtosis of neuron RMS: are a few neurons much larger than the rest?"""
-
     kurtosis = metric(
         "mean_j s_j^4 / (mean_j s_j^2)^2 with s_j the root mean square of neuron j over the tokens of the batch "
         "jointly, not centred; 1 at least, the width at most",
@@ -44,6 +40,5 @@ from torch import Tensor
 
 @implements(Kurtosis)
 def kurtosis(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Eq. 1 over the n tokens of a batch."""
     mean_squares = x.square().mean(0)  # s_j²
     return {"kurtosis": mean_squares.square().mean() / mean_squares.mean().square()}

@@ -6,8 +6,6 @@ The mean over neurons is first subtracted from each token, as LayerNorm would. `
 minus 1, times d/(d - 1). NaN if every token has equal entries.
 
     He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; α counts tokens, i and j neurons.
 """
 
 from __future__ import annotations
@@ -17,8 +15,6 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("kurtosis_centred", reads="stream", source="He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279", version=1)
 class KurtosisCentred:
-    """Kurtosis of neuron RMS, for activations centred over the width."""
-
     kurtosis_centred = metric(
         "kurtosis (Eq. 1) over the tokens of the batch jointly, with each token centred over the width first",
         "He et al. 2024, footnote 1 and Fig. 13, arXiv:2405.19279",
@@ -33,5 +29,4 @@ from ablate.probes.kurtosis import kurtosis
 
 @implements(KurtosisCentred)
 def kurtosis_centred(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Eq. 1 of the centred tokens of a batch."""
     return {"kurtosis_centred": kurtosis(x - x.mean(-1, keepdim=True))["kurtosis"]}

@@ -8,8 +8,6 @@ The median of an even number of values is the mean of the middle two (`torch.med
 least; infinite when half a token's activations are zero and one is not, NaN when a token is zero.
 
     He et al. 2024, Eq. 5, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("max_median_ratio", reads="stream", sites=True, source="He et al. 2024, Eq. 5, arXiv:2405.19279", version=1)
 class MaxMedianRatio:
-    """Max-median ratio: how far a token's largest activation stands above its typical one."""
-
     max_median_ratio = metric(
         "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j|; "
         "the median of an even width is the mean of the middle two",
@@ -42,7 +38,7 @@ from torch import Tensor
 
 @implements(MaxMedianRatio)
 def max_median_ratio(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Eq. 5, aggregated over tokens by their mean, median and max; one sort gives all."""
+    """One sort gives all three."""
     ascending = x.abs().sort(dim=-1).values
     d = x.shape[-1]
     median = (ascending[:, (d - 1) // 2] + ascending[:, d // 2]) / 2

@@ -6,8 +6,6 @@ Centred over the width, and the median of an even number of values is the lower 
 takes it (`max_median_ratio` does neither): so the ratio is never below that with the mean of the two.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
-
-Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 """
 
 from __future__ import annotations
@@ -24,8 +22,6 @@ SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
     version=1,
 )
 class MaxMedianRatioAsReleased:
-    """Max-median ratio as the code released with the paper computes it."""
-
     max_median_ratio_as_released = metric(
         "mean over the tokens of the batch of each token's max_j |x_j| / median_j |x_j| with x centred over "
         "the width; the median of an even width is the lower of the middle two",
@@ -39,6 +35,5 @@ from torch import Tensor
 
 @implements(MaxMedianRatioAsReleased)
 def max_median_ratio_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """The mean over tokens of max over lower median, of centred activations."""
     size = (x - x.mean(-1, keepdim=True)).abs()
     return {"max_median_ratio_as_released": (size.amax(-1) / size.median(-1).values).mean()}

@@ -5,8 +5,6 @@
 `max_median_ratio_as_released` also centres, but takes the lower of the middle two as the median.
 
     He et al. 2024, Eq. 5, centred as in footnote 1 and Fig. 13, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; α counts tokens, i and j neurons.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ OF_EACH = "over the tokens of the batch of each token's max_j |x_j| / median_j |
 
 @probe("max_median_ratio_centred", reads="stream", source=SOURCE, version=1)
 class MaxMedianRatioCentred:
-    """Max-median ratios, for activations centred over the width."""
-
     max_median_ratio_centred = metric(f"mean {OF_EACH}", SOURCE)
     max_median_ratio_centred_median = metric(f"median {OF_EACH}", SOURCE)
     max_median_ratio_centred_max = metric(f"largest {OF_EACH}", SOURCE)
@@ -40,6 +36,5 @@ CENTRED = {
 
 @implements(MaxMedianRatioCentred)
 def max_median_ratio_centred(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Eq. 5 of the centred tokens, by mean, median and max over tokens."""
     ratios = max_median_ratio(x - x.mean(-1, keepdim=True))
     return {CENTRED[metric]: value for metric, value in ratios.items()}

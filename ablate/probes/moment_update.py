@@ -17,8 +17,6 @@ X and X + Δ are the stream before and after one step, of the same tokens: those
 the model computes, so with bfloat16 Δ has its rounding, which may be as large as the change itself.
 
     He et al. 2024, App. I, Eq. 6-12, arXiv:2405.19279
-
-Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 """
 
 from __future__ import annotations
@@ -36,8 +34,6 @@ OF: Final = (
 
 @probe("moment_update", reads="update", source=SOURCE, version=1)
 class MomentUpdate:
-    """Moment updates: what one step of training adds to the moments of the stream, order by order in its change."""
-
     moment_update_2_1 = metric(f"u_(2,1) / (n d) = sum_j b_j / (n d), {OF}", SOURCE, better="none")
     moment_update_2_2 = metric(f"u_(2,2) / (n d) = sum_j c_j / (n d), {OF}", SOURCE, better="none")
     moment_update_4_1 = metric(f"u_(4,1) / (n^2 d) = sum_j 2 a_j b_j / (n^2 d), {OF}", SOURCE, better="none")
@@ -52,7 +48,7 @@ from torch import Tensor
 
 @implements(MomentUpdate)
 def moment_update(x: Float[Tensor, "n d"], after: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Eq. 8, 11 and 12, of the n tokens of a batch before and after a step."""
+    """Eq. 8, 11 and 12."""
     change = after - x
     a, b, c = x.square().mean(0), 2 * (change * x).mean(0), change.square().mean(0)  # of Eq. 7 and 10: over n
     return {

@@ -11,8 +11,6 @@ leaves no more than that and has no factor in common with the width, so that eve
 
     Kedia et al. 2024, App. L, arXiv:2403.09635
     Filliben 1975, The Probability Plot Correlation Coefficient Test for Normality, Technometrics 17 (1)
-
-Dimension key: n tokens of the batch, d width.
 """
 
 from __future__ import annotations
@@ -29,8 +27,6 @@ SOURCE: Final = "Kedia et al. 2024, App. L, arXiv:2403.09635"
 
 @probe("normality", reads="stream", sites=True, source=SOURCE, version=1)
 class Normality:
-    """Normality of the stream: how nearly normal are the activations, as theories of signal propagation assume?"""
-
     normality = metric(
         "R^2 of the normal quantile-quantile plot of the stream: squared correlation of the sorted entries with the "
         "normal quantiles of (i - 1/2) / N, over the tokens and neurons of the batch jointly, or of more than 65536 "
@@ -51,12 +47,10 @@ from torch import Tensor
 
 @implements(Normality)
 def normality(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """R² of the quantile-quantile plot of the entries of X."""
     return {"normality": straightness(x)}
 
 
 def straightness(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
-    """Return the squared correlation of sorted entries with normal quantiles."""
     entries = x.flatten()[:: stride(*x.shape)].sort().values
     ranks = torch.arange(1, len(entries) + 1, dtype=entries.dtype, device=entries.device)
     quantiles = torch.special.ndtri((ranks - 0.5) / len(entries))
@@ -66,7 +60,7 @@ def straightness(x: Float[Tensor, "n d"]) -> Float[Tensor, ""]:
 
 
 def stride(tokens: int, width: int) -> int:
-    """Return the smallest step through the entries that reads at most MOST of them, and every neuron."""
+    """The smallest step through the entries that reads at most MOST of them, and every neuron."""
     step = max(1, -(-tokens * width // MOST))
     while math.gcd(step, width) > 1:
         step += 1

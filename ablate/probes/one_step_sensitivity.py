@@ -12,8 +12,6 @@ the learning rate while steps are small.
 X and X + Δ are what the model computes: in half precision Δ has its rounding, which may be as large as the change.
 
     Kedia et al. 2024, Sec. 4.6, arXiv:2403.09635; Davis et al. 2021, ICML (Catformer)
-
-Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 """
 
 from __future__ import annotations
@@ -27,8 +25,6 @@ SOURCE: Final = "after Kedia et al. 2024, Sec. 4.6, arXiv:2403.09635, and Davis 
 
 @probe("one_step_sensitivity", reads="update", source=SOURCE, version=1)
 class OneStepSensitivity:
-    """One-step sensitivity: by how much does one step of training change what the model computes, relative to it?"""
-
     one_step_sensitivity = metric(
         "sum of D^2 / sum of X^2 over the tokens of the step's batch and the neurons, X before the step and X + D "
         "after it: the perturbation is the step's update of all parameters, at its rate",
@@ -43,5 +39,4 @@ from torch import Tensor
 
 @implements(OneStepSensitivity)
 def one_step_sensitivity(x: Float[Tensor, "n d"], after: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """The squared relative change of the n tokens of a batch by a step."""
     return {"one_step_sensitivity": (after - x).square().sum() / x.square().sum()}

@@ -1,4 +1,4 @@
-"""A number read from a model, and what reads it: a declared probe with the function that measures."""
+"""A number read from a model, and the probe that reads it: its declaration with the function that measures."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ablate.space.metrics import IN_TRAINING, PASSED_BACK, ProbeSpec
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """One number read from a model, still on its device: `value` is a tensor without dimensions."""
+    """`value` is a tensor without dimensions, still on its device."""
 
     metric: str
     address: str
@@ -22,33 +22,32 @@ class Reading:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """A probe as it is hooked to a model: its declaration, and `measure`, whose arguments are given in `declare.py`."""
+    """A probe as it is hooked to a model; `ablate docs probe` gives the arguments of `measure`."""
 
     spec: ProbeSpec
     measure: Callable[..., Any]
 
     @property
     def of_parameters(self) -> bool:
-        """True if it reads parameters and their gradients once the backward pass is over."""
+        """Reads parameters and their gradients once the backward pass is over."""
         return self.spec.reads == "parameters"
 
     @property
     def of_gradients(self) -> bool:
-        """True if it reads the gradients of the stream as they pass back, in each part of a batch by itself."""
+        """Reads the gradients of the stream as they pass back, in each part of a batch by itself."""
         return self.spec.reads in PASSED_BACK
 
     @property
     def by_part(self) -> bool:
-        """True if it reads in each part of a batch by itself while that passes through the model, in steps of training:
-        gradients of the stream, or the stream with dropout."""
+        """Reads in each part of a batch by itself while that passes through the model, in steps of training."""
         return self.of_gradients or self.spec.site == IN_TRAINING
 
     @property
     def of_updates(self) -> bool:
-        """True if it reads the stream before and after a step, each in a pass of its own."""
+        """Reads the stream before and after a step, each in a pass of its own."""
         return self.spec.reads == "update"
 
     @property
     def of_matrices(self) -> bool:
-        """True if it reads a matrix over positions, only at a few places and evaluations."""
+        """Reads a matrix over positions, only at a few places and evaluations."""
         return self.spec.reads == "kernel"

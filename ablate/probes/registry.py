@@ -1,4 +1,4 @@
-"""All probes by name, those that ship and a user's own, and what each of their numbers means.
+"""All probes by name, those that ship and a user's own, and the meaning of each of their numbers.
 
 A space requests a probe by its name. Those that cannot be requested, such as `gain`, read in every trial.
 """
@@ -19,16 +19,15 @@ if TYPE_CHECKING:  # the registry itself is free of torch
     from ablate.probes.reading import Probe
 
 HELD_OUT = "on the seed's evaluation windows, without dropout: mean over batches of them"
-"""What probes of activations read: held-out text (`train/objective.py`)."""
+"""The text that probes of activations read (`train/objective.py`)."""
 
 
 def probe_names(catalogue: Catalogue | None = None) -> tuple[str, ...]:
-    """Return the probes that a space may request, sorted."""
     return askable_probes(catalogue or declarations())
 
 
 def probes(catalogue: Catalogue | None = None) -> Mapping[str, Probe]:
-    """Return every probe by name, including those that always read and those of other sites; imports torch."""
+    """Every probe by name, including those that always read and those of other sites; imports torch."""
     return {name: _built(spec) for name, spec in known_probes(catalogue or declarations()).items()}
 
 
@@ -46,7 +45,7 @@ def select(names: Iterable[str], catalogue: Catalogue | None = None) -> tuple[Pr
 
 
 def definitions(catalogue: Catalogue | None = None) -> tuple[Definition, ...]:
-    """Return what every metric of every probe means, and on which text it is read, sorted by metric."""
+    """The definition of every metric of every probe, and the text on which it is read, sorted by metric."""
     specs = known_probes(catalogue or declarations()).values()
     metrics = (_read_on(spec, definition) for spec in specs for definition in spec.metrics)
     return tuple(sorted(metrics, key=lambda definition: definition.metric))

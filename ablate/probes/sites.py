@@ -26,7 +26,6 @@ from ablate.space.metrics import BEHIND_NORMS, IN_TRAINING
 
 
 def renamed(measure: Callable[[Tensor], Mapping[str, Tensor]], site: str) -> Callable[[Tensor], Mapping[str, Tensor]]:
-    """Wrap a probe so that its metrics have the names of a site."""
     return lambda x: {f"{metric}_{site}": value for metric, value in measure(x).items()}
 
 
@@ -46,7 +45,7 @@ def read_at(model: nn.Module, site: str) -> Iterator[tuple[str, nn.Module]]:
 def behind_last(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
     """Yield the last layer of each stack, whose output is read, with its address: `layers.end`, `encoder.end`.
 
-    What a final norm or the head is given is another thing: behind the norm, scaled, or of tokens further ahead.
+    A final norm or the head is given something else: behind the norm, scaled, or of tokens further ahead.
     """
     for stack, layers in stacks(model):
         for layer in list(layers.children())[-1:]:
@@ -54,6 +53,6 @@ def behind_last(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def stacks(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield the stacks of layers by name, in the order in which they run: an encoder's before the decoder's."""
+    """The stacks of layers by name, in the order in which they run: an encoder's before the decoder's."""
     children = dict(model.named_children())
     yield from ((name, children[name]) for name in (ENCODER, "layers") if name in children)

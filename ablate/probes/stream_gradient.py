@@ -8,8 +8,6 @@ not depend on the size of the loss: the numbers to compare are ratios, such as t
 which is what a forecast gives.
 
     Kedia et al. 2024, Fig. 2 and Table 3, arXiv:2403.09635
-
-Dimension key: n tokens of the batch, d width; α counts tokens, j neurons.
 """
 
 from __future__ import annotations
@@ -23,8 +21,6 @@ SOURCE: Final = "Kedia et al. 2024, Fig. 2 and Table 3, arXiv:2403.09635"
 
 @probe("stream_gradient", reads="layer_gradients", source=SOURCE, version=1)
 class StreamGradient:
-    """Size of the gradient of the stream: does it grow or vanish on its way back through the layers?"""
-
     stream_gradient = metric(
         "root mean square, over the tokens of the batch jointly and the width, of the gradient of the batch's mean "
         "loss, with all that is added to it and before clipping, with respect to the input of a layer, and to what "
@@ -40,5 +36,4 @@ from torch import Tensor
 
 @implements(StreamGradient)
 def stream_gradient(gradient: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """The root of the second moment of G over tokens and neurons."""
     return {"stream_gradient": gradient.square().mean().sqrt()}

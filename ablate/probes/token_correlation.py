@@ -24,8 +24,6 @@ SOURCE = "He et al. 2024, Section 4 and footnote 3, arXiv:2405.19279"
 
 @probe("token_correlation", reads="stream", sites=True, source=SOURCE, version=1)
 class TokenCorrelation:
-    """Token correlation: have the tokens become alike (rank collapse)?"""
-
     token_correlation_mean = metric(
         "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, at mean square activation 1",
         SOURCE,
@@ -50,7 +48,7 @@ from torch import Tensor
 
 @implements(TokenCorrelation)
 def token_correlation(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Mean and RMS of the entries of X Xᵀ / d off the diagonal, at m2(X) = 1; NaN for a single token."""
+    """NaN for a single token."""
     mean, rms = over_pairs(x / x.square().mean().sqrt())
     return {"token_correlation_mean": mean, "token_correlation_rms": rms}
 

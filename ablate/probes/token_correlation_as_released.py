@@ -6,8 +6,6 @@ Mean and root mean square of c_αβ off the diagonal, over all tokens of the bat
 sequences. `token_correlation` is the same without the centring, which takes what all neurons share out of each token.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: `compute_loss` of their released code
-
-Dimension key: n tokens of the batch, d width; α and β count tokens, j neurons.
 """
 
 from __future__ import annotations
@@ -19,8 +17,6 @@ SOURCE = "released code of arXiv:2311.01906 and arXiv:2405.19279, compute_loss"
 
 @probe("token_correlation_as_released", reads="stream", source=SOURCE, version=1)
 class TokenCorrelationAsReleased:
-    """Token correlation as the code released with the paper computes it."""
-
     token_correlation_mean_as_released = metric(
         "mean of <x_a, x_b> / d over all pairs of different tokens of the batch jointly, with x centred over the "
         "width and divided by its root mean square plus 1e-8",
@@ -43,7 +39,7 @@ EPS = 1e-8
 
 @implements(TokenCorrelationAsReleased)
 def token_correlation_as_released(x: Float[Tensor, "n d"]) -> dict[str, Float[Tensor, ""]]:
-    """Mean and RMS of the entries of F Fᵀ / d off the diagonal; NaN for a single token."""
+    """NaN for a single token."""
     centred = x - x.mean(-1, keepdim=True)
     mean, rms = over_pairs(centred / (centred.square().mean().sqrt() + EPS))
     return {"token_correlation_mean_as_released": mean, "token_correlation_rms_as_released": rms}

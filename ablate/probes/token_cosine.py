@@ -22,8 +22,6 @@ from ablate.probes.declare import Peak, implements, metric, probe
 
 @probe("token_cosine", reads="sequences", sites=True, source="He et al. 2023, Fig. 1, arXiv:2302.10322", version=1)
 class TokenCosine:
-    """Token cosine: have the tokens of a sequence become alike (rank collapse)?"""
-
     token_cosine = metric(
         "mean of <x_i, x_j> / (|x_i| |x_j|) over all pairs of different tokens within each sequence, "
         "then over the sequences of the batch",
@@ -43,7 +41,6 @@ from torch import Tensor
 
 @implements(TokenCosine)
 def token_cosine(x: Float[Tensor, "B T d"]) -> dict[str, Float[Tensor, ""]]:
-    """Return the mean cosine of two different tokens of one sequence, over pairs and sequences."""
     time = x.shape[-2]
     directions = x / x.norm(dim=-1, keepdim=True)
     summed = directions.sum(-2).square().sum(-1)  # over all pairs (i, j), including i = j

@@ -24,8 +24,6 @@ from ablate.probes.declare import implements, metric, probe
 
 @probe("token_kernel", reads="kernel", source="He et al. 2023, Fig. 15, arXiv:2302.10322", version=1)
 class TokenKernel:
-    """Token kernel: which tokens of a sequence have become alike, as a matrix over positions."""
-
     token_kernel = metric(
         "<x_i, x_j> / (|x_i| |x_j|) within each sequence, mean over the sequences of the batch, at layers.3[i,j], "
         "i >= j; above 16 tokens mean over the pairs of two of 16 ranges of positions; at up to 5 evaluations, "
@@ -45,7 +43,6 @@ SNAPSHOTS = 5
 
 @implements(TokenKernel)
 def token_kernel(x: Float[Tensor, "B T d"]) -> Float[Tensor, "R R"]:
-    """Return the mean over sequences of the cosines of tokens, by ranges of positions."""
     sequences, time, _ = x.shape
     ranges = min(RANGES, time)
     within = torch.arange(time, device=x.device) * ranges // time
@@ -57,14 +54,14 @@ def token_kernel(x: Float[Tensor, "B T d"]) -> Float[Tensor, "R R"]:
 
 
 def snapshot_layers(layers: list[str]) -> list[str]:
-    """Return the layers of which snapshots are taken: all, or 8 evenly spaced from the first to the last."""
+    """All layers, or 8 evenly spaced from the first to the last."""
     if len(layers) <= LAYERS:
         return layers
     return [layers[round(place * (len(layers) - 1) / (LAYERS - 1))] for place in range(LAYERS)]
 
 
 def snapshot_due(step: int, steps: int, every: int) -> bool:
-    """Return whether a snapshot is due at the evaluation after `step` of `steps` updates; one follows every `every`.
+    """True if a snapshot is due at the evaluation after `step` of `steps` updates; one follows every `every`.
 
     >>> [step for step in (*range(0, 200, 10), 200) if snapshot_due(step, 200, 10)]
     [0, 50, 100, 150, 200]

@@ -1,8 +1,8 @@
 """The stream before and after a step of training, of the same tokens, for the probes that read its change.
 
 Both passes are without dropout and gradients, so that the difference is that of the parameters alone. Each leaves no
-trace: what it moves of the model's buffers is put back, and it draws no random numbers. They run where an evaluation
-might, before a step has begun and after all of it is done, what parts do after an update included.
+trace: changed buffers of the model are put back, and it draws no random numbers. They run where an evaluation might,
+before a step has begun and after all of it is done, `after_step` of parts included.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ablate.probes.watch import Padding, padding_at, padding_of
 
 @torch.no_grad()
 def streams(model: nn.Module, run: Callable[[], object]) -> dict[str, Tensor]:
-    """Return [B, T, d] as it enters each block, and the head, while `run` passes tokens through `model`.
+    """Record [B, T, d] as it enters each block, and the head, while `run` passes tokens through `model`.
 
-    Where something fills up sequences, the tokens [N, d] alone.
+    Where a sequence has padding, the tokens [N, d] alone.
     """
     held = [(buffer, buffer._version, buffer.clone()) for buffer in model.buffers()]
     seen: dict[str, Tensor] = {}
@@ -46,7 +46,6 @@ def streams(model: nn.Module, run: Callable[[], object]) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def changes(probes: Iterable[Probe], before: Mapping[str, Tensor], after: Mapping[str, Tensor]) -> list[Reading]:
-    """Return what the probes of updates read at every place."""
     return [
         Reading(metric, address, value)
         for address, x in before.items()

@@ -20,11 +20,11 @@ VERSION: Final = 1
 
 
 Padding = Callable[[], Tensor | None]
-"""Gives, during a pass, [B, T]: True for tokens, False for what fills up a sequence; None if nothing does."""
+"""Gives, during a pass, [B, T]: True for tokens, False for padding; None if there is none."""
 
 
 def without_padding() -> None:
-    """Return None: sequences are full."""
+    """Sequences are full."""
 
 
 @contextmanager
@@ -82,12 +82,12 @@ def watching(
 
 
 def padding_of(model: nn.Module) -> Padding:
-    """Return what gives the padding of the last pass of a model: its `real_tokens`, if it has any."""
+    """The padding of the last pass of a model, its `real_tokens`."""
     return getattr(model, "real_tokens", without_padding)
 
 
 def padding_at(address: str, model: nn.Module, padding: Padding) -> Padding:
-    """Return what fills up the sequences at an address: an encoder's are those of the source, which the model knows."""
+    """An encoder's padding is that of the source, which the model knows."""
     of_source: Padding = getattr(model, "real_source", without_padding)
     return of_source if address.startswith(f"{ENCODER}.") else padding
 
@@ -100,7 +100,7 @@ def attention_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
 
 
 def kernel_sites(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
-    """Yield where matrices over positions are read: the inputs of a few blocks, and that of the head."""
+    """The places of matrices over positions: the inputs of a few blocks, and that of the head."""
     sites = dict(read_at(model, "blocks"))
     chosen = {*snapshot_layers([address for address in sites if address != "head"]), "head"}
     yield from ((address, module) for address, module in sites.items() if address in chosen)
@@ -121,7 +121,6 @@ def _stream_measure(probes: list[Probe], padding: Padding) -> Measure:
 
 
 def _measure_real(probe: Probe, sequences: Tensor, real: Tensor) -> Mapping[str, Tensor]:
-    """Return what a probe reads of the real tokens."""
     if probe.spec.reads != "sequences":
         numbers: Mapping[str, Tensor] = probe.measure(sequences[real])
         return numbers
@@ -174,9 +173,9 @@ def _reading_inputs(readings: list[Reading], address: str, measure: Measure) -> 
 def _reading_gradients(
     readings: list[Reading], address: str, probes: list[Probe], padding: Padding, scale: float
 ) -> Callable[[nn.Module, Any], None]:
-    """Read what the backward pass brings to the first tensor; nothing where it brings none, as behind frozen parts.
+    """Read the gradient of the first tensor; nothing where there is none, as behind frozen parts.
 
-    A hook on the tensor hangs on the graph of this pass, and goes with it. The padding is that of the forward pass:
+    A hook on the tensor belongs to the graph of this pass, and ends with it. The padding is that of the forward pass:
     when gradients come, the model has forgotten it.
     """
 
@@ -193,8 +192,6 @@ def _reading_gradients(
 
 
 def _of_output(read: Callable[[nn.Module, Any], None]) -> Callable[[nn.Module, Any, Tensor], None]:
-    """Read the output of a module as `read` does its input."""
-
     def follow(module: nn.Module, inputs: Any, output: Tensor) -> None:
         read(module, (output,))
 

@@ -4,24 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from ablate.report import claims, size_comparisons, wording
-from ablate.report.comparisons import once, subject
+from ablate.report import claims, wording
+from ablate.report.comparisons import once, size_statements, subject
 from ablate.report.document import Lead, Statement, Statements, StyledText, Words, plain
 from ablate.verdict.summary import Effect, Summary
 
 
 def answers(summary: Summary) -> Lead | Statements:
-    """Return a sentence for each edit and each interaction, for the whole path from the baseline, and for noise."""
     lines = tuple(sentences(summary))
     return Statements(lines) if lines else Lead(("The design compares nothing.",))
 
 
 def sentences(summary: Summary) -> Iterator[Statement]:
-    """Yield each sentence with its mark."""
     edits = once([*summary.comparisons("edit"), *summary.comparisons("main")])
     for effects in once(summary.comparisons("trend")):
         yield Statement(_answer(subject(effects[0], summary), effects, summary))
-    yield from size_comparisons.statements(summary)
+    yield from size_statements(summary)
     for effects in edits:
         yield Statement(_answer(subject(effects[0], summary), effects, summary))
     yield from _interactions(summary)
@@ -47,13 +45,12 @@ def conclusion(summary: Summary) -> Statement | None:
 
 
 def against_baseline(summary: Summary) -> dict[str, str]:
-    """Return the effects of each variant against the baseline, by its id: a sentence without its subject."""
+    """The effects of each variant against the baseline, by its id: a sentence without its subject."""
     whole = once(summary.comparisons("baseline"))
     return {effects[0].after: plain(_answer("", effects, summary)).removeprefix(": ") for effects in whole}
 
 
 def _interactions(summary: Summary) -> Iterator[Statement]:
-    """Yield a sentence for each interaction with a verdict, then one for all that are undecided."""
     nothing: dict[str, list[str]] = {}
     for effects in summary.comparisons("interaction"):
         named = subject(effects[0], summary)

@@ -11,30 +11,28 @@ from ablate.report.document import Grid, Statement, StyledText, Tone
 from ablate.space.judge import STEP
 from ablate.verdict.summary import Correlation, Effect, Expectation, Stamp, Summary
 
-# What a space claims beforehand, beside what was seen: a sentence on the screen, a table on the page.
-
 HEADING = ("claim", "expected", "seen", "so it is", "stated")
 LATE: Tone = "worse"
-"""The tone of a stamp after results."""
 NOTE = "claims of the space; the verdict of a comparison says whether one holds"
 OF_STAMPS = (
     "; one is stated before results if the space with it was kept before both sides had a result, at whatever seeds, "
     "profile or plan"
 )
 TONES: dict[str, Tone] = {"as expected": "equivalent", "not as expected": "worse", "undecided": "undecided"}
-"""The verdict whose colour an outcome has."""
 
 
 def statements(summary: Summary) -> Iterator[Statement]:
-    """Yield a sentence for each claim: what was expected, what was seen, and whether that is the same."""
     for claim in summary.expectations:
         seen = StyledText(f"{claim.outcome}: {_seen(claim, summary)}", TONES[claim.outcome])
         told = StyledText(f"claim: {claim.claim}; expected {_foreseen(claim)}; ")
-        yield Statement((told, seen, *_stamp(claim, summary)))
+        dated: tuple[StyledText, ...] = ()
+        if claim.stamp is not None:
+            tone: Tone = LATE if claim.stamp.stamped == "after results" else "plain"
+            dated = (StyledText("; "), StyledText(short_date(claim.stamp, summary.space), tone))
+        yield Statement((told, seen, *dated))
 
 
 def claims_table(summary: Summary) -> Grid | None:
-    """Return a row for each claim; None where the space makes none."""
     if not summary.expectations:
         return None
     dated = any(claim.stamp is not None for claim in summary.expectations)
@@ -49,13 +47,6 @@ def claims_table(summary: Summary) -> Grid | None:
         heading=HEADING if dated else HEADING[:-1],
         rows=rows,
     )
-
-
-def _stamp(claim: Expectation, summary: Summary) -> Iterator[StyledText]:
-    if claim.stamp is not None:
-        late = claim.stamp.stamped == "after results"
-        yield StyledText("; ")
-        yield StyledText(short_date(claim.stamp, summary.space), LATE if late else "plain")
 
 
 def _foreseen(claim: Expectation) -> str:
@@ -75,11 +66,12 @@ def _seen(claim: Expectation, summary: Summary) -> str:
         return "nothing of that name was compared"
     if claim.verdicts:
         return _of(claim.steps[0].effect)
-    told = "; ".join(
-        f"{_sides(step.effect, summary)} {'undecided, ' if step.outcome == 'undecided' else ''}{_of(step.effect)}"
-        for step in claim.steps
-    )
-    return f"{told} ({len(claim.steps)} of the {plural(summary.tests, 'comparison')} of its family)"
+    told = []
+    for step in claim.steps:
+        after, before = (summary.arm(id).name for id in (step.effect.after, step.effect.before))
+        undecided = "undecided, " if step.outcome == "undecided" else ""
+        told.append(f"{after} against {before} {undecided}{_of(step.effect)}")
+    return f"{'; '.join(told)} ({len(claim.steps)} of the {plural(summary.tests, 'comparison')} of its family)"
 
 
 def _of(effect: Effect) -> str:
@@ -87,12 +79,7 @@ def _of(effect: Effect) -> str:
     return f"{verdict}{wording.difference(effect)}, n = {effect.n}"
 
 
-def _sides(effect: Effect, summary: Summary) -> str:
-    return f"{summary.arm(effect.after).name} against {summary.arm(effect.before).name}"
-
-
 def _correlated(seen: Correlation, claimed: int) -> str:
-    """Return a correlation with its interval, and over what it was tested."""
     if seen.mean is None:
         return "no seed has a correlation yet"
     bounds = "" if seen.low is None or seen.high is None else f" [{seen.low:.2f}, {seen.high:.2f}]"
@@ -106,17 +93,18 @@ def _correlated(seen: Correlation, claimed: int) -> str:
 # The date of a claim in words: before or after its results, and what has changed since.
 
 MOST_ON_A_SCREEN = 4
-"""The most changes that a sentence lists; the page, JSON and SQL have all."""
+"""The page, JSON and SQL have all."""
 ID_DIGITS = 8
 
 
 def short_date(stamp: Stamp, here: str) -> str:
-    """Return a stamp for a sentence about a claim of the space `here`."""
-    return _told(stamp, here, _few(stamp.changes))
+    changes, left = stamp.changes, len(stamp.changes) - MOST_ON_A_SCREEN
+    if left > 0:
+        changes = (*changes[:MOST_ON_A_SCREEN], f"and {plural(left, 'more change')}")
+    return _told(stamp, here, changes)
 
 
 def whole_date(stamp: Stamp, here: str) -> str:
-    """Return a stamp with every change."""
     return _told(stamp, here, stamp.changes)
 
 
@@ -136,11 +124,6 @@ def _told(stamp: Stamp, here: str, changes: Sequence[str]) -> str:
     if stamp.was:
         told.append(f"before it was: {'; '.join(stamp.was)}")
     return "; ".join(told)
-
-
-def _few(changes: Sequence[str]) -> Sequence[str]:
-    left = len(changes) - MOST_ON_A_SCREEN
-    return (*changes[:MOST_ON_A_SCREEN], f"and {plural(left, 'more change')}") if left > 0 else changes
 
 
 def moment(at: float | None) -> str:

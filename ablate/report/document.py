@@ -1,8 +1,7 @@
 """A report as a value: sections of sentences, tables and figures, which each renderer shows in its own way.
 
-Renderers for the terminal (`terminal_renderer.py`), a browser (`html/renderer.py`), Markdown (`markdown_renderer.py`)
-and programs (`json_renderer.py`) show the same parts in the same order; each leaves out what it cannot show and says
-where to find it. Texts are plain: text between backticks is code, and escaping is up to the renderer.
+Each renderer shows the same parts in the same order, leaves out what it cannot show and says where to find it. Texts
+are plain: text between backticks is code, and escaping is up to the renderer.
 """
 
 from __future__ import annotations
@@ -18,8 +17,6 @@ Tone: TypeAlias = Verdict | Literal["plain", "strong", "faint"]
 
 @dataclass(frozen=True, slots=True)
 class StyledText:
-    """Words with one tone within a sentence or a cell."""
-
     text: str
     tone: Tone = "plain"
 
@@ -46,7 +43,7 @@ class Lead:
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """A sentence of an answer with its mark: • for one change, → for all together, ~ for noise."""
+    """A sentence of an answer: its mark is • for one change, → for all together, ~ for noise."""
 
     words: Words
     mark: Literal["•", "→", "~"] = "•"
@@ -54,8 +51,6 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """An answer with a sentence for each change."""
-
     lines: tuple[Statement, ...]
 
 
@@ -95,8 +90,6 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class VerdictGrid:
-    """Comparisons × metrics at a glance, each cell in the colour of its verdict."""
-
     title: str
     heading: tuple[str, ...]
     rows: tuple[tuple[str, tuple[Cell, ...]], ...]
@@ -104,9 +97,7 @@ class VerdictGrid:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Grid:
-    """A table: its title, note and rows, the places of columns with numbers (`numbers`) and of those that must not be
-    wrapped (`whole`), remarks on what they mean, and caveats.
-    """
+    """A table; `numbers` and `whole` are the places of columns with numbers, and of those that must not be wrapped."""
 
     title: str
     note: str
@@ -143,8 +134,6 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class RowGroup:
-    """Rows that share a name, and the counts shown with it."""
-
     name: str
     counts: str
     rows: tuple[tuple[Words, ...], ...]
@@ -167,7 +156,6 @@ class GroupedTable:
 
     @property
     def grid(self) -> Grid:
-        """The same table with the name and its counts in every row."""
         names = [f"{group.name} ({group.counts})" if group.counts else group.name for group in self.groups]
         return Grid(
             title=self.title,
@@ -182,7 +170,7 @@ class GroupedTable:
 class Candidate:
     """A block that a search found: its value in each objective with the difference to the reference, and its size.
 
-    `standing` says where the reference stands among the others; it is empty for those.
+    `standing` is that of the reference among the others, empty for those.
     """
 
     name: str
@@ -193,8 +181,6 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FrontTable:
-    """The best blocks of a search by their objectives and sizes, against a reference."""
-
     title: str
     note: str
     reference: str
@@ -205,7 +191,6 @@ class FrontTable:
 
     @property
     def grid(self) -> Grid:
-        """The same table with a row for each block."""
         pairs = [heading for metric in self.objectives for heading in (metric, f"against {self.reference}")]
         return Grid(
             title=self.title,
@@ -242,8 +227,6 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Stacked:
-    """Parts that belong together, one below the other, within a group."""
-
     parts: tuple[Part, ...]
 
 
@@ -275,10 +258,7 @@ Part: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDocument:
-    """A report: its title (the question), a short description, and its parts in reading order.
-
-    One that continues another has no title.
-    """
+    """A report: its title (the question; none if it continues another), a short description, and its parts in order."""
 
     title: str
     about: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the numbers of the screen mean, and the peculiarities of some of them: sentences from a summary."""
+"""The meaning of the numbers of the screen, and the peculiarities of some of them: sentences from a summary."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ablate.statistics.multiple_testing import SHARE_LEFT
 from ablate.statistics.paired import flips_from
 from ablate.verdict.contrasts import FUNCTIONS
 from ablate.verdict.judgement import any_false
-from ablate.verdict.summary import Anova, Effect, Metric, Summary
+from ablate.verdict.summary import Effect, Metric, Summary
 
 FACTORIAL = ("main", "interaction")
 
@@ -28,9 +28,7 @@ COVERED = (
     "all variants of one seed share its batches and its held-out data"
 )
 UNPAIRED = "where both sides see other batches (another batch size, context or data) they are two samples, by Welch's t"
-"""What holds of comparisons that are not paired by seed."""
 TWO_SAMPLES = "two samples of runs without partners, by Welch's t"
-"""Their meaning in a table whose runs have no partners."""
 WITHOUT_PARTNERS = {
     "mann_whitney": "the median of that over all runs of both sides, with Moses' interval; p by ranks of the two "
     "samples, exact (Mann–Whitney): it says which side tends to be lower, and errs more often where one is noisier; a "
@@ -40,7 +38,6 @@ WITHOUT_PARTNERS = {
     "not of a noisier one; with tails as heavy as those of t with 3 degrees of freedom 7 % of single comparisons are "
     "false at 4 %, and one of 5 candidates in up to 13 %",
 }
-"""The meaning of a difference by each method that is not by pairs of seeds."""
 COVERED_ELSEWHERE = (
     "an interval covers what differs between the seeds of the table; whether the runs of one seed share everything "
     "else is known only to whoever trained them"
@@ -53,17 +50,14 @@ INTERACTIONS = {
 
 
 def warnings(notes: Iterable[str]) -> tuple[str, ...]:
-    """Return those notes of a plan that the reader should beware of."""
     return tuple(note for note in notes if not note.startswith(INFORMATION))
 
 
 def information(notes: Iterable[str]) -> tuple[str, ...]:
-    """Return the other notes of a plan."""
     return tuple(note for note in notes if note.startswith(INFORMATION))
 
 
 def peculiarities(summary: Summary) -> list[str]:
-    """Return what the reader must know about single effects and arms, each stated once."""
     edits = {(effect.before, effect.after) for effect in summary.effects if effect.kind == "edit"}
     metrics_by_note: dict[tuple[str, str], dict[str, list[str]]] = {}
     for effect in summary.effects:
@@ -91,7 +85,7 @@ def peculiarities(summary: Summary) -> list[str]:
 
 
 def _notes(effect: Effect) -> list[tuple[str, str]]:
-    """Return the notes of an effect, each with its subject; those of a factorial mostly apply to all of its effects."""
+    """Return each note with its subject; those of a factorial mostly apply to all of its effects."""
     if effect.kind in FACTORIAL:
         return [(note, "factorial") for note in effect.note.split("; ") if note]
     return [(effect.note, effect.kind)] if effect.note else []
@@ -104,7 +98,6 @@ def _subject(effect: Effect, summary: Summary) -> str:
 
 
 def _looked(summary: Summary) -> Iterator[str]:
-    """Yield at how many seeds the interim analyses have arrived, and what comes next."""
     if summary.looked is None:
         return
     among = ", ".join(map(str, summary.looks))
@@ -125,7 +118,7 @@ NAMED = 8
 
 
 def in_bits(summary: Summary) -> Iterator[str]:
-    """Yield the held-out loss of each variant in bits per byte, if it is judged only in nats per token."""
+    """Yield the held-out loss of each variant, if it is judged only in nats per token."""
     arms = [(arm.name, arm.bits) for arm in summary.arms if arm.bits is not None]
     if not summary.bits_beside:
         return
@@ -137,7 +130,7 @@ def in_bits(summary: Summary) -> Iterator[str]:
 
 
 def definitions(summary: Summary, computed: Mapping[str, str]) -> list[str]:
-    """Return a line for each metric, then one for each kind of number shown; `computed` says how each is computed."""
+    """Return a line for each metric, which `computed` defines, then one for each kind of number shown."""
     lines = [_metric(metric, computed.get(metric.name, ""), summary.baseline) for metric in summary.metrics]
     lines.append("mean ± sd: over the n seeds that finished" + (_LOG_LEVEL if _any_log(summary) else ""))
     lines += _difference(summary)
@@ -156,21 +149,14 @@ _LOG_LEVEL = "; where differences are ratios, the geometric mean ×÷ the geomet
 
 
 def any_unpaired(summary: Summary) -> bool:
-    """Return whether any comparison is of two samples that are not paired by seed."""
     return any(effect.method == "welch" for effect in summary.effects)
 
 
 def without_partners(summary: Summary) -> str:
-    """Return how runs of a table are compared that are not paired by seed; empty where they are."""
     methods = {effect.method for effect in summary.effects}
     if known := [text for method, text in WITHOUT_PARTNERS.items() if method in methods]:
         return known[0]
     return TWO_SAMPLES if summary.elsewhere and any_unpaired(summary) else ""
-
-
-def _beyond_range(line: Anova) -> bool:
-    """Return whether the squares of a line are not what they are shown as."""
-    return line.sum_of_squares == math.inf or (line.sum_of_squares == 0 and bool(line.f))
 
 
 def _difference(summary: Summary) -> Iterator[str]:
@@ -205,7 +191,8 @@ def _difference(summary: Summary) -> Iterator[str]:
         yield COVERED_ELSEWHERE if summary.elsewhere else shared
     if summary.anova:
         yield "analysis of variance: each sum of squares is that of a term given all others; p is not adjusted"
-    if any(_beyond_range(line) for line in summary.anova):
+    squares = [(line.sum_of_squares, line.f) for line in summary.anova]
+    if any(size == math.inf or (size == 0 and f) for size, f in squares):
         yield (
             "sum of squares: inf or 0 where squares are beyond the numbers that a computer holds, 1e-308 to 1e308; "
             "F and p are computed from smaller or larger ones, and are right"
@@ -228,7 +215,6 @@ def _difference(summary: Summary) -> Iterator[str]:
 
 
 def _of_levels(summary: Summary) -> Iterator[str]:
-    """Yield what the effects of each factor with several levels are, with their ranges."""
     for varied in dict.fromkeys(varied for _, factors in summary.factors for varied in factors.varied):
         texts = level_texts(varied.values)
         if varied.scale == "nominal":
@@ -245,7 +231,6 @@ def _of_levels(summary: Summary) -> Iterator[str]:
 
 
 def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> Iterator[str]:
-    """Yield what the intervals contain, and with what confidence."""
     student = "" if not {"repeated", *WITHOUT_PARTNERS}.isdisjoint(methods) else "Student's "
     shown = [effect for effect in summary.effects if effect.low is not None]
     simulated = "; of a trend over sizes by t of simulated ladders" if "simulated_t" in methods else ""
@@ -266,7 +251,6 @@ def _intervals(summary: Summary, confidence: str, methods: Collection[str]) -> I
 
 
 def _error(summary: Summary, confidence: str) -> str:
-    """Return how the intervals of a factorial's effects are computed."""
     terms = {line.term for line in summary.anova}
     if "error" in terms:
         return f"; {confidence} interval from how that effect varies over seeds, separately for each effect"
@@ -290,10 +274,12 @@ def _verdicts(summary: Summary) -> Iterator[str]:
         yield "a verdict that stands from an earlier judgement keeps the level and the numbers of that judgement"
     if any(effect.ranked for effect in summary.effects if effect.judged and effect.verdict != "diverged"):
         alpha = max((judgement.level for judgement in summary.judgements), default=1 - summary.confidence)
+        beside = " with a better side, and against the other seeds where neither side is better"
+        beside = beside if any(metric.better == "none" for metric in summary.metrics) else ""
         alone = "" if alpha <= 0 else f", which needs {fewest_seeds(alpha)} seeds for p < {alpha:.2g}"
         yield (
             "by rank: where a run of a comparison diverged, every seed counts by its rank: diverged ranks below any "
-            f"number on every metric{_neither(summary)}, and is never equivalent; p by sign flips of the ranks{alone}; "
+            f"number on every metric{beside}, and is never equivalent; p by sign flips of the ranks{alone}; "
             "n: survivors (over which the difference is taken) / seeds with a rank"
         )
     if any(metric.margin is not None for metric in summary.metrics):
@@ -310,15 +296,7 @@ def findings(summary: Summary) -> list[str]:
     return [word for word in DIRECTIONS if word in words]
 
 
-def _neither(summary: Summary) -> str:
-    """Return how a diverged run ranks on a metric without a better side, if there is one."""
-    if all(metric.better != "none" for metric in summary.metrics):
-        return ""
-    return " with a better side, and against the other seeds where neither side is better"
-
-
 def _over_metrics(summary: Summary) -> str:
-    """Return how often any verdict of several metrics is false; those that are functions of one another are one."""
     apart = {FUNCTIONS.get(metric, metric): j.so_far for j in summary.judgements for metric in j.metrics}
     if summary.family == "page" or len(apart) < 2:
         return ""
@@ -326,7 +304,6 @@ def _over_metrics(summary: Summary) -> str:
 
 
 def _stands(effect: Effect, summary: Summary) -> bool:
-    """Return whether the verdict and the numbers are those of an earlier judgement."""
     return effect.judgement is not None and any(
         effect.metric in later.metrics and effect.judgement < later.number for later in summary.judgements
     )
@@ -345,7 +322,6 @@ def p_below(summary: Summary) -> str:
 
 
 def _judged_again(summary: Summary) -> str:
-    """Return how much of the level is reserved for judging the question again, if any."""
     kept = dict.fromkeys(judgement.left for judgement in summary.judgements if judgement.left > 0)
     if not kept:
         return ""
@@ -390,7 +366,6 @@ def _level_of_one(summary: Summary) -> str:
 
 
 def _auto(summary: Summary) -> Iterator[str]:
-    """Yield what else can decide: adding seeds until everything is decided."""
     left = dict.fromkeys(judgement.left for judgement in summary.judgements if judgement.left > 0)
     if left and summary.ladders:
         yield (

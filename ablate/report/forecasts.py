@@ -1,4 +1,4 @@
-"""What the models of a plan will do before a single step, in words."""
+"""The models of a plan before a single step, in words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,6 @@ WITHIN = (
 
 
 def number(value: float | None) -> str:
-    """Return a number of a forecast in three digits; - for none."""
     return "-" if value is None or isnan(value) else f"{value:.3g}"
 
 
@@ -49,16 +48,15 @@ def _short(cosine: float) -> str:
 
 
 def with_interval(value: float | None, ends: Interval | None, *, relative: bool, between: str = "\n") -> str:
-    """Return a number of a forecast with its interval behind it, where it has one."""
     if value is None or ends is None or not (isfinite(value) and all(map(isfinite, ends))) or (relative and not value):
         return number(value)
     return f"{number(value)}{between}{plus_minus(value, ends[1]) if relative else ends_in_words(*ends)}"
 
 
 def warnings(plan: Plan) -> Iterator[str]:
-    """Yield the dangers that variants are in, and why others are not forecast; each text once, with its variants.
+    """Yield the dangers of variants and the reasons of those without a forecast, each text once, with its variants.
 
-    Where the same danger has other numbers from variant to variant, these stand behind its name, and … in the text.
+    Where numbers differ from variant to variant, these stand behind its name, and … in the text.
     """
     forecasts = dict(plan.forecasts)
     in_danger: dict[str, list[tuple[str, str]]] = {}
@@ -77,7 +75,6 @@ def warnings(plan: Plan) -> Iterator[str]:
 
 
 def _told(told: Sequence[tuple[str, str]]) -> str:
-    """Return one danger of several variants, which may differ in its numbers."""
     words = [danger.split(" ") for _, danger in told]
     differ = [len(set(column)) > 1 for column in zip(*words, strict=True)]
     text = " ".join(NUMBER.sub(GAP, word) if gap else word for word, gap in zip(words[0], differ, strict=True))
@@ -89,7 +86,6 @@ def _told(told: Sequence[tuple[str, str]]) -> str:
 
 
 def definitions(plan: Plan) -> Iterator[str]:
-    """Yield what the columns of a forecast are, and of which part of a sequence; nothing where there is none."""
     made = [forecast for _, forecast in plan.forecasts if not forecast.refused]
     if not made:
         return

@@ -7,77 +7,55 @@ from collections.abc import Iterable, Iterator
 from ablate.output.escape import for_markdown, markdown_code, markdown_fence, markdown_paragraph, markdown_within
 from ablate.output.escape import markdown_sentence as written
 from ablate.output.escape import markdown_table as table_lines
-from ablate.report.document import (
-    BulletList,
-    Figure,
-    Fold,
-    FrontTable,
-    Grid,
-    Group,
-    GroupedTable,
-    Lead,
-    Part,
-    Prose,
-    ReportDocument,
-    Section,
-    Stacked,
-    Statements,
-    TableOf,
-    Verbatim,
-    VerdictGrid,
-    Words,
-    plain,
-)
+from ablate.report import document as doc
+from ablate.report.document import plain
 
 LEVELS = 6
-"""Number of heading levels in Markdown."""
 
 
-def render(document: ReportDocument) -> str:
-    """Return the text. The same document gives the same text."""
+def render(document: doc.ReportDocument) -> str:
     head = f"# {for_markdown(document.title, ' ')}\n\n{' · '.join(map(written, document.about))}\n"
     return "\n".join([head, *_parts(document.parts, 2)]).rstrip("\n") + "\n"
 
 
-def _parts(parts: Iterable[Part], level: int) -> Iterator[str]:
+def _parts(parts: Iterable[doc.Part], level: int) -> Iterator[str]:
     for part in parts:
         yield from _part(part, level)
 
 
-def _part(part: Part, level: int) -> Iterator[str]:
+def _part(part: doc.Part, level: int) -> Iterator[str]:
     match part:
-        case Lead(sentences):
+        case doc.Lead(sentences):
             yield from (f"{written(sentence)}\n" for sentence in sentences)
-        case Statements(lines):
+        case doc.Statements(lines):
             yield from (*(f"- {_words(line.words)}" for line in lines), "")
-        case Prose(text, kind):
+        case doc.Prose(text, kind):
             yield f"**{written(plain(text))}**\n" if kind == "warning" else f"{_words(text)}\n"
-        case BulletList(lines, kind):
+        case doc.BulletList(lines, kind):
             yield from _bullets(lines, "**!** " if kind in ("beware", "unequal") else "")
-        case Verbatim(text, language):
+        case doc.Verbatim(text, language):
             yield markdown_fence(language, text.rstrip()) + "\n"
-        case VerdictGrid():
+        case doc.VerdictGrid():
             yield from _verdicts(part, level)
-        case TableOf(grid, titled, bare):
+        case doc.TableOf(grid, titled, bare):
             yield from _table(grid, level, titled=titled, bare=bare)
-        case GroupedTable() | FrontTable():
+        case doc.GroupedTable() | doc.FrontTable():
             yield from _table(part.grid, level)
-        case Group(parts) | Stacked(parts):
+        case doc.Group(parts) | doc.Stacked(parts):
             yield from _parts(parts, level)
-        case Fold():
+        case doc.Fold():
             yield from _fold(part, level)
-        case Section(title, parts, note=note):
+        case doc.Section(title, parts, note=note):
             inside = list(_parts(parts, level + 1))
             if inside:
                 yield f"{'#' * min(level, LEVELS)} {for_markdown(title)}\n"
                 yield from [_note(note)] * bool(note)
                 yield from inside
-        case Figure():
+        case doc.Figure():
             pass
 
 
-def _fold(fold: Fold, level: int) -> Iterator[str]:
-    """Yield the content of a fold under its summary; nothing if it holds only plots."""
+def _fold(fold: doc.Fold, level: int) -> Iterator[str]:
     inside = list(_parts(fold.parts, level + 1))
     if inside:
         words = " ".join(filter(None, (written(fold.summary), "; ".join(map(markdown_code, fold.code)))))
@@ -85,7 +63,7 @@ def _fold(fold: Fold, level: int) -> Iterator[str]:
         yield from inside
 
 
-def _verdicts(grid: VerdictGrid, level: int) -> Iterator[str]:
+def _verdicts(grid: doc.VerdictGrid, level: int) -> Iterator[str]:
     rows = [
         (label, *(" ".join(filter(None, (cell.words, cell.number))) for cell in cells)) for label, cells in grid.rows
     ]
@@ -93,7 +71,7 @@ def _verdicts(grid: VerdictGrid, level: int) -> Iterator[str]:
     yield from (*table_lines(grid.heading, rows), "")
 
 
-def _table(grid: Grid, level: int, *, titled: bool = True, bare: bool = False) -> Iterator[str]:
+def _table(grid: doc.Grid, level: int, *, titled: bool = True, bare: bool = False) -> Iterator[str]:
     if titled:
         yield f"{'#' * min(level, LEVELS)} {for_markdown(grid.title)}\n"
     if grid.note and not bare:
@@ -109,8 +87,7 @@ def _note(note: str) -> str:
     return f"{markdown_paragraph(note[:1].upper() + note[1:])}.\n"
 
 
-def _words(words: Words) -> str:
-    """Return words with the subject of the sentence in bold."""
+def _words(words: doc.Words) -> str:
     if isinstance(words, str):
         return written(words)
     first, rest = words[0], plain(words[1:])

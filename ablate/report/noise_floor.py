@@ -1,4 +1,4 @@
-"""What a plan can detect above the noise: the smallest difference it would find, and the seeds that a margin needs."""
+"""The smallest difference that a plan would find above the noise, and the seeds that a margin needs."""
 
 from __future__ import annotations
 
@@ -22,11 +22,10 @@ PLANNED = (8, 12)
 def floor_lines(
     plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float], account: Account
 ) -> Iterator[str]:
-    """Yield for each judged metric its noise floor and what the plan's seeds can detect above it, tested as it will be.
+    """Yield each judged metric's noise floor and what the plan's seeds can detect above it; without one, how to get it.
 
     The level is that of the family's first test by Holm, a/m, where a is the level that the `account` gives to these
-    seeds. `means` are the baseline's, for margins that are shares of them. A metric without a floor is named in a line
-    that says how to get one.
+    seeds. `means` are the baseline's, for margins that are shares of them.
     """
     judgements = {name: judgement_of(plan, rules, names, account) for names in metric_families(rules) for name in names}
     each = tuple(dict.fromkeys(judgements.values()))
@@ -56,9 +55,8 @@ def floor_lines(
 def _power(factors: Factors, seeds: int, level: float, tests: int) -> str:
     """Return the power for an effect of one edit as large as the noise of a run, σ; for the edit estimated worst.
 
-    Trends, curvatures and levels of factors count as edits.
-
     Its sd over seeds is 2σ√c, with c its diagonal element of (XᵀX)⁻¹, were the edit to do the same at every seed.
+    Trends, curvatures and levels of factors count as edits.
     """
     levels = coded(factors, list(dict(reversed(factors.runs)).values()))
     terms = fitted_terms(factors, levels)
@@ -110,7 +108,7 @@ def _seen(floor: Floor, plan: Plan, level: float, tests: int) -> str:
         return f"{spoken(floor.metric)}: one seed has no spread to judge by, so nothing can be detected"
     if floor.sd == 0:
         return _signs(floor, seeds, level)
-    at, low, high = (_size(floor, value) for value in floor.visible(seeds, level))
+    at, low, high = (difference_in_words(value, floor.scale) for value in floor.visible(seeds, level))
     between = " between two variants" if plan.factors else ""
     over = f" over {tests} comparisons" if tests > 1 else ""
     late = ", if only the last analysis were made" if plan.looks else ""
@@ -121,7 +119,7 @@ def _seen(floor: Floor, plan: Plan, level: float, tests: int) -> str:
 
 
 def _signs(floor: Floor, seeds: int, level: float) -> str:
-    """Return what is detectable if the floor does not vary: then the sign test decides, by the number of seeds."""
+    """If the floor does not vary, the sign test decides, by the number of seeds."""
     least = seeds_for_signs(level)
     outcome = "find any difference" if math.isfinite(floor.visible(seeds, level)[0]) else "find nothing"
     what = "differences" if floor.edits else "A/A arms"
@@ -144,14 +142,15 @@ def _narrow(floor: Floor, judged: Judged, level: float, mean: float | None) -> I
         return
     needed = floor.seeds_for_margin(margin, level)
     seeds = plural(needed, "seed") if needed is not None else f"more than {MOST_SEEDS} seeds"
+    within = difference_in_words(margin, floor.scale)
     if floor.sd == 0:
-        yield f"{name}: to find equivalence within {_size(floor, margin)} by the sign test takes {seeds}"
+        yield f"{name}: to find equivalence within {within} by the sign test takes {seeds}"
         return
     yield (
-        f"{name}: to narrow the interval to half the margin of {_size(floor, margin)} takes {seeds}, "
+        f"{name}: to narrow the interval to half the margin of {within} takes {seeds}, "
         f"planned from the upper {100 * SD_LEVEL:.0f} % confidence limit of the sd"
     )
 
 
-def _size(floor: Floor, value: float) -> str:
-    return f"a factor {ratio(value)}" if floor.scale == "log" else significant(value)
+def difference_in_words(value: float, scale: str) -> str:
+    return f"a factor {ratio(value)}" if scale == "log" else significant(value)

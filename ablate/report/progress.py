@@ -29,8 +29,6 @@ BETWEEN_LINES = 10.0
 
 @dataclass(slots=True)
 class _Line:
-    """The state of a running trial."""
-
     label: str
     steps: int
     began: float
@@ -71,7 +69,6 @@ class Progress:
             self._live.stop()
 
     def started(self, trial_id: str, label: str, steps: int) -> None:
-        """Record that a trial of `steps` steps is running; `label` names its variant and seed."""
         with self._lock:
             now = self._clock()
             self._outcomes.pop(trial_id, None)
@@ -80,7 +77,6 @@ class Progress:
         self._print_overall()
 
     def step(self, trial_id: str, step: int, loss: float) -> None:
-        """Record that a running trial has done `step` steps; its last training loss was `loss`."""
         with self._lock:
             line = self._running[trial_id]
             line.step, line.loss = step, loss
@@ -88,7 +84,7 @@ class Progress:
         self._print_overall()
 
     def ended(self, trial_id: str, outcome_kind: str, step: int) -> None:
-        """Record that a trial ended (`finished`, `diverged`, …) after `step` steps; it may resume later."""
+        """`outcome_kind` is `finished`, `diverged`, …; the trial may resume later."""
         with self._lock:
             now, done = self._clock(), outcome_kind not in GOES_ON
             line = self._running.pop(trial_id, None)
@@ -106,14 +102,12 @@ class Progress:
         with self._lock:
             counts = Counter(self._outcomes.values())
             ended = len(self._outcomes)
-            parts = [words.plural(ended, "trial") if self._total is None else self._of_total(ended)]
+            planned = words.plural(self._total or 0, "trial")
+            parts = [words.plural(ended, "trial") if self._total is None else f"{ended} of {planned}"]
             parts += [f"{n} {kind.replace('_', ' ')}" for kind, n in counts.items() if kind != "finished"]
             if self._running:
                 parts.append(f"{len(self._running)} running")
             return ", ".join(parts if self._total is None else [*parts, self._time_left()])
-
-    def _of_total(self, ended: int) -> str:
-        return f"{ended} of {words.plural(self._total or 0, 'trial')}"
 
     def _time_left(self) -> str:
         seconds = self._left.remaining(self._clock())
@@ -144,7 +138,9 @@ class Progress:
             if self._total is None:
                 head.add_row(self.overall())
             else:
-                bar = ProgressBar(total=max(1.0, float(self._total)), completed=self._completed(), width=30)
+                done = (min(1.0, line.step / max(1, line.steps)) for line in self._running.values())
+                ended = len(self._outcomes) + sum(done)
+                bar = ProgressBar(total=max(1.0, float(self._total)), completed=ended, width=30)
                 head.add_row(bar, self.overall())
             lines = Table.grid(padding=(0, 2))
             for _ in range(2):
@@ -164,10 +160,6 @@ class Progress:
             rest = [Text(f"  and {more} more", style="dim")] if more > 0 else []
             return Group(head, lines, *rest)
 
-    def _completed(self) -> float:
-        """Return the number of trials that ended plus the fractions done of those running."""
-        return len(self._outcomes) + sum(min(1.0, line.step / max(1, line.steps)) for line in self._running.values())
-
 
 # An estimate of the time left in a run, from what has been measured in it. Pure: the clock is passed in.
 #
@@ -181,8 +173,6 @@ EVIDENCE = 2.0
 
 @dataclass(slots=True)
 class _Watched:
-    """One running trial: when it began, and its first and latest reported step with their times."""
-
     steps: int
     began: float
     first_step: int = 0
@@ -192,11 +182,9 @@ class _Watched:
 
     @property
     def startup(self) -> float | None:
-        """Seconds before the first report; None while there is none."""
         return None if self.first_at is None else self.first_at - self.began
 
     def timed(self) -> tuple[int, float]:
-        """Steps and seconds between the first report and the latest."""
         return (0, 0.0) if self.first_at is None else (self.step - self.first_step, self.at - self.first_at)
 
 
@@ -217,13 +205,11 @@ class TimeLeft:
         self._steps: list[int] = []
 
     def started(self, trial_id: str, steps: int, now: float) -> None:
-        """Record that a worker started a trial, anew or after an interruption."""
         self._over.discard(trial_id)
         self._running[trial_id] = _Watched(steps=steps, began=now)
         self._steps.append(steps)
 
     def step(self, trial_id: str, step: int, now: float) -> None:
-        """Record that a running trial has done `step` steps. KeyError if it is not running."""
         watched = self._running[trial_id]
         if watched.first_at is None:
             watched.first_step, watched.first_at = step, now

@@ -20,30 +20,10 @@ from rich.table import Table
 
 from ablate.output.terminal import Text
 from ablate.output.words import SIGNS, wrapped
-from ablate.report.document import (
-    BulletList,
-    Figure,
-    Fold,
-    FrontTable,
-    Grid,
-    Group,
-    GroupedTable,
-    Lead,
-    Part,
-    Prose,
-    ReportDocument,
-    Section,
-    Stacked,
-    Statements,
-    TableOf,
-    Tone,
-    Verbatim,
-    VerdictGrid,
-    Words,
-    plain,
-)
+from ablate.report import document as doc
+from ablate.report.document import plain
 
-STYLES: Mapping[Tone, str] = {
+STYLES: Mapping[doc.Tone, str] = {
     "better": "green",
     "worse": "red",
     "higher": "bright_blue",
@@ -61,7 +41,6 @@ STYLES: Mapping[Tone, str] = {
 }
 
 MARKS = {"plain": "•", "beware": "!", "unequal": "≠", "power": "~", "remarks": "·"}
-"""The mark before the lines of each kind of list."""
 
 ROOMY = 128
 """Width in columns from which space is not tight."""
@@ -70,7 +49,6 @@ UNBOUNDED = 1_000
 """Width in columns of a screen on which everything fits side by side."""
 
 GAP = 2
-"""Spaces between two columns of a table."""
 
 SHORTEST_METRIC = 5
 """Characters that the name of a metric keeps, however narrow the screen."""
@@ -78,9 +56,7 @@ SHORTEST_METRIC = 5
 
 @dataclass(frozen=True)
 class Screen:
-    """A report as something that rich prints."""
-
-    document: ReportDocument
+    document: doc.ReportDocument
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         if self.document.title:
@@ -92,58 +68,56 @@ class Screen:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """The parts of a report on one terminal; an empty line follows each except a paragraph."""
-
     console: Console
     options: ConsoleOptions
 
-    def parts(self, parts: Iterable[Part]) -> Iterator[RenderableType]:
-        for are_folds, group in groupby(parts, lambda part: isinstance(part, Fold)):
+    def parts(self, parts: Iterable[doc.Part]) -> Iterator[RenderableType]:
+        for are_folds, group in groupby(parts, lambda part: isinstance(part, doc.Fold)):
             if are_folds:
-                yield _folds([part for part in group if isinstance(part, Fold)])
+                yield _folds([part for part in group if isinstance(part, doc.Fold)])
             else:
                 for part in group:
                     yield from self._part(part)
 
-    def _part(self, part: Part) -> Iterator[RenderableType]:
+    def _part(self, part: doc.Part) -> Iterator[RenderableType]:
         match part:
-            case Lead(sentences):
+            case doc.Lead(sentences):
                 yield from (*map(Text, sentences), Text())
-            case Statements(lines):
+            case doc.Statements(lines):
                 yield from _list([(line.mark, text(line.words)) for line in lines])
-            case Prose(words, kind):
+            case doc.Prose(words, kind):
                 yield text(words, {"plain": "", "note": "dim", "warning": "bold yellow"}[kind])
                 if kind == "warning":
                     yield Text()
-            case BulletList(lines, kind):
+            case doc.BulletList(lines, kind):
                 yield from _bullets(lines, kind)
-            case Verbatim(code):
+            case doc.Verbatim(code):
                 yield Padding(Text(code.rstrip("\n"), overflow="fold"), (0, 0, 0, 2))
-            case VerdictGrid():
+            case doc.VerdictGrid():
                 yield from _titled(part.title, "", _verdict_grid(part))
-            case TableOf(grid, titled, bare):
+            case doc.TableOf(grid, titled, bare):
                 if titled and not bare:
                     yield _heading(grid.title, grid.note)
                 if grid.rows:
                     yield self._fitting(_grid(grid), _grid(grid, folded=True))
                 remarks, caveats = ((), ()) if bare else (grid.remarks, grid.caveats)
                 yield from (*(Text(line, style="dim") for line in remarks), Text(), *_bullets(caveats, "beware"))
-            case GroupedTable(title=title, note=note):
+            case doc.GroupedTable(title=title, note=note):
                 yield from _titled(title, note, self._grouped(part))
-            case FrontTable(title=title, note=note, remarks=remarks):
+            case doc.FrontTable(title=title, note=note, remarks=remarks):
                 tables = (_wide_front(part), _long_front(part), _longest_front(part))
                 yield from _titled(title, note, self._fitting(*tables), remarks)
-            case Group(parts) | Stacked(parts):
+            case doc.Group(parts) | doc.Stacked(parts):
                 yield from self.parts(parts)
-            case Section(title, parts, note=note):
+            case doc.Section(title, parts, note=note):
                 inside = list(self.parts(parts))
                 if inside:
                     yield from (_heading(title, note), *inside)
                 if inside and str(inside[-1]):
                     yield Text()
-            case Fold():
+            case doc.Fold():
                 yield _folds([part])
-            case Figure():
+            case doc.Figure():
                 pass
 
     def _fitting(self, *tables: Table) -> Table:
@@ -152,7 +126,7 @@ class _Layout:
         fits = (table for table in tables if Measurement.get(self.console, unbounded, table).maximum <= most)
         return next(fits, tables[-1])
 
-    def _grouped(self, table: GroupedTable) -> Table:
+    def _grouped(self, table: doc.GroupedTable) -> Table:
         width = self.options.max_width
         table = _roomy(table, width)
         if table.side_by_side is not None:
@@ -160,8 +134,7 @@ class _Layout:
         return self._fitting(_grouped(table, UNBOUNDED, wide=True), _grouped(table, width, wide=False))
 
 
-def text(words: Words, style: str = "") -> Text:
-    """Return words in the colours of their tones."""
+def text(words: doc.Words, style: str = "") -> Text:
     if isinstance(words, str):
         return Text(words, style=style)
     return Text.assemble(*((span.text, STYLES[span.tone]) for span in words), style=style)
@@ -183,7 +156,6 @@ def _bullets(lines: Sequence[str], kind: str) -> Iterator[RenderableType]:
 
 
 def _list(lines: Sequence[tuple[str, Text]]) -> Iterator[RenderableType]:
-    """Yield lines indented after their marks, then an empty one; nothing if there are none."""
     if lines:
         grid = _aligned()
         for line in lines:
@@ -192,8 +164,7 @@ def _list(lines: Sequence[tuple[str, Text]]) -> Iterator[RenderableType]:
         yield Text()
 
 
-def _folds(folds: Sequence[Fold]) -> Table:
-    """Return the folded parts by name."""
+def _folds(folds: Sequence[doc.Fold]) -> Table:
     grid = _aligned()
     for fold in folds:
         words = " ".join(filter(None, (fold.summary, "; ".join(fold.code))))
@@ -212,8 +183,7 @@ def _new_table() -> Table:
     return Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0), header_style="dim")
 
 
-def _grid(grid: Grid, *, folded: bool = False) -> Table:
-    """Return a table, of which numbers and names are whole, or `folded` over lines where they do not fit."""
+def _grid(grid: doc.Grid, *, folded: bool = False) -> Table:
     table = _new_table()
     for place, name in enumerate(grid.heading):
         side: Literal["left", "right"] = "right" if place in grid.numbers else "left"
@@ -225,8 +195,7 @@ def _grid(grid: Grid, *, folded: bool = False) -> Table:
     return table
 
 
-def _verdict_grid(grid: VerdictGrid) -> Table:
-    """Return comparisons by metric, each cell with the difference below the verdict."""
+def _verdict_grid(grid: doc.VerdictGrid) -> Table:
     table = _new_table()
     for heading in grid.heading:
         table.add_column(heading, overflow="fold")
@@ -238,7 +207,7 @@ def _verdict_grid(grid: VerdictGrid) -> Table:
 
 
 def _add_group(table: Table, name: str, counts: str, rows: Sequence[Sequence[str | Text]], room: int) -> None:
-    """Add rows that share a name: it runs down the first column beside them, with its counts below."""
+    """The name runs down the first column beside the rows, with its counts below."""
     label = [Text(line, style="bold") for line in wrapped(name, room)] + [Text(counts, style="dim")] * bool(counts)
     if table.row_count:
         table.add_row()
@@ -250,7 +219,7 @@ def _add_group(table: Table, name: str, counts: str, rows: Sequence[Sequence[str
         table.add_row(Text("\n").join(label))
 
 
-def _grouped(grouped: GroupedTable, width: int, *, wide: bool) -> Table:
+def _grouped(grouped: doc.GroupedTable, width: int, *, wide: bool) -> Table:
     """Return a table of groups on a screen of `width` columns: where they are too few, names of metrics are wrapped.
 
     So from 70 columns on, no word of a verdict is broken or cut off.
@@ -282,8 +251,7 @@ def _grouped(grouped: GroupedTable, width: int, *, wide: bool) -> Table:
     return table
 
 
-def _roomy(table: GroupedTable, width: int) -> GroupedTable:
-    """Return the table with the columns that there is room for."""
+def _roomy(table: doc.GroupedTable, width: int) -> doc.GroupedTable:
     kept = [place for place, column in enumerate(table.columns) if not column.roomy or width >= ROOMY]
     groups = [
         replace(group, rows=tuple(tuple(row[place - 1] for place in kept[1:]) for row in group.rows))
@@ -292,13 +260,13 @@ def _roomy(table: GroupedTable, width: int) -> GroupedTable:
     return replace(table, columns=tuple(table.columns[place] for place in kept), groups=tuple(groups))
 
 
-def _stacked(table: GroupedTable) -> GroupedTable:
-    """Return the table with the columns that have lines merged into one, and the qualifier of a verdict below it."""
+def _stacked(table: doc.GroupedTable) -> doc.GroupedTable:
+    """Return the table with columns that have lines merged into one, and the qualifier of a verdict below it."""
     columns = table.columns
     lines = [[p for p, c in enumerate(columns) if c.line == line] for line in sorted({c.line for c in columns} - {0})]
     first = min((place for line in lines for place in line), default=-1)
 
-    def merge(row: Sequence[Words]) -> Iterator[Words]:
+    def merge(row: Sequence[doc.Words]) -> Iterator[doc.Words]:
         for place, (words, column) in enumerate(zip(row, columns, strict=True)):
             if place == first:
                 below = (", ".join(filter(None, (plain(row[p]) for p in line))) for line in lines)
@@ -318,8 +286,7 @@ def _stacked(table: GroupedTable) -> GroupedTable:
     return replace(table, columns=tuple(named), groups=tuple(groups))
 
 
-def _cell(words: Words, room: tuple[int, str] | None) -> Text:
-    """Return a cell, wrapped if it is longer than there is room."""
+def _cell(words: doc.Words, room: tuple[int, str] | None) -> Text:
     return text("\n".join(wrapped(words, *room)) if room is not None and isinstance(words, str) else words)
 
 
@@ -327,8 +294,7 @@ def _widest(cells: Iterable[str]) -> int:
     return max(cell_len(line) for cell in cells for line in cell.split("\n"))
 
 
-def _wide_front(front: FrontTable) -> Table:
-    """Return a row for each block, with the difference beside the value."""
+def _wide_front(front: doc.FrontTable) -> Table:
     table = _new_table()
     table.add_column("\nblock", no_wrap=True)
     pairs = (heading for metric in front.objectives for heading in (f"\n{metric}", f"against\n{front.reference}"))
@@ -342,8 +308,8 @@ def _wide_front(front: FrontTable) -> Table:
     return table
 
 
-def _long_front(front: FrontTable) -> Table:
-    """Return a row for each block and objective, with the size of the block beside the first."""
+def _long_front(front: doc.FrontTable) -> Table:
+    """A row for each block and objective, with the size of the block beside the first."""
     table = _front_table(f"against\n{front.reference}", *front.sizes)
     for block in front.candidates:
         lines = [
@@ -354,8 +320,7 @@ def _long_front(front: FrontTable) -> Table:
     return table
 
 
-def _longest_front(front: FrontTable) -> Table:
-    """Return a row for each block and objective, and for each of its sizes."""
+def _longest_front(front: doc.FrontTable) -> Table:
     table = _front_table("difference")
     for block in front.candidates:
         lines = [(metric, *pair) for metric, pair in zip(front.objectives, block.values, strict=True)]

@@ -36,21 +36,21 @@ def _log_level(value: Level) -> str:
 
 
 def plain_level(value: Level) -> str:
-    """Return mean ± standard deviation over seeds, to the decimals of the latter: `2.310 ± 0.011`."""
+    """To the decimals of the deviation: `2.310 ± 0.011`."""
     if not value.sd:
         return f"{value.mean:.4g}" + ("" if value.sd is None else " ± 0")
     return f"{measured(value.mean, value.sd)} ± {deviation(value.sd, value.mean)}"
 
 
 def difference(effect: Effect) -> str:
-    """Return the paired difference and its interval: `-0.012 [-0.020, -0.004]`, or `×0.62 [0.53, 0.71]` as a ratio."""
+    """Return `-0.012 [-0.020, -0.004]`, or `×0.62 [0.53, 0.71]` as a ratio."""
     if effect.estimate is None:
         return "no pair" if effect.before and effect.after else "not estimable"
     return interval(effect.estimate, *bounds(effect), log=effect.scale == "log")
 
 
 def bounds(effect: Effect) -> tuple[float | None, float | None]:
-    """Return the bounds of the interval to show: the adjusted one, which agrees with the verdict, if any."""
+    """The adjusted interval, which agrees with the verdict, if there is one."""
     if effect.adjusted_low is None:
         return effect.low, effect.high
     return effect.adjusted_low, effect.adjusted_high
@@ -65,7 +65,7 @@ def single(effect: Effect) -> str:
 
 
 def margin(metric: Metric) -> str:
-    """Return the margin: `1 %`, `±0.02`, or on the log scale `a factor 1.05`; empty if there is none."""
+    """Return `1 %`, `±0.02`, or on the log scale `a factor 1.05`; empty if there is none."""
     if metric.margin is None:
         return ""
     if metric.stated.endswith("%"):
@@ -74,12 +74,11 @@ def margin(metric: Metric) -> str:
 
 
 def better(metric: Metric) -> str:
-    """Return the side of a metric that is better: `lower is better`, or `neither side is better`."""
+    """Return `lower is better`, `higher is better` or `neither side is better`."""
     return f"{'neither side' if metric.better == 'none' else metric.better} is better"
 
 
 def left_aside(summary: Summary) -> str:
-    """Return that a Pareto front is not over some metrics, if so."""
     sided = all(metric.better != "none" for metric in summary.metrics)
     return "" if sided else "; metrics without a better side do not count"
 
@@ -104,7 +103,7 @@ def verdict(effect: Effect) -> str:
 
 
 def pairs(effect: Effect) -> str:
-    """Return the n of a difference: `5`; where ranks decide, survivors and all ranked seeds, `3/5`."""
+    """Return `5`; where ranks decide, survivors and all ranked seeds, `3/5`."""
     return f"{effect.n}/{effect.ranked}" if effect.ranked and effect.verdict != "diverged" else str(effect.n)
 
 
@@ -190,7 +189,7 @@ def phrase(effect: Effect, metric: Metric) -> str:
 
 
 def trend(effect: Effect) -> str:
-    """Return the trend of a speed-up: `the speed-up grows ×1.12 [1.03, 1.22] for ten times the compute (better)`."""
+    """Return `the speed-up grows ×1.12 [1.03, 1.22] for ten times the compute (better)`."""
     if effect.estimate is None:
         return "the trend of the speed-up is not estimable"
     size = f"{difference(effect)} for ten times the compute"
@@ -200,7 +199,7 @@ def trend(effect: Effect) -> str:
 
 
 def noise(effect: Effect, metric: Metric) -> str:
-    """Return how much A/A arms differ: `eval loss differs by +0.001 [-0.002, +0.004] (sd 0.0021, 6 pairs)`."""
+    """Return `eval loss differs by +0.001 [-0.002, +0.004] (sd 0.0021, 6 pairs)`."""
     name = spoken(metric.name)
     if effect.estimate is None:
         return f"{name} has no pair"
@@ -209,35 +208,32 @@ def noise(effect: Effect, metric: Metric) -> str:
 
 
 def failed(kinds: Iterable[str]) -> str:
-    """Return how many trials have no result, by outcome: `2 failed with bug, 1 with timeout`."""
+    """Return `2 failed with bug, 1 with timeout`."""
     counts = Counter(kinds).most_common()
     return ", ".join(f"{n} {'failed ' if place == 0 else ''}with {kind}" for place, (kind, n) in enumerate(counts))
 
 
 def trials_of(plan: Plan) -> str:
-    """Return how much a plan trains: `8 trials of 4 variants at 2 seeds`."""
+    """Return `8 trials of 4 variants at 2 seeds`."""
     more = ", more may follow" if plan.open else ""
     seeds, variants = plural(len(plan.seeds), "seed"), plural(len(plan.variants), "variant")
     return f"{plural(len({trial.id for trial in plan.trials}), 'trial')} of {variants} at {seeds}{more}"
 
 
 def with_fate(arm: Arm) -> str:
-    """Return an arm's name, and at how many seeds it diverged, if any: `op (diverged 4 of 5)`."""
+    """Return `op (diverged 4 of 5)`; the name alone if it diverged at no seed."""
     return f"{arm.name} (diverged {arm.diverged} of {arm.ended})" if arm.diverged else arm.name
 
 
 def fate(before: Arm, after: Arm) -> str:
-    """Return how many seeds diverged, if any: `2 of 5 seeds diverged, 0 of 5 before`."""
+    """Return `2 of 5 seeds diverged, 0 of 5 before`; empty if none did."""
     if before.diverged + after.diverged == 0:
         return ""
     return f"{after.diverged} of {after.ended} seeds diverged, {before.diverged} of {before.ended} before"
 
 
 def cost(before: Arm, after: Arm) -> str:
-    """Return what the change costs: `parameters -0.2 %, FLOPs the same`; also that of training, if its share differs.
-
-    Empty if it is not known.
-    """
+    """Return `parameters -0.2 %, FLOPs the same`, with training if its share differs; empty if it is not known."""
     if before.cost is None or after.cost is None:
         return ""
     (parameters, flops, training), (more_parameters, more_flops, more_training) = before.cost, after.cost
@@ -252,7 +248,7 @@ def cost(before: Arm, after: Arm) -> str:
 
 
 def change(old: int, new: int) -> str:
-    """Return a count against another: `-0.2 %`, `the same`, or the difference if the share is too small to show."""
+    """Return `-0.2 %`, `the same`, or the difference if the share is too small to show."""
     if old == new:
         return "the same"
     share = 100 * (new - old) / old

@@ -1,8 +1,8 @@
-"""Accounts: how each comparison of a plan is judged now, by what a results folder was asked before.
+"""Accounts: how each comparison of a plan is judged now, given the earlier judgements in a results folder.
 
 At data that it was judged at (the same numbers at the same seeds, margin, evaluation and confidence) a comparison is
-settled, whatever else was judged beside it then. At other data it is judged again, and what was never judged is new;
-interim analyses that were begun go on. The same question at the same data is the same judgement, as it stood then.
+settled, whatever else was judged beside it then. At other data it is judged again, and interim analyses that were begun
+go on.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from ablate.space.judge import Judge
 from ablate.statistics.multiple_testing import SHARE_LEFT, spent
 from ablate.store import records as kept
 from ablate.store.documents import AccountDocument, EffectDocument, Question, Specification, trained_as, trial_document
+from ablate.store.durable import JsonObject
 from ablate.store.records import KeptDesign, questions_in_order
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.contrasts import (
@@ -62,9 +63,7 @@ from ablate.verdict.judgement import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Past:
-    """A judgement of a comparison: the judgement that it was part of, how it stood, and its effect."""
-
+class EarlierJudgement:
     question: Question
     account: AccountDocument
     effect: EffectDocument
@@ -75,33 +74,29 @@ class Past:
 
     @property
     def tested(self) -> bool:
-        """Return whether it was tested then, not settled."""
+        """False where it was settled then."""
         return self.account["state"] != "settled"
 
 
 @dataclass(frozen=True)
 class AskedBefore:
-    """The judgements that a folder keeps, in the order in which they were first made."""
-
     questions: tuple[Question, ...]
     snapshot: Snapshot
 
     @cached_property
-    def past(self) -> tuple[Past, ...]:
-        """Every judgement of every comparison."""
+    def past(self) -> tuple[EarlierJudgement, ...]:
         return tuple(past for question in self.questions for past in self.of_one(question))
 
     @cached_property
-    def of(self) -> Mapping[Unit, tuple[Past, ...]]:
-        """The judgements of each comparison."""
-        judged: dict[Unit, tuple[Past, ...]] = {}
+    def of(self) -> Mapping[Unit, tuple[EarlierJudgement, ...]]:
+        judged: dict[Unit, tuple[EarlierJudgement, ...]] = {}
         for past in self.past:
             judged[past.unit] = (*judged.get(past.unit, ()), past)
         return judged
 
     @cached_property
     def families(self) -> tuple[frozenset[Unit], ...]:
-        """The comparisons of each question so far: all that were ever judged in one family, or through others."""
+        """The comparisons of each question so far: all ever judged in one family, directly or through others."""
         families: list[frozenset[Unit]] = []
         for question in self.questions:
             own = frozenset(past.unit for past in self.of_one(question))
@@ -109,32 +104,31 @@ class AskedBefore:
         return tuple(families)
 
     def until(self, question: Question) -> AskedBefore:
-        """Return the judgements that were made before this one was for the first time."""
         return AskedBefore(self.questions[: self.questions.index(question)], self.snapshot)
 
     @cached_property
     def trainings(self) -> Mapping[Unit, frozenset[tuple[str, str]]]:
-        """The variants of each comparison, and how they are trained."""
         return {unit: frozenset(past[0].account["trained"].items()) for unit, past in self.of.items()}
 
-    def of_comparison(self, compared: Compared, id: str, metric: str) -> tuple[Past, ...]:
-        """Return the judgements of a comparison; those whose plan is lost are known by its `id` in the plan."""
+    def of_comparison(self, compared: Compared, id: str, metric: str) -> tuple[EarlierJudgement, ...]:
+        """The judgements of a comparison; those whose plan is lost are known by its `id` in the plan."""
         unit = compared.on(metric)
         return (*self.of.get(Unit(id, unit.measured), ()), *self.of.get(unit, ()))
 
-    def of_one(self, question: Question) -> tuple[Past, ...]:
-        """Return the judgements of each comparison of a question."""
+    def of_one(self, question: Question) -> tuple[EarlierJudgement, ...]:
         if "accounts" in question:
             effects = {(effect["comparison"], effect["metric"]): effect for effect in question["effects"]}
             return tuple(
-                Past(question=question, account=account, effect=effects[account["comparison"], account["metric"]])
+                EarlierJudgement(
+                    question=question, account=account, effect=effects[account["comparison"], account["metric"]]
+                )
                 for account in question["accounts"]
                 if (account["comparison"], account["metric"]) in effects
             )
         return tuple(_of_earlier_version(question, self._contrasts(question)))
 
     def _contrasts(self, question: Question) -> Mapping[str, Compared]:
-        """Return the contrasts of the plan of a judgement of an earlier version, by the ids that it has for them."""
+        """The contrasts of an earlier version's plan, by the ids that it has for them."""
         plans = self.snapshot.plans
         space, *_ = question["spaces"]
         of_space = plans.of_space.get(space, ())
@@ -147,18 +141,16 @@ class AskedBefore:
 
 
 def asked_of(snapshot: Snapshot) -> AskedBefore:
-    """Return the judgements that a folder keeps."""
     return AskedBefore(questions_in_order(snapshot.judgements), snapshot)
 
 
 def joined(families: Iterable[frozenset[Unit]], own: frozenset[Unit]) -> list[frozenset[Unit]]:
-    """Return the families, of which those that share a comparison with `own` are one, with it."""
+    """The families, of which those that share a comparison with `own` are one, with it."""
     apart = [family for family in families if family.isdisjoint(own)]
     return [*apart, own.union(*(family for family in families if not family.isdisjoint(own)))]
 
 
 def compared_in(design: ContrastSource, trials: Iterable[Specification]) -> dict[Contrast, Compared]:
-    """Return the key of each contrast of a design whose variants have these trials, and how they are trained."""
     judged = [trial for trial in trials if trial["split"] == "verdict" and trial["salt"] == 0]
     first = {str(trial["variant"]): trial for trial in reversed(judged)}
     trained = {variant: trained_as(trial) for variant, trial in first.items()}
@@ -168,7 +160,6 @@ def compared_in(design: ContrastSource, trials: Iterable[Specification]) -> dict
 def compared_as(
     design: ContrastSource, trained: Mapping[str, str], texts: Mapping[str, str]
 ) -> dict[Contrast, Compared]:
-    """Return the key of each contrast of a design whose variants are trained as these hashes say, on these texts."""
     factors: dict[object, Factors] = {each.runs: each for _, each in design.factors}
     compared: dict[Contrast, Compared] = {}
     for question in contrasts(design):
@@ -181,7 +172,7 @@ def compared_as(
     return compared
 
 
-def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> Iterator[Past]:
+def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> Iterator[EarlierJudgement]:
     family = len({(effect["comparison"], effect["metric"]) for effect in question["effects"]})
     sizes = {name: sum(e["metric"] == name for e in question["effects"]) for name in question["metrics"]}
     for effect in question["effects"]:
@@ -202,7 +193,7 @@ def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> It
             "left": question["left"],
             "family": family if question["family"] == "page" else sizes[metric],
         }
-        yield Past(question=question, account=account, effect=effect)
+        yield EarlierJudgement(question=question, account=account, effect=effect)
 
 
 # The account of each comparison now.
@@ -211,10 +202,9 @@ def _of_earlier_version(question: Question, known: Mapping[str, Compared]) -> It
 def account_of(
     design: Plan | JudgedDesign, finals: Finals, *, rules: Judge, folder: Path, reading: bool = False
 ) -> Account:
-    """Return the account of each comparison of a design, by the judgements that a folder keeps.
+    """The account of each comparison of a design, by the judgements that a folder keeps.
 
-    When only `reading`, without storing the judgement, data that it was not judged at give no verdicts: else one could
-    look at any number of seeds.
+    When only `reading`, data that it was not judged at give no verdicts: else one could look at any number of seeds.
     """
     every = asked_of(Snapshot(folder))
     design = judged_design(design)
@@ -228,11 +218,11 @@ def account_of(
 
 
 def judged_design(design: Plan | JudgedDesign) -> JudgedDesign:
-    """Return what identifies the questions of a plan; of trials, only those for the verdict count."""
+    """The identity of a plan's questions; of trials, only those for the verdict count."""
     if isinstance(design, JudgedDesign):
         return design
     plan = design
-    parts: dict[int, object] = {}
+    parts: dict[int, JsonObject] = {}
     trials = [trial for trial in plan.trials if trial.split == "verdict" and trial.salt == 0]
     first = {trial.variant: trial for trial in reversed(trials)}
     evaluation = plan.trials[0].measure.evaluation if plan.trials else None
@@ -254,7 +244,6 @@ def judged_design(design: Plan | JudgedDesign) -> JudgedDesign:
 def account_documents(
     design: JudgedDesign, rules: Judge, finals: Finals, family: Family, held: NextJudgement
 ) -> list[AccountDocument]:
-    """Return the account of each comparison of a family, for the record of its judgement."""
     asking = _Asking(design, finals, rules, family)
     documents: list[AccountDocument] = []
     for name, id, compared in asking.places:
@@ -281,8 +270,6 @@ def account_documents(
 
 @dataclass(frozen=True)
 class _Asking:
-    """A family of a design as it is asked now."""
-
     design: JudgedDesign
     finals: Finals
     rules: Judge
@@ -290,7 +277,6 @@ class _Asking:
 
     @cached_property
     def places(self) -> tuple[tuple[str, str, Compared], ...]:
-        """Each metric with each comparison tested on it, by its id in the design, and what identifies it."""
         return tuple(
             (name, id, self.design.compared[contrast])
             for id, contrast in self.family.comparisons.items()
@@ -304,7 +290,6 @@ class _Asking:
 
     @cached_property
     def ends(self) -> Mapping[str, Sequence[tuple[Seed, Final | None]]]:
-        """How the runs of each variant have ended, by seed."""
         ends: dict[str, list[tuple[Seed, Final | None]]] = {}
         seeds = frozenset(self.design.seeds)
         for run in self.design.runs:
@@ -313,7 +298,7 @@ class _Asking:
         return {variant: sorted(of, key=lambda end: end[0]) for variant, of in ends.items()}
 
     def data(self, compared: Compared, name: str) -> str:
-        """Return the hash of the numbers that a comparison is judged by; "" with looks, whose seeds are added."""
+        """A hash of the numbers that a comparison is judged by; "" with looks, whose seeds are added."""
         if self.design.looks:
             return ""
         metric = compared.on(name).measured
@@ -339,7 +324,6 @@ class _Asking:
         return frozenset(each for _, _, compared in self.places for each in compared.trained.items())
 
     def is_same(self, question: Question) -> bool:
-        """Return whether that judgement was of the same question at the same data."""
         now = kept.basis(self.design.seeds, self.design.looks, self.measured)
         if question["question"] != self.family.id or kept.basis_of(question) != now or not self._at_alpha(question):
             return False
@@ -352,7 +336,6 @@ class _Asking:
         return math.isclose(question["alpha"], 1 - self.rules.confidence, rel_tol=1e-9)
 
     def as_then(self, every: AskedBefore, question: Question) -> NextJudgement:
-        """Return the accounts of a judgement as they were when it was made first."""
         before = every.until(question)
         documents = [past.account for past in every.of_one(question)]
         then = {(each["comparison"], each["metric"]): each for each in documents}
@@ -370,7 +353,6 @@ class _Asking:
         return self._held(before, accounts, max((each["family"] for each in then.values()), default=1))
 
     def anew(self, every: AskedBefore) -> NextJudgement:
-        """Return the accounts of data that this question was not judged at."""
         accounts = {}
         known = {(name, id): every.of_comparison(compared, id, name) for name, id, compared in self.places}
         of_folder = self._of_folder(every) if self.rules.budget == "folder" else (1, 1.0)
@@ -409,18 +391,16 @@ class _Asking:
         )
 
     def _question(self, before: AskedBefore) -> frozenset[Unit]:
-        """Return every comparison of the question that this family is or belongs to."""
         return joined(before.families, self.units)[-1]
 
     def _shares(self, before: AskedBefore, others: Iterable[Unit]) -> bool:
-        """Return whether other comparisons are measured by the same metric and share a training with these."""
         measured = {unit.measured for unit in self.units}
         return any(
             unit.measured in measured and not self.trainings.isdisjoint(before.trainings[unit]) for unit in others
         )
 
     def _of_folder(self, every: AskedBefore) -> tuple[int, float]:
-        """Return which judgement it is of all that share a training, directly or through others, and the α left."""
+        """The number of a judgement among all that share a training, directly or through others, and the α left."""
         measured, known = {unit.measured for unit in self.units}, set(self.trainings)
         beside = {unit for unit in every.of if unit.measured in measured}
         while more := {unit for unit in beside if not known.isdisjoint(every.trainings[unit])}:
@@ -439,23 +419,21 @@ class _Asking:
         judged = len({frozenset(of_one) for of_one in together.values()})
         return 1 + judged, min([SHARE_LEFT**judged, *(past.account["left"] for past in own)])
 
-    def _account_now(self, compared: Compared, past: Sequence[Past], name: str) -> ComparisonAccount:
+    def _account_now(self, compared: Compared, past: Sequence[EarlierJudgement], name: str) -> ComparisonAccount:
         if not past:
             return ComparisonAccount()
-        same = [each for each in past if each.tested and self._same_data(each, compared, name)]
+        same = [each.account for each in past if each.tested and self._same_data(each, compared, name)]
         if same and self.design.looks:
-            return ComparisonAccount(
-                state="continued", number=same[-1].account["number"], left=same[-1].account["before"]
-            )
+            return ComparisonAccount(state="continued", number=same[-1]["number"], left=same[-1]["before"])
         if same:
-            return ComparisonAccount(state="settled", number=same[-1].account["number"], left=same[-1].account["left"])
+            return ComparisonAccount(state="settled", number=same[-1]["number"], left=same[-1]["left"])
         return ComparisonAccount(
             state="again",
             number=1 + max(each.account["number"] for each in past),
             left=min(each.account["left"] for each in past),
         )
 
-    def _same_data(self, past: Past, compared: Compared, name: str) -> bool:
+    def _same_data(self, past: EarlierJudgement, compared: Compared, name: str) -> bool:
         question, design, rules = past.question, self.design, self.rules
         if list(design.looks) != list(question["looks"]) or not self._at_alpha(question):
             return False
@@ -473,14 +451,18 @@ class _Asking:
         without = {(variant, seed) for variant, seed in question["without"] if variant in compared.trained}
         return self.ended.isdisjoint(without)
 
-    def _earlier(self, state: State, compared: Compared, past: Sequence[Past], name: str) -> EarlierVerdict | None:
+    def _earlier(
+        self, state: State, compared: Compared, past: Sequence[EarlierJudgement], name: str
+    ) -> EarlierVerdict | None:
         if state != "settled":
-            return self._what_stands(past, compared, name)
+            return self._standing_finding(past, compared, name)
         same = [each for each in past if each.tested and self._same_data(each, compared, name)]
         return self._as_now(same[-1], compared, name, same[-1].effect["note"]) if same else None
 
-    def _what_stands(self, past: Sequence[Past], compared: Compared, name: str) -> EarlierVerdict | None:
-        """Return the earlier finding of a comparison that stands, with the note of the judgement that made it first.
+    def _standing_finding(
+        self, past: Sequence[EarlierJudgement], compared: Compared, name: str
+    ) -> EarlierVerdict | None:
+        """The earlier finding of a comparison that stands, with the note of the judgement that made it first.
 
         A difference stands until a later judgement contradicts it. An equivalence holds only for the margin that was
         declared then: judgements under another margin neither confirm nor contradict it. What was found at a lower
@@ -509,9 +491,9 @@ class _Asking:
         return replace(equivalent, effect=replace(equivalent.effect, differs=differs))
 
     def _as_now(
-        self, past: Past, compared: Compared, name: str, note: str, of: Question | None = None
+        self, past: EarlierJudgement, compared: Compared, name: str, note: str, of: Question | None = None
     ) -> EarlierVerdict:
-        """Return the verdict of a judgement in the direction that its contrast and its metric have now."""
+        """The verdict of a judgement in the direction that its contrast and its metric have now."""
         effect, first, metric = replace(effect_of(past.effect), note=note), of or past.question, past.account["metric"]
         then, now = past.question["judged"][metric], self.rules.metrics[name]
         elsewhere = []
@@ -527,17 +509,14 @@ class _Asking:
 
 
 Judged: TypeAlias = tuple[Unit, int, kept.Basis]
-"""A judgement of a comparison: which one, and at which seeds or looks, whichever of metrics that are functions of one
-another it was on; two may have one number where a bundle was loaded.
-"""
+"""One judgement of a comparison; two may have one number where a bundle was loaded."""
 
 
-def _seen(past: Past) -> kept.Basis:
+def _seen(past: EarlierJudgement) -> kept.Basis:
     return kept.basis(past.question["seeds"], past.question["looks"], "")
 
 
 def _spent_in(before: AskedBefore, question: Collection[Unit]) -> Iterator[tuple[Judged, float]]:
-    """Yield the level of every test of the comparisons of a question so far."""
     for unit in question:
         for past in before.of.get(unit, ()):
             if past.tested:
@@ -547,7 +526,7 @@ def _spent_in(before: AskedBefore, question: Collection[Unit]) -> Iterator[tuple
 
 
 def _most(tests: Iterable[tuple[Judged, float]]) -> Iterable[float]:
-    """Return the level of each judgement of each comparison: the largest, where looks went on over a larger family."""
+    """The largest level of each judgement, where looks went on over a larger family."""
     levels: dict[Judged, float] = {}
     for judged, level in tests:
         levels[judged] = max(level, levels.get(judged, 0.0))

@@ -11,7 +11,7 @@ from pathlib import Path
 from ablate.errors import InputError, RefusedError, warn
 from ablate.output.words import plural
 from ablate.report import json_form
-from ablate.session.accounts import Past, asked_of
+from ablate.session.accounts import EarlierJudgement, asked_of
 from ablate.session.earlier_runs import page_of, requests_of
 from ablate.session.planning import RESULTS as DEFAULT
 from ablate.session.planning import PathLike
@@ -31,10 +31,7 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Bundled:
-    """A bundle that was written: how many of the plan's trials have ended, and the head of its records.
-
-    `others` counts the other plans of the space, which are not in it.
-    """
+    """A bundle that was written; `others` counts the other plans of the space, which are not in it."""
 
     path: Path
     head: str
@@ -45,8 +42,6 @@ class Bundled:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A bundle that was read into a results folder: its space, the files that are new there, and those it had."""
-
     space: str
     new: int
     known: int
@@ -102,9 +97,8 @@ def _refuse_lost(now: Snapshot, plan: KeptPlan, results: Path) -> None:
 
 
 def _explained(name: str, plan: KeptPlan, folder: Path, results: Path) -> dict[str, bytes]:
-    """Return what a person reads first: the files that decided the plan, page, verdicts, versions and packages."""
     now, document = Snapshot(folder), plan.document
-    told = {
+    members = {
         f"files/{role}": (folder / files.SOURCES / mark).read_bytes()
         for role, mark in document.get("sources", {}).items()
     }
@@ -112,22 +106,22 @@ def _explained(name: str, plan: KeptPlan, folder: Path, results: Path) -> dict[s
     for trial, ending in sorted(now.endings.items()):
         sets.setdefault(json.dumps(dict(sorted(ending.versions.items()))), []).append(trial)
     versions = [{"versions": json.loads(versions), "trials": trials} for versions, trials in sorted(sets.items())]
-    told[VERSIONS] = json.dumps(versions, indent=2).encode() + b"\n"
+    members[VERSIONS] = json.dumps(versions, indent=2).encode() + b"\n"
     packages = now.requests[name].packages
     if packages:
-        told[PACKAGES] = (folder / files.SOURCES / packages).read_bytes()
+        members[PACKAGES] = (folder / files.SOURCES / packages).read_bytes()
     if document["design"] == "search":  # its page is written when it is run
         page = page_of(results, name, document["resolved"])
         written = {form: page.with_suffix(form) for form in FORMS}
-        return told | {f"page{form}": path.read_bytes() for form, path in written.items() if path.exists()}
+        return members | {f"page{form}": path.read_bytes() for form, path in written.items() if path.exists()}
     if not now.endings:
-        return told
+        return members
     reported = report_run(name, results=folder)
-    told |= {"page.html": reported.html.read_bytes(), "page.md": reported.markdown.read_bytes()}
+    members |= {"page.html": reported.html.read_bytes(), "page.md": reported.markdown.read_bytes()}
     if reported.summary is not None and reported.record is not None:
         verdicts = json_form.to_json(reported.summary, reported.record.definitions, reported.record.mixed)
-        told["verdicts.json"] = verdicts.encode() + b"\n"
-    return told
+        members["verdicts.json"] = verdicts.encode() + b"\n"
+    return members
 
 
 def _readme(name: str, plan: KeptPlan, head: str, counted: tuple[int, int], members: Mapping[str, bytes]) -> str:
@@ -229,15 +223,15 @@ def _notes(space: str, theirs: Snapshot, ours: Snapshot) -> Iterator[str]:
         yield f"this folder has judged {plural(len(both), 'comparison')} of it, too: the judgements of both count"
 
 
-def _judged(every: Iterable[Past]) -> set[object]:
+def _judged(every: Iterable[EarlierJudgement]) -> set[object]:
     return {key_of(past.question) for past in every}
 
 
 def _copied(theirs: Snapshot, ours: Snapshot, results: Path) -> tuple[int, int]:
-    """Copy what a folder lacks of another; return how many files are new, and how many it had."""
     new = known = 0
     grown = {plan.id: len(plan.document["trials"]) for plans in ours.plans.of_space.values() for plan in plans}
     listed = theirs.witness.written
+    planned = {plan.file: plan.document for plans in theirs.plans.of_space.values() for plan in plans}
     for name in sorted(listed, key=lambda name: (files.FOLDERS.index(name.partition("/")[0]), name)):
         content = (theirs.folder / name).read_bytes()
         trial, written = trial_of(name), listed[name]
@@ -248,7 +242,7 @@ def _copied(theirs: Snapshot, ours: Snapshot, results: Path) -> tuple[int, int]:
         if name.startswith("plans/"):
             stem = name.partition(".")[0]
             before = [each for each in files.names(results, "plans") if each.startswith(f"{stem}.")]
-            if before and grown.get(stem.partition("/")[2], 0) > len(_plan_named(theirs, name).document["trials"]):
+            if before and grown.get(stem.partition("/")[2], 0) > len(planned[name]["trials"]):
                 known += 1
                 continue
         put_listed(results, name, content, ending=written.ending, replaced=before)
@@ -257,10 +251,6 @@ def _copied(theirs: Snapshot, ours: Snapshot, results: Path) -> tuple[int, int]:
                 (results / each).unlink(missing_ok=True)
         new += 1
     return new, known
-
-
-def _plan_named(now: Snapshot, name: str) -> KeptPlan:
-    return next(plan for plans in now.plans.of_space.values() for plan in plans if plan.file == name)
 
 
 def _copy_page(page: Path, place: Path) -> None:

@@ -1,14 +1,14 @@
 """Earlier runs: what was asked, as a results folder stores it, and asked again: reported, resumed, or tried again.
 
-`report`, `plan`, `resume` and `retry` ask what was run, whatever has become of the files of its author. A file that
-is there and has changed is told. Plans of earlier versions kept no files: their spaces are read where they were.
+All of these ask what was run, whatever has become of the files of its author; a changed file is told. Plans of earlier
+versions kept no files: their spaces are read where they were.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,17 +20,18 @@ from ablate.extension.loader import is_plugin
 from ablate.grammar.named_files import is_shipped, portable, shipped_files
 from ablate.plan.models import Models, TokenisedText
 from ablate.plan.syntax_hash import syntax_hash
-from ablate.session.planning import KnownTexts, PathLike, Planned, filled, plan_space
+from ablate.session.planning import RESULTS, KnownTexts, PathLike, Planned, filled, plan_space
 from ablate.session.stages import has_time_budget
 from ablate.source.located import Mapping as Located
+from ablate.source.located import to_python
 from ablate.source.problems import Problems, quote, unknown
-from ablate.source.yaml import is_file, parse_yaml, to_python
+from ablate.source.yaml import is_file, parse_yaml
 from ablate.space.data import SavedTokenizer, text_of
 from ablate.space.load import grammar_file, load_space
 from ablate.space.metrics import Definition
 from ablate.space.space import KeptTexts, Space
 from ablate.store import files
-from ablate.store.documents import Documents, digest, plan_id
+from ablate.store.documents import Documents, ResolvedSpace, TextDocument, digest, plan_id
 from ablate.store.durable import check_folder, compact, write_whole, writing
 from ablate.store.files import digest_of
 from ablate.store.records import KeptPlan, Request, status_command
@@ -44,16 +45,13 @@ if TYPE_CHECKING:
 
 PAGES = "pages"
 APART = "trials"
-"""The key, among the sections of a resolved space, by which a plan is told from one of the same words with other
-trials: of another plugin, grammar, tokenizer or text, or of other code."""
+"""The key of a resolved space that tells its plan from one of the same words, but with other trials."""
 ID_DIGITS = 8
 KEYS_TOLD = 4
 
 
 @dataclass(frozen=True, slots=True)
 class KeptSpace:
-    """A space as it was run, its plugins, and what is known of its texts; `changed` says which files no longer are."""
-
     space: Space
     plugins: tuple[Path, ...]
     texts: KnownTexts | None = None
@@ -64,7 +62,7 @@ class KeptSpace:
 
 
 def files_of(planned: Planned, name: str) -> dict[str, bytes]:
-    """Return the files that decide a plan, by role and portable name: `space/spaces/tiny.yaml`; its space is at `name`.
+    """The files that decide a plan, by role and portable name: `space/spaces/tiny.yaml`; its space is at `name`.
 
     A `grammar` is the user's own, `shipped` one of ablate's; an `include` is of either; plugins are numbered.
     """
@@ -82,7 +80,6 @@ def files_of(planned: Planned, name: str) -> dict[str, bytes]:
 
 
 def documents(planned: Planned, store: Results, request: Request, *, train: bool) -> Documents:
-    """Return the documents stored with a plan, and keep the files that decide it."""
     space, decided = planned.space, files_of(planned, request.shown[0])
     if train:
         defined = tuple(
@@ -105,47 +102,51 @@ def documents(planned: Planned, store: Results, request: Request, *, train: bool
     )
 
 
-def texts_of(models: Models) -> tuple[Mapping[str, object], ...]:
-    """Return what planning knows of the texts of a space, as JSON values, for `_known_texts`."""
-    own = {"repetition": models.repetition}
-    return (own, *({"changes": changes, **asdict(text)} for changes, text in models.texts.items()))
+def texts_of(models: Models) -> tuple[TextDocument, ...]:
+    own: TextDocument = {"repetition": models.repetition}
+    changed: Iterator[TextDocument] = (
+        {
+            "changes": changes,
+            "vocab_size": text.vocab_size,
+            "fingerprint": text.fingerprint,
+            "repetition": text.repetition,
+        }
+        for changes, text in models.texts.items()
+    )
+    return (own, *changed)
 
 
-def resolved_of(planned: Planned, folder: Path) -> Mapping[str, object]:
-    """Return a resolved space, which identifies its plan, with a mark where an earlier plan of the same words has other
-    trials. A plan that has grown is the same, and so is one that fits other steps into the same time.
+def resolved_of(planned: Planned, folder: Path) -> ResolvedSpace:
+    """A resolved space, which identifies its plan, marked if an earlier plan of the same words has other trials.
+
+    A plan that has grown is the same, and so is one that fits other steps into the same time.
     """
     now, same = {trial.id for trial in planned.plan.trials}, of_same_words(planned.space, folder)
     for plan in same:
         then = {str(trial_id) for trial_id, *_ in plan.document["trials"]}
         if then <= now or now <= then or (has_time_budget(planned.space) and _decides_alike(planned, plan)):
             return dict(plan.document["resolved"])
-    resolved: dict[str, object] = to_python(planned.space.located)
+    resolved: ResolvedSpace = to_python(planned.space.located)
     return {**resolved, APART: digest(sorted(now))} if same else resolved
 
 
 def of_same_words(space: Space, folder: Path) -> list[KeptPlan]:
-    """Return the plans that a folder keeps of a space as it is resolved, the current one first."""
     plain, plans = json.loads(compact(to_python(space.located))), Snapshot(folder).plans.of_space.get(space.name, ())
     return [plan for plan in reversed(plans) if unmarked(plan.document["resolved"]) == plain]
 
 
-def unmarked(resolved: Mapping[str, object]) -> dict[str, object]:
-    """Return a resolved space without the mark of `resolved_of`."""
+def unmarked(resolved: ResolvedSpace) -> ResolvedSpace:
     return {key: value for key, value in resolved.items() if key != APART}
 
 
 def _decides_alike(planned: Planned, plan: KeptPlan) -> bool:
-    """Return whether a plan is of the same text and files, its space aside, as one that was kept."""
     kept = {name: mark for name, mark in plan.document.get("sources", {}).items() if not name.startswith("space/")}
     now = {name: digest_of(content) for name, content in files_of(planned, "").items() if name != "space/"}
     return plan.document["corpus"].get("fingerprint") == planned.corpus.fingerprint and kept in ({}, now)
 
 
-def page_of(folder: Path, space: str, resolved: Mapping[str, object]) -> Path:
-    """Return the page of a plan: of the plan of a space that was run first it has the space's name, of any other also
-    the beginning of the plan's id, so that no plan overwrites the page of another.
-    """
+def page_of(folder: Path, space: str, resolved: ResolvedSpace) -> Path:
+    """The first plan of a space has the space's name, any other also the beginning of its id."""
     plans, own = Snapshot(folder).plans.of_space.get(space, ()), plan_id(space, asked=digest(resolved))
     first = min(plans, key=lambda plan: plan.first_seen or 0.0).id if plans else own
     return folder / PAGES / (f"{space}.html" if first == own else f"{space}.{own[:ID_DIGITS]}.html")
@@ -155,7 +156,7 @@ def page_of(folder: Path, space: str, resolved: Mapping[str, object]) -> Path:
 
 
 def requests_of(folder: Path, name: str | None = None, *, notes: tuple[str, ...] = ()) -> dict[str, Request]:
-    """Return the last request of each space, or of `name` alone. InputError if nothing was run, or not that space."""
+    """The last of each space, or of `name` alone. InputError if nothing was run, or not that space."""
     check_folder(folder)
     now = Snapshot(folder)
     if not now.requests and not files.has_results(folder):
@@ -181,7 +182,6 @@ def forgotten(folder: Path, space: str) -> RefusedError:
 
 
 def as_run(folder: Path, request: Request) -> KeptSpace:
-    """Return a space as it was last run, from what the folder keeps of it, else from its file."""
     plan = Snapshot(folder).plans.current(request.space)
     names: Mapping[str, str] = {} if plan is None else plan.document.get("sources", {})
     if plan is None or not names:
@@ -213,8 +213,7 @@ def as_run(folder: Path, request: Request) -> KeptSpace:
 
 
 def where_it_was(folder: Path, request: Request) -> KeptSpace:
-    """Return the space of a run without a plan that keeps its files, read where it was; the error says what the folder
-    lacks."""
+    """The space of a plan that keeps no files; the error says what the folder lacks."""
     plugins = tuple(map(Path, request.plugins))
     try:
         catalogue = declarations(plugins)
@@ -230,7 +229,6 @@ def where_it_was(folder: Path, request: Request) -> KeptSpace:
 
 
 def _read(folder: Path, space: str, name: str, kept: str) -> bytes:
-    """Return a file that was kept of a space; RefusedError if it is lost or has changed."""
     source = f"{files.SOURCES}/{kept}"
     content, fault = files.whole(folder, source)
     if content is None:
@@ -244,7 +242,7 @@ def _read(folder: Path, space: str, name: str, kept: str) -> bytes:
 
 
 def _laid_out(folder: Path, space: str, name: str, kept: str) -> Path:
-    """Return a file that was kept, under its own name: a plugin, which workers import. RefusedError as `_read`."""
+    """A file that was kept, under its own name: a plugin, which workers import. RefusedError as `_read`."""
     content, path = _read(folder, space, name, kept), folder / files.SOURCES / f"{kept}.files" / Path(name).name
     if not path.exists() or path.read_bytes() != content:
         with writing(path):
@@ -258,7 +256,6 @@ def _places(request: Request, name: str) -> list[Path]:
 
 
 def _changed(space: Space, request: Request, plugins: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the files that are where they were and say something else now, the space with the keys that it changes."""
     path, kept = Path(request.path), space.kept
     assert kept is not None
     if is_file(path) and path.read_bytes() != kept.space.encode() and (what := _keys_changed(space, request)):
@@ -280,7 +277,6 @@ def _changed(space: Space, request: Request, plugins: Mapping[str, bytes]) -> It
 
 
 def _keys_changed(space: Space, request: Request) -> str:
-    """Return the keys of a resolved space that its file now has otherwise; "" if there are none."""
     try:
         plugins = tuple(Path(plugin) for plugin in request.plugins)
         now = load_space(Path(request.path), declarations(plugins), profile=space.profile, settings=space.settings)
@@ -292,7 +288,6 @@ def _keys_changed(space: Space, request: Request) -> str:
 
 
 def _unequal(before: object, now: object, at: str = "") -> Iterator[str]:
-    """Yield the dotted keys at which two documents differ."""
     if isinstance(before, dict) and isinstance(now, dict) and (not at or before.keys() & now.keys()):
         for key in {**before, **now}:
             yield from _unequal(before.get(key), now.get(key), f"{at}.{key}" if at else str(key))
@@ -301,7 +296,7 @@ def _unequal(before: object, now: object, at: str = "") -> Iterator[str]:
 
 
 def _content(content: bytes, read: Callable[[str], object]) -> object:
-    """Return what a file says as `read` has it, comments and layout aside; its content if it cannot be read."""
+    """The content of a file as `read` has it, comments and layout aside; its bytes if it cannot be read."""
     try:
         return read(content.decode())
     except (InputError, SyntaxError, ValueError):
@@ -335,9 +330,9 @@ WHAT_FAILED = f"ablate status lists how trials have ended; retry takes those tha
 class Resumable:
     """A run that can be resumed: the space as it was, its executor options, plugins and mirror, and the trials left.
 
-    For a plan that may still grow, `left` counts the trials requested so far, and is at least one. It is 0 if all
-    trials have ended and were not judged, and if the run was stopped before it was planned. `changed` says which of its
-    files say something else by now.
+    `left` counts the trials requested so far; it is at least one for a plan that may still grow, and 0 if all have
+    ended and were not judged, or the run was stopped before it was planned. `changed` says which of its files say
+    something else by now.
     """
 
     space: Space
@@ -353,18 +348,17 @@ class Resumable:
 
 @dataclass(frozen=True, slots=True)
 class Retriable:
-    """A run, and those of its trials that are to be trained again."""
-
     run: Resumable
     trials: tuple[TrialStatus, ...]
 
 
-def resumable(results: PathLike, name: str | None = None) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
-    """Return the unfinished runs of a results folder, the oldest first; only of the space `name` if it is given.
+def resumable(
+    results: PathLike = RESULTS, name: str | None = None
+) -> tuple[tuple[Resumable, ...], tuple[AblateError, ...]]:
+    """The unfinished runs of a results folder, the oldest first; only of the space `name` if it is given.
 
-    Such a run has trials left, or all have ended and it was killed before they were judged. It is resumed as it was
-    requested, whatever its files say by now. One whose texts or code have changed cannot be, since it would be another
-    question: the second value says why not. InputError if nothing was run, or not that space.
+    They have their original options; `ablate resume` continues them. The second value says why others cannot be
+    resumed, such as those whose texts or code have changed. InputError if nothing was run, or not that space.
     """
     from ablate.store.snapshot import growing, standings, unjudged, unplanned  # loads Arrow, to read a folder
 
@@ -392,13 +386,17 @@ def resumable(results: PathLike, name: str | None = None) -> tuple[tuple[Resumab
 
 
 def retriable(
-    results: PathLike, name: str | None = None, *, trials: Collection[str] = (), outcomes: Collection[str] = ()
+    results: PathLike = RESULTS,
+    name: str | None = None,
+    *,
+    trials: Collection[str] = (),
+    outcomes: Collection[str] = (),
 ) -> tuple[tuple[Retriable, ...], tuple[AblateError, ...]]:
-    """Return the runs of a results folder with failed trials, only of the space `name` if it is given.
+    """The runs of a results folder with failed trials, only of the space `name`; `ablate retry` trains these again.
 
-    `trials` (ids) and `outcomes` say which; by default, all that failed. The second value says why others cannot be
-    trained again as they were requested. InputError if nothing was run, and if something named has not failed, or does
-    not exist.
+    `trials` are ids, `outcomes` kinds of failure; by default, all that failed. The second value says why others cannot
+    be trained again. InputError if nothing was run, and if
+    something named has not failed, or does not exist.
     """
     from ablate.store.snapshot import growing, standings  # loads Arrow, to read a folder
 
@@ -426,8 +424,7 @@ def retriable(
 def _as_requested(
     folder: Path, request: Request, kept: Growing | None, trials: Sequence[TrialStatus] | None
 ) -> Resumable:
-    """Return the run of a request, given its trials, None before it was planned; RefusedError if it would train
-    something else by now.
+    """The run of a request, given its trials (None: not planned yet); RefusedError if it would train others.
 
     The stored plan of a killed run that depends on its own results may have fewer trials than follow from these, or
     more if failed trials are tried again.
@@ -468,7 +465,6 @@ def _as_requested(
 def _chosen(
     there: Sequence[TrialStatus], trials: Collection[str], outcomes: Collection[str]
 ) -> tuple[TrialStatus, ...]:
-    """Return the failed trials that are meant; InputError for what is named and has not failed, or does not exist."""
     for outcome in outcomes:
         if outcome not in FAILED:
             raise unknown(f"{quote(outcome)} is not a kind of failure", outcome, FAILED, "there are")

@@ -35,13 +35,11 @@ SEQUENCES, RECORDS = 8, 64
 """The sequences of two texts, or the images and other records, that pass through a sampled initialisation; of one text
 it is the windows that its forecast is over, and of a block `READ` sequences of random tokens."""
 AROUND = "embedding N(0, 1), weights N(0, 1/d), a LayerNorm behind the last layer"
-"""What stands around a block that is forecast alone."""
+"""The surroundings of a block that is forecast alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class Forecasts:
-    """The forecast of each model by its name, of those without one the reason, and what sampled ones measure."""
-
     models: Mapping[str, InitialModel]
     refused: Mapping[str, str]
     sampled: Mapping[str, tuple[InitialModel, ...]]
@@ -95,11 +93,10 @@ class Forecasts:
 
 
 def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, *, samples: int = 0) -> Forecasts:
-    """Forecast a decoder of a block that reads random tokens, which repeat as often as the sizes say.
+    """Forecast a decoder of a block that reads random tokens, as the mean over a few such sequences.
 
-    It is the mean over a few such sequences; `samples` are sampled beside it, each on others. A block with
-    cross-attention is forecast as a model of two stacks, which have rows as those of a space have: its encoder has as
-    many layers, and reads as many random tokens unless the sizes have the length of a source.
+    Each of `samples` is measured on others. A block with cross-attention is forecast as a model of two stacks: its
+    encoder has as many layers, and reads as many random tokens unless the sizes have the length of a source.
 
     Raises InputError for a component that has no token kernel in closed form.
     """
@@ -132,14 +129,13 @@ def forecast_block(name: str, block: Block, sizes: Sizes, catalogue: Catalogue, 
 
 
 def sizes_alone(block: Block, sizes: Sizes) -> Sizes:
-    """Return the sizes at which a block is forecast alone: with a source as long as its sequences if it reads one."""
+    """The sizes at which a block is forecast alone: with a source as long as its sequences if it reads one."""
     if not reads_encoder(block):
         return replace(sizes, source_len=None)
     return sizes if sizes.source_len else replace(sizes, source_len=sizes.seq_len)
 
 
 def _add_encoder(name: str, forecasts: dict[str, InitialModel], sampled: dict[str, tuple[InitialModel, ...]]) -> None:
-    """Add a row for the encoder of the model `name`, with `, encoder` behind that, if the model has one."""
     if (encoder := forecasts[name].encoder) is not None:
         forecasts[f"{name}, encoder"] = encoder
         sampled[f"{name}, encoder"] = tuple(start.encoder for start in sampled[name] if start.encoder is not None)
@@ -149,11 +145,10 @@ def forecast_space(space: Space, *, results: PathLike, samples: int = 0) -> Fore
     """Forecast the model of each variant of a space; nothing is trained.
 
     It is the mean over a few typical windows of the training text of each, of its length; of other data, how alike
-    inputs are is measured. Of each model that is forecast, `samples` initialisations are sampled too, which read the
-    same windows, or records of its training split. A model of two stacks has its decoder under its own name, and
-    its encoder under that with `, encoder` behind it.
+    inputs are is measured. `samples` initialisations read the same windows, or records of its training split. A model
+    of two stacks has its decoder under its own name, and its encoder under that with `, encoder` behind it.
 
-    Raises InputError and RefusedError as planning does; a model that is not forecast is no error, but has its reason.
+    Raises as planning does; a model that is not forecast is no error, but has its reason.
     """
     planned = plan_space(space, results=results, forecasts="none")
     catalogue, cache = space.grammar.catalogue, cache_of(Path(results))
@@ -194,7 +189,6 @@ def _sampled(
 
 
 def _read(architecture: Architecture, space: Space, cache: Path, seed: int, windows: Windows | None) -> Tensors:
-    """Return what a model reads of its training split: `windows`, or `RECORDS` records, or `SEQUENCES` of two texts."""
     if windows is not None:
         return _tensor(windows)
     from ablate.data.batch import Batches, first

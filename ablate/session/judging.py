@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeGuard
 
+from ablate.output.words import plural
 from ablate.plan.plan import Plan
 from ablate.report.answers import against_baseline
 from ablate.session.accounts import account_documents, account_of, judged_design
-from ablate.space.judge import Judge
-from ablate.store.documents import Question, Verdicts
+from ablate.space.judge import Judge, Judged
+from ablate.store.documents import JudgedDocument, Question, Verdicts
 from ablate.store.durable import compact
 from ablate.store.predictions import stamped
 from ablate.store.results import Results
@@ -26,7 +27,7 @@ from ablate.verdict.summary import Summary
 
 
 def judged(plan: Plan, rules: Judge, store: Results, *, confirmed: bool = False) -> Summary:
-    """Judge a plan by its ended trials and store the verdicts; of a search's `confirmed` blocks only the count."""
+    """Verdicts are stored with the judgement; of a search's `confirmed` blocks only the judgement is."""
     store.refresh()
     finals = store.finals({trial.id for trial in plan.trials})
     account = account_of(plan, finals, rules=rules, folder=store.folder)
@@ -48,7 +49,7 @@ def keep(summary: Summary, plan: Plan, rules: Judge, account: Account, finals: F
 def questions_of(
     summary: Summary, design: Plan | JudgedDesign, rules: Judge, account: Account, finals: Finals
 ) -> Iterator[Question]:
-    """Yield the entries of a summary for the record of questions: one for each family in which anything was tested."""
+    """The entries of a summary for the record of questions: one for each family in which anything was tested."""
     design = judged_design(design)
     contrasts, several, seeds = contrasts_of(design), bool(design.looks), sorted(design.seeds[: summary.looked])
     tested = {effect.metric for effect in summary.effects if effect.judged and effect.p is not None}
@@ -67,7 +68,7 @@ def questions_of(
             "baseline": design.baseline,
             "family": summary.family,
             "metrics": list(judgement.metrics),
-            "judged": {name: rules.metrics[name].model_dump() for name in judgement.metrics},
+            "judged": {name: _judged_document(rules.metrics[name]) for name in judgement.metrics},
             "seeds": seeds,
             "looks": list(design.looks),
             "measured": how_measured(design, rules, judgement.metrics),
@@ -84,8 +85,11 @@ def questions_of(
         }
 
 
+def _judged_document(judged: Judged) -> JudgedDocument:
+    return {"margin": judged.margin, "scale": judged.scale, "better": judged.better}
+
+
 def verdict_document(summary: Summary, design: Plan | JudgedDesign) -> Verdicts:
-    """Return the stored form of a summary; `seeds` are those it looked at."""
     verdicts: Verdicts = {
         "space": summary.space,
         "seeds": list(design.seeds[: summary.looked]),
@@ -107,7 +111,7 @@ def verdict_document(summary: Summary, design: Plan | JudgedDesign) -> Verdicts:
 # One check of results, its answer, and how two documents differ.
 
 Answer: TypeAlias = Literal["right", "wrong", "told"]
-"""`told` where a check could not be made, or a difference proves nothing."""
+"""The answer of a check: `told` where it could not be made, or a difference proves nothing."""
 CLOSE = 1e-9
 """Relative difference up to which a statistic that is computed anew is the same: libraries differ in last bits."""
 MOST_NAMED = 3
@@ -115,8 +119,6 @@ MOST_NAMED = 3
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """What was checked, of which space (none: of the whole), and what came of it."""
-
     space: str
     check: Literal["seals", "cache", "files", "plan", "trials", "verdicts", "page", "retrained"]
     answer: Answer
@@ -124,19 +126,26 @@ class Check:
 
 
 def document_differences(kept: object, anew: object, at: str = "") -> Iterator[str]:
-    """Yield where two documents differ, and how; statistics may differ in last bits."""
+    """Statistics may differ in last bits."""
     if isinstance(kept, Mapping) and isinstance(anew, Mapping):
         for key in {**kept, **anew}:
             name = f" of {kept.get('change', '')} {kept.get('metric', '')}".rstrip() if "verdict" in kept else ""
             yield from document_differences(kept.get(key), anew.get(key), f"{at}.{key}{name}".lstrip("."))
-    elif _sequence(kept) and _sequence(anew) and len(kept) == len(anew):  # type: ignore[arg-type]
-        for place, (one, other) in enumerate(zip(kept, anew, strict=True)):  # type: ignore[call-overload]
+    elif _is_sequence(kept) and _is_sequence(anew) and len(kept) == len(anew):
+        for place, (one, other) in enumerate(zip(kept, anew, strict=True)):
             yield from document_differences(one, other, f"{at}[{place}]")
     elif not _same(kept, anew):
         yield f"{at}: kept {_short(kept)}, computed {_short(anew)}"
 
 
-def _sequence(value: object) -> bool:
+def check_verdicts(space: str, kept: Verdicts | None, anew: Summary, design: Plan | JudgedDesign) -> Check:
+    if differ := list(document_differences(kept, verdict_document(anew, design))):
+        return Check(space, "verdicts", "wrong", f"computed anew they are others: {name_some(differ)}")
+    effects = sum(effect.judged for effect in anew.effects)
+    return Check(space, "verdicts", "right", f"{plural(effects, 'judged effect')} computed anew, all as kept")
+
+
+def _is_sequence(value: object) -> TypeGuard[Sequence[object]]:
     return isinstance(value, Sequence) and not isinstance(value, str)
 
 
@@ -148,7 +157,7 @@ def _same(kept: object, anew: object) -> bool:
 
 
 def _number(value: object) -> float | None:
-    """Return a number; those that are not finite stand in JSON as text."""
+    """A number; those that are not finite stand in JSON as text."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return None
     return float(value) if not isinstance(value, str) or value in ("NaN", "Infinity", "-Infinity") else None

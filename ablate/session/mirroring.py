@@ -1,10 +1,9 @@
 """Trials sent to MLflow while others train, in a separate process, and the rest when the run has its answer.
 
 MLflow is a copy of the results folder: a failure there costs no result and delays no trial. What was not sent is sent
-at the end, and what could not be sent then, by the next run. MLflow takes tens of milliseconds of Python for a run, and
-seconds to import: in the driver that would delay whatever trains there, and the messages of workers. So `main` runs in
-a process that ends with its driver. A request to it is a function of `store.mirror` with its arguments; the answer is
-what that returns or, for an error, an exception.
+at the end, and what could not be sent then, by the next run. It takes tens of milliseconds of Python for a run, and
+seconds to import, which would delay the driver: so `main` runs in a process that ends with its driver. A request to it
+is a function of `store.mirror` with its arguments; the answer is its result or, for an error, an exception.
 """
 
 from __future__ import annotations
@@ -48,16 +47,14 @@ Request: TypeAlias = partial[Mirrored]
 Say: TypeAlias = Callable[[str], None]
 
 
-class MirrorError(Exception):
-    """An unexpected failure of MLflow, or of the process that sends to it."""
+class MirrorError(Exception): ...
 
 
 class Mirroring:
     """The sender of a space's trials as they end: a context manager, to `finish` when the run has its answer.
 
-    `uri` is a tracking server, None the results folder's own store. Nothing is started before a trial has ended. `say`
-    prints that the store was deleted meanwhile and, if a run stops without `finish`, what was not sent; `command` sends
-    that later.
+    `uri` is a tracking server, None the results folder's own store. `say` prints that the store was deleted meanwhile
+    and, if a run stops without `finish`, what was not sent; `command` sends that later.
     """
 
     def __init__(self, store: Results, space: str, uri: str | None, *, say: Say = warn, command: str = "ablate run"):
@@ -103,7 +100,7 @@ class Mirroring:
             self._news.notify()
 
     def finish(self, reports: Reports, say: Say) -> Mirrored:
-        """Send what is left, with reports; `say` tells of a wait. Raises what `mirror` raises, and MirrorError."""
+        """Send the rest, with reports; `say` tells of a wait. Raises as `mirror` does, and MirrorError."""
         with self._news:
             self._finishing, left = True, len(self._ended)
         what = f"sending {plural(left, 'trial')} to MLflow" if left else "bringing MLflow up to date"
@@ -159,7 +156,6 @@ class Mirroring:
             file.close()
 
     def _running(self) -> _Process:
-        """Return the process that sends, started if there is none; MirrorError if the run has stopped."""
         with self._news:
             if self._stopped:
                 raise MirrorError("the run has stopped")
@@ -174,7 +170,6 @@ class Mirroring:
                 self._file = self._path.open("rb")
 
     def _is_lost(self) -> bool:
-        """Return whether the results folder's own store was there, and was deleted or replaced."""
         if not self._is_there:
             return False
         try:
@@ -205,8 +200,6 @@ class Mirroring:
 
 
 class _Process:
-    """The process that sends, and the requests to it, one at a time."""
-
     def __init__(self) -> None:
         self._killed = False
         self._pipe, its = Pipe()
@@ -222,7 +215,6 @@ class _Process:
             )
 
     def ask(self, request: Request) -> Mirrored:
-        """Return its answer to a request; RefusedError if MLflow refuses, MirrorError if anything else goes wrong."""
         message = pickle.dumps(request)  # which makes the texts of reports
         try:
             self._pipe.send_bytes(message)
@@ -259,7 +251,6 @@ class _Process:
 
 
 def main() -> None:
-    """Answer requests until the driver has no more, or is gone."""
     # A kept connection has the tables loaded, and this process ends before the store's file is replaced.
     os.environ.setdefault(POOL, "QueuePool")
     driver = Connection(int(sys.argv[1]))
@@ -280,9 +271,7 @@ def main() -> None:
 
 
 def _listen(driver: Connection, requests: queue.SimpleQueue[Request]) -> None:
-    """Pass on the driver's requests. Once the driver is gone nothing more may be sent, not even the rest of this batch:
-    the next driver may already be there.
-    """
+    """Pass on the driver's requests; once it is gone nothing more is sent: the next driver may be there."""
     while True:
         try:
             requests.put(driver.recv())
@@ -291,8 +280,6 @@ def _listen(driver: Connection, requests: queue.SimpleQueue[Request]) -> None:
 
 
 class EndsTold:
-    """A watcher that also notifies a mirror of trials that have ended."""
-
     def __init__(self, watcher: Watcher, mirroring: Mirroring | None):
         self._watcher, self._mirroring = watcher, mirroring
 

@@ -1,7 +1,4 @@
-"""The plan of a space, and what the results folder knows of it: the start of showing, running or resuming it.
-
-Nothing is trained.
-"""
+"""The plan of a space, and what the results folder knows of it; nothing is trained."""
 
 from __future__ import annotations
 
@@ -15,11 +12,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from ablate.block.catalogue import additions_at_default
 from ablate.block.normal_form import digest
 from ablate.block.sizes import Sizes
-from ablate.data.corpus import CorpusReport, outputs_of, survey
+from ablate.data.corpus import CorpusReport, check_corpus, outputs_of, survey
 from ablate.data.corpus_statistics import Epochs, describe_epochs, measure_repetition
 from ablate.data.pair_stream import Pairs, cut_notes
 from ablate.data.sources import CorpusError
-from ablate.data.streams import check_corpus, fingerprint, prepare
+from ablate.data.streams import fingerprint, prepare
 from ablate.errors import AblateError, InputError, RefusedError
 from ablate.execute.executor import FAILED, cache_of, default_workers, is_settled
 from ablate.execute.forecaster import Forecaster
@@ -49,7 +46,7 @@ from ablate.verdict.summary import Stamp
 
 if TYPE_CHECKING:
     from ablate.statistics import Floor
-    from ablate.store.measurements import KnownNoise
+    from ablate.store.measurements import PlanNoise
     from ablate.verdict.experiment import Finals
     from ablate.verdict.judgement import Account
     from ablate.verdict.power import ClaimPower
@@ -57,12 +54,12 @@ if TYPE_CHECKING:
 PathLike: TypeAlias = "str | Path"
 RESULTS = Path("results")
 Forecasting: TypeAlias = Literal["none", "quick", "kept"]
-"""Whether a plan has forecasts, and over how many tokens: see `execute/forecaster.py`."""
+"""The forecasts of a plan, by the number of tokens: see `execute/forecaster.py`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KnownTexts:
-    """What planning needs of the texts of a space, and of those of its treatments, by what these change."""
+    """The facts about texts that planning needs; `changed` are those of treatments, by what they change."""
 
     corpus: CorpusReport
     repetition: float | None
@@ -73,12 +70,13 @@ class KnownTexts:
 class Planned:
     """A plan, its corpus, and the trials whose outcome the results folder knows already.
 
-    Of these, `failed` have no result, with the kind of their outcome: they are trained again only on request.
-    `trial_seconds` is the median time of earlier trials of this recipe and size; None if there are none. `plans` builds
-    the plans of the same space as more becomes known. `noise` is the known noise of the judged metrics under the plan's
-    conditions, or None. `account` says how often its questions were judged before, and what was found. `stage` is the
-    stage that a run of it is at. `mixed` are the versions in which its trials differ, in lines. `gpus` are the bytes of
-    each GPU of this machine, as far as a worker has recorded them. `stamps` say of each claim when it was made.
+    `failed` are the known trials without a result, with the kind of their outcome: they are trained again only on
+    request. `trial_seconds` is the median time of earlier trials of this recipe and size; None if there are none.
+    `plans` builds the plans of the same space as more becomes known. `noise` is the known noise of the judged metrics
+    under the plan's conditions, or None. `account` says how often its questions were judged before, and what was found.
+    `stage` is the stage that a run of it is at. `mixed` are the versions in which its trials differ, in lines. `gpus`
+    are the bytes of each GPU of this machine, as far as a worker has recorded them. `stamps` say of each claim when it
+    was made.
     """
 
     plan: Plan
@@ -87,7 +85,7 @@ class Planned:
     known: frozenset[str]
     stage: Stage
     trial_seconds: float | None = None
-    noise: KnownNoise | None = None
+    noise: PlanNoise | None = None
     failed: Mapping[str, str] = field(default_factory=dict)
     account: Account = field(default_factory=dict)
     mixed: tuple[str, ...] = ()
@@ -110,7 +108,7 @@ class Planned:
 
     @property
     def epochs(self) -> tuple[Epochs, ...]:
-        """How much of the space's text the training of each kind of trial reads, in ascending order."""
+        """The passes over the text, of each kind of trial, in ascending order."""
         space, corpus = self.space, self.corpus
         kinds = [(trial.recipe, trial.architecture.sizes) for trial in self.plan.trials if trial.data == space.data]
         reads = (
@@ -123,7 +121,7 @@ class Planned:
 
     @property
     def texts(self) -> tuple[Data, ...]:
-        """The texts that trials are trained on: that of the space first, then those of its treatments."""
+        """The texts of trials: that of the space first, then those of its treatments."""
         return tuple(dict.fromkeys([self.space.data, *(trial.data for trial in self.plan.trials)]))
 
     @property
@@ -136,12 +134,10 @@ class Planned:
 
     @property
     def floors(self) -> tuple[Floor, ...]:
-        """The noise floors of the judged metrics that were measured under the plan's conditions, in any space."""
         return self.noise.floors if self.noise else ()
 
     @property
     def claim_powers(self) -> tuple[ClaimPower, ...]:
-        """The power of each claim, or why it has none."""
         from ablate.verdict.power import claim_powers  # loads SciPy
 
         means = self.noise.means if self.noise else {}
@@ -149,7 +145,6 @@ class Planned:
 
     @property
     def awaits_step_times(self) -> bool:
-        """True if seconds per step must be measured before all numbers of steps are known."""
         return has_time_budget(self.space) and not self.stage.known.paces
 
     @property
@@ -158,7 +153,7 @@ class Planned:
         return tuple(trial for id, trial in trials.items() if id not in self.known)
 
     def seconds(self, workers: int | None = None) -> float | None:
-        """Estimate how long the trials to run take at most on `workers` (default: as in a run); None if not known."""
+        """An upper bound for the trials to run, on `workers` (default: as in a run); None if not known."""
         search = self.space.design.search
         most = len(self.to_run) if search is None else most_trials(self.space)
         if self.trial_seconds is None or most is None:
@@ -219,12 +214,12 @@ def plan_space(
 ) -> Planned:
     """Plan a space over its corpus, with what the results folder knows of it under a time limit of `limit` seconds.
 
-    `outcomes` are those of the folder, if they were read already. Each variant has a forecast or a reason: over
-    few tokens if they are `quick`, over more if they are to be `kept` with the results; unless there are `none`. Those
-    that the folder keeps of the same variant are not made again unless `fresh`, and `say` is told if making them takes
-    long. Where its `texts` are known, none is read, nor looked for.
+    `outcomes` are those of the folder, if they were read already. Forecasts that the folder keeps of the same variant
+    are not made again unless `fresh`, and `say` is told if making them takes long. Where its `texts` are known, none is
+    read, nor looked for.
     """
-    check(space, files=texts is None and space.kept is None)  # a mistake in the space comes before one in its corpus
+    if texts is None:
+        check(space, files=space.kept is None)  # a mistake in the space comes before one in its corpus
     folder = Path(results)
     check_folder(folder)
     cache, read = cache_of(folder), None
@@ -245,7 +240,6 @@ def plan_from(
     limit: float | None = None,
     outcomes: Mapping[str, Outcome] | None = None,
 ) -> Planned:
-    """Plan a space as `plan_space` does, from its plans over a corpus that was read."""
     space, folder = plans.models.space, Path(results)
     now = Snapshot(folder)
     outcomes = now.outcomes() if outcomes is None else outcomes
@@ -295,8 +289,9 @@ def plan_from(
 
 
 def mixed_versions(plan: Plan, now: Snapshot, known: Container[str] | None = None) -> tuple[str, ...]:
-    """Return the versions in which the trials of a plan that have ended differ, in lines; where it is given which are
-    `known`, also the others, as far as it is known what this machine computes."""
+    """The versions in which the ended trials of a plan differ, in lines; where it is given which are `known`, also the
+    others, as far as it is known what this machine computes.
+    """
     here: dict[str, Mapping[str, str]] = {}
     sets: list[tuple[Mapping[str, str], str]] = []
     for trial in {trial.id: trial for trial in plan.trials}.values():
@@ -326,14 +321,13 @@ def _texts(space: Space, cache: Path) -> KnownTexts:
 
 
 def _unread(space: Space) -> TokenisedText:
-    """Return what is known of a text before it is read: that other data are another text."""
+    """The stand-in for a text before it is read: other data are another text."""
     data = space.data.model_dump(mode="json", exclude=additions_at_default(space.data))
     outputs = outputs_of(space.data, space.grammar.catalogue)
     return TokenisedText(vocab_size=outputs, fingerprint=digest(data, 64))
 
 
 def _report(space: Space, cache: Path) -> CorpusReport:
-    """Return the report on the corpus of a space; RefusedError where it is too small for the space."""
     tunes = space.design.search is not None or isinstance(space.fair.tune, Tune)
     held_out: tuple[HeldOut, ...] = ("tuning", "verdict") if tunes else ("verdict",)
     with corpus_located(space):
@@ -346,7 +340,7 @@ def _report(space: Space, cache: Path) -> CorpusReport:
 
 
 def _notes(space: Space, corpus: CorpusReport, sizes: Sizes, cache: Path) -> Iterator[str]:
-    """Yield what the vocabulary of the model has beside the tokens of the text, and that not all of pairs is read."""
+    """Notes on tokens of the vocabulary that stand for no text, and on pairs that are not wholly read."""
     if more := sizes.vocab_size - corpus.vocab_size:
         tokens = "1 token that stands" if more == 1 else f"{more:,} tokens that stand"
         yield f"the vocabulary of the model is {sizes.vocab_size:,}, with {tokens} for no text"
@@ -361,7 +355,7 @@ def _notes(space: Space, corpus: CorpusReport, sizes: Sizes, cache: Path) -> Ite
 
 
 def meanings_in(space: Space, measured: Mapping[str, str]) -> dict[str, str]:
-    """Return each metric's meaning: of judged ones and losses a trial's final number, else as `measured` by row."""
+    """The meaning of each metric: of judged ones and losses a trial's final number, else as `measured` by row."""
     known = {name: filled(each.definition, space) for name, each in judgeable(space.grammar.catalogue).items()}
     search = space.design.search
     judged = {NATS, BITS, *space.judge.metrics, *(search.objective if search else ())}
@@ -369,6 +363,5 @@ def meanings_in(space: Space, measured: Mapping[str, str]) -> dict[str, str]:
 
 
 def filled(definition: str, space: Space) -> str:
-    """Return a definition with the value that a space gives to the field it names."""
     decay = space.measure.train_loss_ema
     return definition if decay is None else definition.replace(f"measure.{SMOOTHED}", f"{decay:g}")

@@ -1,6 +1,6 @@
 """Reporting: the page of a space from its results, planned, judged, gathered and written, or sent to MLflow.
 
-Nothing is trained. Loads DuckDB, SciPy and rich.
+Loads DuckDB, SciPy and rich.
 """
 
 from __future__ import annotations
@@ -16,10 +16,9 @@ from ablate.errors import AblateError, RefusedError
 from ablate.grammar.named_files import as_typed
 from ablate.plan.designs import edits_around
 from ablate.plan.plan import Plan
-from ablate.report import table_page
 from ablate.report.document import ReportDocument
 from ablate.report.figures import Figures, of_search, of_space, of_table, write_export
-from ablate.report.page import PageRecord, ShownVariant, page
+from ablate.report.page import PageRecord, ShownVariant, page, table_page
 from ablate.report.page.curves import PEAKS
 from ablate.report.screens.check import resolved
 from ablate.report.searched import json_form as json_of_search
@@ -36,13 +35,13 @@ from ablate.source.located import to_python
 from ablate.space.space import Space
 from ablate.store import files, pages, records
 from ablate.store.bundle import chain
-from ablate.store.documents import PlanDocument, digest, plan_id
+from ablate.store.documents import digest, plan_id
 from ablate.store.durable import write_whole, writing
 from ablate.store.measurements import finals
 from ablate.store.mirror import Mirrored, Report, check_uri, mirror
 from ablate.store.pages import MetricCurve, Over, differences
 from ablate.store.predictions import stamped, unkept, with_kept_forecasts
-from ablate.store.records import KeptPlan, KeptTable, Request
+from ablate.store.records import KeptTable, Request
 from ablate.store.results import Results
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.fairness_audit import Unequal, unequal
@@ -55,9 +54,8 @@ PEAK_OF = {peak: metric for metric, peak in PEAKS.items()}
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A page: its files, for a browser and as Markdown, and the verdicts on it. A search has no summary, and its
-    document is in its JSON; a judged table has no record. `changed` says which files of the space say something else
-    than when it was run.
+    """A page: its files and the verdicts on it. A search has no summary, and its document is in its JSON; a judged
+    table has no record. `changed` says which files of the space say something else than when it was run.
     """
 
     html: Path
@@ -73,12 +71,13 @@ def last_request(name: str, *, results: PathLike) -> Request:
 
 
 def report_run(name: str, *, results: PathLike) -> Reported:
-    """Write the page of a space by its name, of its last run as the folder keeps it: none of its files is needed."""
+    """The page is of the last run as the folder keeps it: none of the files of the space is needed."""
     folder = Path(results)
-    if name not in Snapshot(folder).requests and (table := table_judging.current_table(folder, name)) is not None:
-        return report_table(folder, table)
+    now = Snapshot(folder)
+    if name not in now.requests and name in now.tables:
+        return report_table(folder, now.tables[name][-1])
     request = last_request(name, results=results)
-    run, plan = as_run(folder, request), Snapshot(folder).plans.current(name)
+    run, plan = as_run(folder, request), now.plans.current(name)
     if plan is not None and not request.is_planned_as(plan.document):  # a later run, of which there is no plan
         request = replace(request, profile=run.space.profile, settings=run.space.settings, commit=None)
     written = report(run.space, results=folder, request=request, texts=run.texts)
@@ -86,9 +85,8 @@ def report_run(name: str, *, results: PathLike) -> Reported:
 
 
 def report_table(folder: Path, table: KeptTable) -> Reported:
-    """Write the page of a judged table from what the folder keeps of it; RefusedError if that is lost."""
     summary = presented(table_judging.judged_again(folder, table), table_judging.stored_question(table))
-    document, path = table_page.page(summary), folder / PAGES / f"{table.space}.html"
+    document, path = table_page(summary), folder / PAGES / f"{table.space}.html"
     _write(document, path)
     return Reported(path, path.with_suffix(".md"), summary, None, document)
 
@@ -128,7 +126,7 @@ def _write(document: ReportDocument, path: Path) -> None:
 
 
 def document_of(reported: Reported) -> ReportDocument | None:
-    """Return the document of a page; None for a search whose record cannot be read."""
+    """The document of a page; None for a search whose record cannot be read."""
     if reported.document is not None:
         return reported.document
     try:
@@ -160,7 +158,7 @@ def _search_record(reported: Reported) -> SearchRecord:
 
 
 def gather(planned: Planned, folder: Path, *, request: Request | None = None) -> PageRecord:
-    """Gather everything that the page of a plan shows. RefusedError if the results have none of its trials."""
+    """RefusedError if the results have none of the plan's trials."""
     plan, space = planned.plan, planned.space
     trials = {trial.id: trial.variant for trial in plan.trials}
     ended = finals(folder, trials) if files.has_results(folder) else {}
@@ -175,7 +173,11 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
             way_out = f"{how}: ablate report {space.name} has that page"
         raise RefusedError(f"no trial of {space.name}, as it is given here, has ended in {folder}\n  = {way_out}")
     account = account_of(plan, ended, rules=space.judge, folder=folder, reading=True)
-    summary = stamped(judge(plan, space.judge, ended, account), _document(planned, now), folder)
+    identity = resolved_of(planned, folder)
+    own = plan_id(space.name, asked=digest(identity))
+    kept = next((each for each in now.plans.of_space.get(space.name, ()) if each.id == own), None)
+    document = unkept(plan, identity) if kept is None else kept.document
+    summary = stamped(judge(plan, space.judge, ended, account), document, folder)
     shown = {
         trial.id: trial.variant
         for trial in plan.trials
@@ -204,7 +206,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
         floors=planned.floors,
         unequal=unequal_of(planned),
         mixed=mixed_versions(plan, now),
-        head=_head(planned, now),
+        head="" if kept is None else chain(now, kept)[-1].head,
         again=(again, again.replace("ablate run", "ablate report", 1)),
         commit=None if ran is None else ran.commit,
         source=space.text,
@@ -212,25 +214,7 @@ def gather(planned: Planned, folder: Path, *, request: Request | None = None) ->
     )
 
 
-def _head(planned: Planned, now: Snapshot) -> str:
-    """Return the head of the records of a plan; "" if the folder does not keep the plan."""
-    kept = _kept(planned, now)
-    return "" if kept is None else chain(now, kept)[-1].head
-
-
-def _kept(planned: Planned, now: Snapshot) -> KeptPlan | None:
-    own = plan_id(planned.space.name, asked=digest(resolved_of(planned, now.folder)))
-    return next((each for each in now.plans.of_space.get(planned.space.name, ()) if each.id == own), None)
-
-
-def _document(planned: Planned, now: Snapshot) -> PlanDocument:
-    """Return a plan as it is kept, or as it would be."""
-    kept = _kept(planned, now)
-    return unkept(planned.plan, resolved_of(planned, now.folder)) if kept is None else kept.document
-
-
 def _over_training(summary: Summary, curves: Sequence[MetricCurve]) -> list[tuple[str, Over, bool]]:
-    """Return what is measured over training for each judged metric: itself, or for a peak what it is the peak of."""
     measured = {course.metric for course in curves}
     wanted: list[tuple[str, Over, bool]] = []
     for metric in summary.metrics:
@@ -243,7 +227,6 @@ def _over_training(summary: Summary, curves: Sequence[MetricCurve]) -> list[tupl
 
 
 def _blocks(plan: Plan, space: Space) -> Iterator[ShownVariant]:
-    """Yield each variant's block as it would be written, and its edits from the baseline."""
     base, catalogue, defaults = plan.variant(plan.baseline), space.grammar.catalogue, space.grammar.defaults
     for variant in plan.variants:
         inside = diff(base.block, variant.block, catalogue, defaults=defaults).edits
@@ -270,7 +253,6 @@ def _corpus(planned: Planned) -> tuple[str, ...]:
 
 
 def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
-    """Return what was not equal between the variants of a plan, with seconds per step if they were measured."""
     seconds = step_times_of(planned.plan, planned.models, planned.stage.known.paces)
     return unequal(planned.plan, planned.space, seconds)
 
@@ -279,10 +261,10 @@ def unequal_of(planned: Planned) -> tuple[Unequal, ...]:
 
 
 def export_to_mlflow(results: Path, *, uri: str | None, say: Callable[[str], None]) -> Mirrored:
-    """Send what MLflow lacks of a folder: to its own store, or to the tracking server at `uri`. Repeating it has no
-    effect. InputError for a folder without results; RefusedError where it is in use, or MLflow cannot be reached.
+    """Send what MLflow lacks of a folder: to its own store, or to the tracking server at `uri`.
 
-    `say` is told of spaces whose verdicts cannot be made: their trials are sent without.
+    InputError for a folder without results; RefusedError where it is in use, or MLflow cannot be reached. Spaces whose
+    verdicts cannot be made are sent without, which `say` is told.
     """
     check_uri(uri)
     files.check_results(results)
@@ -302,7 +284,6 @@ def export_to_mlflow(results: Path, *, uri: str | None, say: Callable[[str], Non
 
 
 def _texts_for_mlflow(space: str, now: Snapshot) -> Report:
-    """Return the verdicts of a space and its page, as a run sends them; nothing of one without an ended trial."""
     plan, request = now.plans.current(space), now.requests.get(space)
     assert plan is not None
     trials = {str(trial) for trial, *_ in plan.document["trials"]}

@@ -36,15 +36,12 @@ RATIOS = {
     "adjusted_low": "ratio_adjusted_low",
     "adjusted_high": "ratio_adjusted_high",
 }
-"""The column of a ratio for each column of a difference of logarithms."""
 FRAME = {"VARCHAR": "object", "DOUBLE": "float64", "BIGINT": "Int64", "BOOLEAN": "bool"}
 COLUMNS = ("variant", "seed", "salt", "split", "status", "ended_step", "error", "trial_id", "variant_id", "versions_id")
-"""The columns of every table of trials; a column for each summary follows."""
 
 ASKED = """(
     SELECT unnest($trials) AS trial_id, unnest($places) AS place, unnest($names) AS variant, unnest($seeds) AS seed
 ) m"""
-"""The trials of one run, with the places and the names of their variants."""
 TRIALS = """
     SELECT trial_id, status, ended_step, coalesce(detail ->> 'error', detail ->> 'cause'), versions_id, (
         SELECT map_from_entries(list((name, value))) FROM summaries s WHERE s.trial_id = trials.trial_id
@@ -120,7 +117,7 @@ def trial_frame(plan: Plan, folder: Path) -> pandas.DataFrame:
 
     given = {"trials": sorted({trial.id for trial in plan.trials})}
     ends = {id: rest for id, *rest in _query(folder, TRIALS, given).rows}
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, str | float | None]] = []
     for trial in _once(plan.trials):
         status, step, error, versions, numbers = ends.get(trial.id, ("planned", None, None, None, None))
         of_trial = (plan.variant(trial.variant).name, trial.seed, trial.salt, trial.split)
@@ -135,10 +132,6 @@ def curve_frame(plan: Plan, folder: Path) -> pandas.DataFrame:
     return _counted(plan, folder, CURVES).astype(dict.fromkeys(("mean", "sd", "low", "high", "min", "max"), "float64"))
 
 
-def kernel_frame(plan: Plan, folder: Path) -> pandas.DataFrame:
-    return _counted(plan, folder, KERNELS)
-
-
 def _counted(plan: Plan, folder: Path, statement: str) -> pandas.DataFrame:
     """Query the trials that represent their variant: those for the verdict, or if it has none, those that tuned it."""
     import pandas
@@ -146,7 +139,7 @@ def _counted(plan: Plan, folder: Path, statement: str) -> pandas.DataFrame:
     judged = {trial.variant for trial in plan.trials if trial.split == "verdict"}
     counted = [trial for trial in _once(plan.trials) if trial.split == "verdict" or trial.variant not in judged]
     places = {variant.id: place for place, variant in enumerate(plan.variants)}
-    given = {
+    given: dict[str, Sequence[str | int]] = {
         "trials": [trial.id for trial in counted],
         "places": [places[trial.variant] for trial in counted],
         "names": [plan.variants[places[trial.variant]].name for trial in counted],
@@ -156,7 +149,7 @@ def _counted(plan: Plan, folder: Path, statement: str) -> pandas.DataFrame:
     return pandas.DataFrame(list(answer.rows), columns=list(answer.columns))
 
 
-def _query(folder: Path, statement: str, given: Mapping[str, object]) -> QueryResult:
+def _query(folder: Path, statement: str, given: Mapping[str, Sequence[str | int]]) -> QueryResult:
     from ablate.store.query import asking  # loads DuckDB, which a table of verdicts does not need
 
     with asking(folder) as ask:
@@ -279,7 +272,7 @@ class Run:
                         the first position of each range, from 0
             value       mean cosine of the tokens of both, over sequences; 1 everywhere is rank collapse
         """
-        return kernel_frame(self.plan, self.results)
+        return _counted(self.plan, self.results, KERNELS)
 
     @property
     def fruitless(self) -> bool:
@@ -292,7 +285,7 @@ class Run:
         return bool(self.failed) and len(self.failed) == len({trial.id for trial in self.plan.trials})
 
     def report(self) -> Mapping[str, str]:
-        """Return the answer as texts by file name; pages are drawn when they are first read."""
+        """The answer as texts by file name; pages are drawn when they are first read."""
         if self.searched is not None:
             return texts_of_search(self.searched)
         assert self.summary is not None
@@ -303,15 +296,12 @@ class Run:
 
 
 def rendered(document: ReportDocument, name: str) -> dict[str, str]:
-    """Return a page as Markdown and for a browser, by file name."""
-    from ablate.report import markdown_renderer
-    from ablate.report.html import renderer as html_renderer
+    from ablate.report import html_renderer, markdown_renderer
 
     return {f"{name}.md": markdown_renderer.render(document), f"{name}.html": html_renderer.render(document)}
 
 
 def texts_of_search(record: SearchRecord) -> Mapping[str, str]:
-    """Return what a search has found as texts by file name: its page and its record."""
     from ablate.report.searched import json_form as json_of_search
     from ablate.report.searched import page as page_of_search
 
@@ -324,10 +314,10 @@ def texts_of_verdicts(
     gathered: Callable[[], PageRecord] | None,
     mixed: Sequence[str] = (),
 ) -> Mapping[str, str]:
-    """Return verdicts as texts by file name and, if there is a record of it, their page, drawn when first read."""
+    """Texts by file name; the page is drawn when it is first read."""
     from ablate.report import json_form
+    from ablate.report.effect_tables import to_markdown
     from ablate.report.page import page
-    from ablate.report.verdict_tables import to_markdown
     from ablate.store.mirror import Texts
 
     verdicts = {

@@ -33,7 +33,7 @@ from ablate.plan.plan import Plan, Trial
 from ablate.plan.proposals import most_trials
 from ablate.report.page import PageRecord
 from ablate.report.progress import Progress
-from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
+from ablate.report.searched.record import Entry, RungAgreement, SearchObjective, SearchRecord
 from ablate.session import judging, stages
 from ablate.session.accounts import account_of
 from ablate.session.earlier_runs import documents, page_of
@@ -87,12 +87,9 @@ def run(
 ) -> Run:
     """Train what the plan needs and the results folder does not have yet, and judge it; a search returns what it found.
 
-    `options` say where (default: worker processes on this machine); `fresh` trains everything again, `retry` the failed
-    trials with these ids. `show_plan` is called before training and `show_run` when the answer is known, before it is
-    mirrored to MLflow: to the store in the results folder, or to the tracking server whose URI `mirror` is. Ctrl-C
-    stops at the next step of each running trial; calling this again resumes all of them. Raises RefusedError if the
-    folder is locked by another run or cannot be written, and if the corpus is missing or too small; a trial that fails
-    is an outcome, not an exception.
+    Options, `fresh` and `mirror` are as in `ablate.run`. `retry` trains the failed trials with these ids again.
+    `show_plan` is called before training and `show_run` when the answer is known, before it is mirrored. Ctrl-C stops
+    at the next step of each running trial; calling this again resumes all of them.
     """
     options, console, folder = options or ExecutorOptions(), console or terminal.Console(), Path(results)
     check_uri(mirror if isinstance(mirror, str) else None)
@@ -183,8 +180,7 @@ def _request(
     mirror: bool | str,
     before: Request | None,
 ) -> Request:
-    """Return a run as it is requested now, and keep the list of packages; one that a folder kept is of the files and
-    commit of the run `before`."""
+    """A run as it is requested now. One that a folder kept is of the files and commit of the run `before`."""
     request = Request(
         space=space.name,
         path=str(space.path.resolve()),
@@ -204,7 +200,7 @@ def _request(
 
 
 def commit_of(path: Path) -> str | None:
-    """Return the commit of the repository that a file is in, with `, with changes` if tracked files differ from it.
+    """The commit of the repository that a file is in, with `, with changes` if tracked files differ from it.
 
     None outside a repository, without git, and if the repository cannot be read: a run does not depend on it.
     """
@@ -226,7 +222,6 @@ def _note_on(console: Console) -> Callable[[str], None]:
 
 
 def _finish(mirroring: Mirroring, done: Run, console: Console) -> None:
-    """Send what is left to MLflow. It is a copy: a failure is reported, and costs no result."""
     note, say = _note_on(console), line_writer(console, "dim")
     try:
         sent = mirroring.finish({done.plan.space: done.report()}, say)
@@ -242,7 +237,6 @@ def _finish(mirroring: Mirroring, done: Run, console: Console) -> None:
 
 
 def mlflow_lines(sent: Mirrored) -> Iterator[str]:
-    """Yield what was sent to MLflow, and where it is shown."""
     runs = f"{words.plural(sent.sent, 'run')} sent" if sent.sent else ""
     yield f"MLflow: {runs or ('page brought up to date' if sent.spaces else 'nothing to send')} ({sent.where})"
     yield from (f"  {space}: {page}" for space, page in sent.pages)
@@ -281,17 +275,15 @@ class StagedRun:
 
     @property
     def total(self) -> int | None:
-        """The number of trials that are not known; None if others may follow."""
+        """The number of trials; None if others may follow."""
         return None if self._planned.plan.open else len(self._planned.to_run)
 
     @property
     def waiting(self) -> int:
-        """The number of trials of this stage that were not handed out yet."""
         return len(self._queue)
 
     @property
     def open(self) -> bool:
-        """True if another stage may follow."""
         return self.stage.plan.open
 
     def begin(self) -> None:
@@ -313,13 +305,11 @@ class StagedRun:
         return self._queue.popleft() if self._queue else None
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """Note that a trial has ended; in this run it is not tried again."""
         self._ended.add(trial.id)
         self._done.add(trial.id)
         self._left.discard(trial.id)
 
     def answer(self, ended: EndCounts) -> Run:
-        """Judge the comparisons of the current stage by the trials that have ended, and store the verdicts."""
         plan, space, store = self.stage.plan, self._planned.space, self._store
         planned = replace(self._planned, plan=plan, stage=self.stage)
         summary = judging.judged(plan, space.judge, store)
@@ -336,7 +326,7 @@ class StagedRun:
         )
 
     def _gathered(self, planned: Planned) -> PageRecord:
-        """Gather what the page shows, with the noise measured by the plan's own trials."""
+        """The contents of the page, with the noise measured by the plan's own trials."""
         noise = noise_of(self._store.folder, planned.plan, planned.space.judge)
         return gather(replace(planned, noise=noise), self._store.folder, request=self._request)
 
@@ -370,7 +360,7 @@ class StagedRun:
 
 
 def work_of(plan: Plan, trials: Iterable[Trial]) -> Iterator[Work]:
-    """Yield trials of a plan as work, labelled `name · seed 3`, with the settings that are being tuned."""
+    """Trials labelled `name · seed 3`, with the settings that are being tuned."""
     names = {variant.id: variant.name for variant in plan.variants}
     values: dict[str, set[Plain]] = {}
     for _, setting in plan.tried:
@@ -497,7 +487,7 @@ class SearchRun:
             derivations=grammar.count,
             reference=design.from_,
             objectives=tuple(
-                Objective(
+                SearchObjective(
                     metric=metric,
                     goal=goal,
                     definition=definitions.get(metric, "as measured"),
@@ -524,7 +514,7 @@ class SearchRun:
             random_share=search.random_share,
             wholly_random=search.wholly_random,
             repaired=search.repaired,
-            correlations=tuple(RungCorrelation(**asdict(each)) for each in search.correlations()),
+            correlations=tuple(RungAgreement(**asdict(each)) for each in search.correlations()),
             confirmed=confirmed,
             chosen=source.chosen,
             confirm_seeds=source.confirm_seeds,
@@ -538,7 +528,6 @@ class SearchRun:
 
 
 def _first_batch(space: Space, folder: Path) -> Batch:
-    """Return the first training batch of the first seed, for vetoes measured at initialisation."""
     from ablate.execute.work import drawing_of  # loads torch, which other searches do not need
 
     streams = prepare(space.data, space.folder, cache_of(folder), space.grammar.catalogue)
@@ -547,16 +536,16 @@ def _first_batch(space: Space, folder: Path) -> Batch:
 
 
 def _entries(source: SearchSource, grammar: Grammar, versions: Mapping[str, str]) -> Iterator[Entry]:
-    """Yield the reference, and the blocks that have a first result, in the order in which they were begun."""
+    """The blocks in the order in which they were begun, the reference first."""
     search, number = source.search, 0
     repeats = Counter(proposed.mark for proposed in search.proposed if proposed.same_as is not None)
     begun = sorted(search.jobs, key=lambda job: source.blocks[job.mark].jobs[0] if job.mark in source.blocks else -1)
     for mark, group in groupby(begun, key=lambda job: job.mark):
         of_block = list(group)
-        told = [job for job in of_block if search.came(job.number) is not None]
-        if not told and of_block[0].k is not None:  # the reference is number 0, though others may have ended before it
+        done = [job for job in of_block if search.came(job.number) is not None]
+        if not done and of_block[0].k is not None:  # the reference is number 0, though others may have ended before
             continue
-        jobs = told or of_block[:1]
+        jobs = done or of_block[:1]
         block, variant, came = source.blocks[mark], source.blocks[mark].variant, search.came(jobs[-1].number)
         came = came or JobOutcome("interrupted")
         edits = () if block.joined is None else block.joined.edits

@@ -23,7 +23,7 @@ from ablate.errors import RefusedError
 from ablate.execute.executor import FAILED, cache_of
 from ablate.execute.forecaster import Forecaster
 from ablate.output.words import plural
-from ablate.plan.build import build_plan
+from ablate.plan.build import plan_of
 from ablate.plan.identity import computed
 from ablate.plan.models import Models
 from ablate.plan.plan import NOTHING_KNOWN, Known, Plan, Trial
@@ -42,9 +42,7 @@ if TYPE_CHECKING:
 
 Build: TypeAlias = "Callable[[Known], Plan]"
 Ask: TypeAlias = "Callable[[Collection[str]], Finals]"
-"""Read how trials ended, by id."""
 AccountOf: TypeAlias = "Callable[[Plan, Finals], Account]"
-"""Count how often the questions of a plan were judged before."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +57,11 @@ class Plans:
     _built: list[tuple[Known, Plan]] = field(default_factory=list, repr=False, compare=False)
 
     def of(self, known: Known = NOTHING_KNOWN) -> Plan:
-        """Return the plan that follows from what is known; InputError if there is none."""
+        """InputError if there is no plan."""
         for before, plan in self._built:
             if before == known:
                 return plan
-        models = self.models
-        plan = build_plan(
-            models.space,
-            vocab_size=models.vocab_size,
-            corpus=models.corpus,
-            repetition=models.repetition,
-            read=models.read,
-            known=known,
-        )
+        plan = plan_of(self.models, known)
         if self.forecaster is not None:
             plan = self.forecaster.of_plan(plan)
         self._built.append((known, plan))
@@ -80,7 +70,7 @@ class Plans:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stage:
-    """What a run trains now. `plan` is open while more may follow, and `known` is what it was built from.
+    """The current stage: its plan, `open` while more may follow, and `known`, from which it was built.
 
     `took` says what each look decided, `summary` is that of the last look taken.
     """
@@ -92,7 +82,7 @@ class Stage:
 
 
 def adapts(space: Space) -> bool:
-    """Return whether what is trained may depend on how trials end; for a space that is not a search."""
+    """True if what is trained may depend on how trials end; for a space that is not a search."""
     return space.auto is not None or isinstance(space.fair.tune, Tune) or has_time_budget(space)
 
 
@@ -101,14 +91,14 @@ def has_time_budget(space: Space) -> bool:
 
 
 def counts(outcome: Outcome) -> bool:
-    """Return whether a look need not wait for a trial with this outcome: it has a result, or it failed."""
+    """True if a look need not wait for a trial with this outcome: it has a result, or it failed."""
     return outcome.kind in (*WITH_RESULT, *FAILED)
 
 
 def unfold(
     space: Space, build: Build, *, ended: Collection[str], finals: Ask, paces: Mapping[str, float], account: AccountOf
 ) -> Stage:
-    """Return the stage that follows from the trials that have `ended`, by id; `finals` reads how those in use ended.
+    """The stage that follows from the trials that have `ended`, by id; `finals` reads how those in use ended.
 
     `build` makes the plan from what is known; `paces` are as in `Known`, empty before they were measured.
     """
@@ -188,7 +178,7 @@ class TimedModel:
 
 
 def read_step_times(folder: Path, plans: Plans) -> Mapping[str, float]:
-    """Read seconds per step by `Models.identity` of every model whose steps depend on them; empty if any is unknown."""
+    """Seconds per step by `Models.identity` of every model whose steps depend on them; empty if any is unknown."""
     return _known_step_times(folder, plans.models, timed_models(plans))
 
 
@@ -250,7 +240,7 @@ def measure_step_times(
 
 
 def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
-    """Return the models whose seconds per step decide steps, the baseline first; none without a wall-clock budget."""
+    """The baseline first; none without a wall-clock budget."""
     models = plans.models
     if not has_time_budget(models.space):
         return ()
@@ -271,7 +261,7 @@ def timed_models(plans: Plans) -> tuple[TimedModel, ...]:
 def _pace_beside(
     model: TimedModel, baseline: TimedModel, cache: Path, plugins: tuple[Path, ...], say: Callable[[str], None]
 ) -> Pace:
-    """Measure the pace of a model beside the baseline; return that of the baseline if the model takes no step."""
+    """The pace of a model, or that of the baseline if the model takes no step."""
     from ablate.execute.machine import NoStep, Pace, pace  # loads torch, as above
 
     try:
@@ -299,6 +289,5 @@ def _pace_beside(
 
 
 def step_times_of(plan: Plan, models: Models, paces: Mapping[str, float]) -> dict[str, float]:
-    """Return seconds per step by variant id, of the measured variants of a plan, from `read_step_times`."""
     by_variant = {v.id: paces.get(models.as_written(v.block, v.setting)) for v in plan.variants} if paces else {}
     return {id: seconds for id, seconds in by_variant.items() if seconds is not None}

@@ -29,20 +29,7 @@ SETTINGS = {"log": "scale", "linear": "scale", "lower": "better", "higher": "bet
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableQuestion:
-    """A question to a table: which columns name variants, pair their runs, are judged, and say which runs diverged.
-
-    `metrics` are names of columns, followed by settings after colons: `loss`, `kurtosis:log:margin=5%`; `margin` is for
-    those without one. The default `baseline` is the first variant in the table. On a `path` each variant is also judged
-    against the one before it, in `groups` all against all. `unpaired`: runs have no partners, and two variants are two
-    samples, compared by `ranks` if so asked. Runs too few to tell their own noise are judged by that of the `floor`, a
-    variant of several runs, or by a given `sd`; they have no partners then. `within` is the column of strata, and
-    `inference` what is asked about these (`table_experiment.py`).
-
-    `diverged` is a column of yes and no, or `column=value,value`. Of a log of steps the number `at` some of them is
-    judged: the `last`, the `best`, or the `mean:k` of the last k; `step` is the column that counts them, if its name
-    does not say so. `name` takes names of runs apart, and `long` are the columns of metrics and values
-    (`table_runs.py`).
-    """
+    """A question to a table; its fields are as the arguments of `ablate.judge`."""
 
     metrics: tuple[str, ...]
     by: str = "variant"
@@ -67,12 +54,10 @@ class TableQuestion:
 
     @property
     def in_pairs(self) -> bool:
-        """Return whether runs are compared with their partners."""
         return not self.unpaired and not self.ranks and self.floor is None and self.sd is None
 
 
 def is_once(table: Table, column: str, option: str, problems: Problems, *ways: str) -> bool:
-    """Return whether a table has a column once; note it if not, with the option that names it."""
     if column not in table.columns:
         message = f"{table.name} has no column {quote(column)}"
         problems.add_unknown(message, None, column, table.columns, f"{option} is one of its columns", notes=ways)
@@ -82,7 +67,7 @@ def is_once(table: Table, column: str, option: str, problems: Problems, *ways: s
 
 
 def read_metrics(table: Table, question: TableQuestion, problems: Problems) -> dict[str, Judged]:
-    """Read the columns that are judged, and how; a column's own name may have colons."""
+    """The judged columns; a column's own name may have colons."""
     if not question.metrics:
         ways = (f"--metric is one of its columns: {', '.join(table.columns)}",)
         problems.add(f"which column of {table.name} is to be judged?", notes=ways)
@@ -99,7 +84,6 @@ def read_metrics(table: Table, question: TableQuestion, problems: Problems) -> d
 
 
 def _judged(name: str, settings: Sequence[str], margin: str, problems: Problems) -> Judged:
-    """Return how a column is judged; wrong settings are noted, and left out."""
     chosen = {"scale": "linear", "better": "lower"}
     for setting in settings:
         if setting in SETTINGS:
@@ -133,7 +117,7 @@ DIVERGED = "diverged"
 
 
 def is_nothing(cell: object) -> bool:
-    """Return whether a cell is empty, or says that it is.
+    """True of a cell that is empty, or says that it is.
 
     >>> is_nothing("N/A"), is_nothing(None), is_nothing("nan"), is_nothing(0)
     (True, True, False, False)
@@ -142,7 +126,7 @@ def is_nothing(cell: object) -> bool:
 
 
 def name_of(cell: object) -> str:
-    """Return a cell as a name: 3.0 is 3, since data frames with missing cells have whole numbers as floats."""
+    """A cell as a name: 3.0 is 3, since data frames with missing cells have whole numbers as floats."""
     if is_nothing(cell) or (isinstance(cell, float) and math.isnan(cell)):
         return ""
     return str(int(cell)) if isinstance(cell, float) and cell.is_integer() else str(cell)
@@ -156,7 +140,7 @@ def seeds_of(cells: Sequence[object]) -> tuple[Seed | None, ...]:
 
 
 def has_decimal_commas(cells: Sequence[object]) -> bool:
-    """Return whether some cells are numbers with a comma, and no cell has a point in one."""
+    """True if some cells are numbers with a comma, and no cell has a point in one."""
     texts = [cell.strip() for cell in cells if isinstance(cell, str)]
     return any(map(COMMA.fullmatch, texts)) and not any("." in text for text in texts if NUMBER.fullmatch(text))
 
@@ -214,7 +198,6 @@ class RunStates:
 
 
 def read_states(table: Table, question: TableQuestion, problems: Problems) -> RunStates:
-    """Read which rows are of runs that diverged or have not finished; what cannot be read is noted."""
     diverged = _diverged(table, question.diverged, problems) if question.diverged else {}
     column = next((column for column in table.columns if column.lower() in STATES), None)
     if column is None or table.columns.count(column) > 1:
@@ -253,7 +236,6 @@ def _diverged(table: Table, option: str, problems: Problems) -> dict[int, str]:
 def _add_word(
     table: Table, column: str, words: Sequence[str], word: str, problems: Problems, why: str, ways: tuple[str, ...]
 ) -> None:
-    """Note a word that says nothing known of a run, once, at its first row."""
     first, more = words.index(word), words.count(word) - 1
     place = table.place(first, column)
     at = "" if place is not None else f"row {first + 1}: "
@@ -278,7 +260,7 @@ FEW = 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableRun:
-    """A run: the variant, its seed, and its rows, in the order of steps where it has several."""
+    """`rows` are in the order of steps where there are several."""
 
     variant: str
     seed: Seed
@@ -286,10 +268,7 @@ class TableRun:
 
 
 def run_column(table: Table, question: TableQuestion) -> str | None:
-    """Return the column that tells the runs of a variant apart; None where each row is a run.
-
-    It is that of seeds, or without one that of names of runs.
-    """
+    """The column of seeds, else of names of runs; None where each row is a run."""
     return next((column for column in (question.pair, RUN) if column in table.columns), None)
 
 
@@ -300,7 +279,6 @@ def read_steps(
     rows: Mapping[tuple[str, Seed], list[int]],
     problems: Problems,
 ) -> tuple[str | None, list[TableRun]]:
-    """Return the column of steps, if the rows of runs are steps, and the runs; what cannot be judged is noted."""
     columns = _step_columns(table, question, problems)
     repeated = {run: of for run, of in rows.items() if len(of) > 1}
     varying = [column for column in columns if any(_differ(table, column, of) for of in repeated.values())]
@@ -335,7 +313,6 @@ def read_steps(
 
 
 def step_notes(table: Table, steps: str, runs: Sequence[TableRun], question: TableQuestion) -> Iterator[str]:
-    """Tell which step is judged, and where runs end at others or have fewer than are averaged."""
     which, _, last = (question.at or "last").partition(":")
     yield f"judged at the {f'mean of the last {last}' if last else which} of each run by {steps}"
     order, ends = _step_order(table, steps), dict[str, list[float]]()
@@ -358,13 +335,11 @@ def _step_columns(table: Table, question: TableQuestion, problems: Problems) -> 
 
 
 def _differ(table: Table, column: str, rows: Sequence[int]) -> bool:
-    """Return whether the rows of a run have more than one value in a column."""
     cells = table.cells(column)
     return len({name_of(cells[row]) for row in rows}) > 1
 
 
 def _as_one_run(table: Table, question: TableQuestion, columns: Sequence[str]) -> str:
-    """Return that rows look like steps of one run where each is taken for a run of its own; empty if they do not."""
     if question.at is not None or question.step is not None:
         return f"no column tells the runs of a {question.by} apart, whose steps are asked for"
     names = [name_of(cell) for cell in table.cells(question.by)]
@@ -380,7 +355,6 @@ def _as_one_run(table: Table, question: TableQuestion, columns: Sequence[str]) -
 def _bad_steps(
     table: Table, steps: str, repeated: Mapping[tuple[str, Seed], Sequence[int]]
 ) -> Iterator[tuple[str, int]]:
-    """Yield each step that is no number, or stands twice in a run, with its row."""
     cells = table.cells(steps)
     for (variant, seed), rows in repeated.items():
         seen: set[float] = set()
@@ -407,7 +381,6 @@ def _add_log(
     steps: str,
     problems: Problems,
 ) -> None:
-    """Note once that rows are steps, with the ways to choose one, in the table's own names."""
     more, lengths = sum(len(rows) - 1 for rows in repeated), sorted({len(rows) for rows in repeated})
     long = f"{lengths[0]:,}" if len(lengths) == 1 else f"{lengths[0]:,} to {lengths[-1]:,}"
     message = (
@@ -425,5 +398,4 @@ def _add_log(
 
 
 def _quoted(name: str) -> str:
-    """Return the name of a column as SQL has it."""
     return '"' + name.replace('"', '""') + '"'

@@ -17,7 +17,7 @@ from ablate.output.words import listed, plural
 from ablate.plan.plan import Comparison
 from ablate.report.effect_tables import GROUPS
 from ablate.session.table_columns import TableQuestion, TableRun, is_once, read_metrics, read_states
-from ablate.session.table_runs import RunEnd, TableRuns, read_runs
+from ablate.session.table_runs import TableRunEnd, TableRuns, read_runs
 from ablate.source.problems import Problems, quote
 from ablate.space.judge import Judge, Judged
 from ablate.statistics import KnownNoise, least_p
@@ -26,22 +26,17 @@ from ablate.store.foreign_tables import RUN, Table
 from ablate.verdict.experiment import Experiment, Final, Finals, Seed, Treatment
 
 NOT_THERE = "not_in_the_table"
-"""The status of a run that is not in the table."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableExperiment:
-    """A table as it is judged: the experiment, the rules of the judge, and the final metrics of each run."""
-
     experiment: Experiment
     rules: Judge
     finals: Finals
 
 
 def read_experiment(table: Table, question: TableQuestion, *, judgement: int = 1) -> TableExperiment:
-    """Read a table as the experiment that is judged, for the first time or as a later `judgement`; InputError with
-    every mistake in it.
-    """
+    """Read a table as the experiment of this `judgement`; InputError with every mistake in it."""
     problems = Problems()
     if not table.rows:
         problems.add(f"{table.name} has no rows", notes=("a row is a run: its variant, its seed, its metrics",))
@@ -123,7 +118,6 @@ def _experiment(
 
 
 def _unit(question: TableQuestion) -> str:
-    """Return by what variants are compared."""
     if question.inference == ALIKE:
         return f"paired by {question.within}"
     paired = f"paired by {question.pair}" if question.in_pairs else "not paired"
@@ -166,7 +160,6 @@ def _notes(table: Table, question: TableQuestion, runs: TableRuns, first: str) -
 def noise_of(
     table: Table, question: TableQuestion, metrics: Mapping[str, Judged], runs: TableRuns, problems: Problems
 ) -> dict[str, KnownNoise]:
-    """Return the noise that runs are judged by, of each metric, where a floor or a number gives it."""
     group, sd = question.floor, question.sd
     if group is not None and sd is not None:
         problems.add("--floor and --sd both say what the noise is", notes=("give one of them",))
@@ -192,14 +185,14 @@ def noise_of(
     for name, judged in metrics.items() if ends else ():
         values, log = [metric[name] for metric in ends if name in metric], judged.scale == "log"
         try:
-            told = KnownNoise.of(values, log=log)
+            measured = KnownNoise.of(values, log=log)
         except ValueError:
             few = f"{group} has {plural(len(values), 'run')} with a {name}"
             same = f"the {len(values)} runs of {group} have the same {name}" if len(values) > 1 else few
             problems.add(f"--floor {group}: {same}, which tells no noise", notes=("--sd gives it as a number",))
         else:
-            shown = f"×÷ {math.exp(told.sd):.3g}" if log else f"{told.sd:.2g}"
-            noise[name] = replace(told, whose=f"the noise of {plural(len(values), 'run')} of {group}, sd {shown}")
+            shown = f"×÷ {math.exp(measured.sd):.3g}" if log else f"{measured.sd:.2g}"
+            noise[name] = replace(measured, whose=f"the noise of {plural(len(values), 'run')} of {group}, sd {shown}")
     return noise
 
 
@@ -210,7 +203,6 @@ BY_FLOOR = "--floor names a variant of several runs, or --sd a number, by whose 
 
 
 def in_order(question: TableQuestion, variants: Sequence[str]) -> tuple[str, ...]:
-    """Return the variants with the baseline first."""
     baseline = question.baseline or variants[0]
     return (baseline, *(variant for variant in variants if variant != baseline))
 
@@ -243,7 +235,6 @@ def check_variants(table: Table, question: TableQuestion, variants: Sequence[str
 def check_partners(
     table: Table, question: TableQuestion, variants: Sequence[str], runs: TableRuns, problems: Problems
 ) -> None:
-    """Note that no run has a partner: then a column pairs nothing, or runs are two samples."""
     seeds: dict[str, set[Seed]] = {variant: set() for variant in variants}
     for run in runs.ends:
         seeds[run.variant].add(run.seed)
@@ -265,7 +256,7 @@ def check_ranks(
     judgement: int,
     problems: Problems,
 ) -> None:
-    """Note what ranks cannot say: that two variants are equivalent, and that so few runs differ."""
+    """Note that ranks cannot tell equivalence, nor differences of so few runs."""
     others = [("--within", question.within), ("--floor", question.floor), ("--sd", question.sd)]
     for option, value in others:
         if value is not None:
@@ -311,14 +302,13 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StratifiedRuns:
-    """Runs whose numbers are on the scale of their stratum; `strata` has that of each seed, where runs are the unit."""
+    """Runs on the scale of their stratum; `strata` has that of each seed, where runs are the unit."""
 
     runs: TableRuns
     strata: Mapping[Seed, str]
 
 
 def check_strata(question: TableQuestion, metrics: Mapping[str, Judged], problems: Problems) -> None:
-    """Note strata without an inference, one without the other, and what has no meaning within strata."""
     for option, value in (("--floor", question.floor), ("--sd", question.sd)):
         if question.within is not None and value is not None:
             message = f"{option} and --within are two ways to judge"
@@ -334,7 +324,6 @@ def check_strata(question: TableQuestion, metrics: Mapping[str, Judged], problem
 
 
 def in_strata(runs: TableRuns, metrics: Mapping[str, Judged], question: TableQuestion, baseline: str) -> StratifiedRuns:
-    """Put the numbers of runs on the scale of their stratum, and runs together where strata are the unit."""
     scaled = _scaled(runs, metrics)
     if question.inference == ALIKE:
         joined = _together(scaled, runs.strata, metrics)
@@ -345,7 +334,7 @@ def in_strata(runs: TableRuns, metrics: Mapping[str, Judged], question: TableQue
     return StratifiedRuns(runs=replace(runs, ends=scaled, notes=notes), strata=runs.strata)
 
 
-def _scaled(runs: TableRuns, metrics: Mapping[str, Judged]) -> dict[TableRun, RunEnd]:
+def _scaled(runs: TableRuns, metrics: Mapping[str, Judged]) -> dict[TableRun, TableRunEnd]:
     sizes: dict[tuple[str, str], list[float]] = {}
     for run, end in runs.ends.items():
         for name, value in end.final["metrics"].items():
@@ -354,7 +343,7 @@ def _scaled(runs: TableRuns, metrics: Mapping[str, Judged]) -> dict[TableRun, Ru
     def scale(run: TableRun, name: str) -> float:
         return 1.0 if metrics[name].scale == "log" else fmean(sizes[runs.strata[run.seed], name]) or 1.0
 
-    def of(run: TableRun, end: RunEnd) -> RunEnd:
+    def of(run: TableRun, end: TableRunEnd) -> TableRunEnd:
         values = {name: value / scale(run, name) for name, value in end.final["metrics"].items()}
         final: Final = {**end.final, "metrics": values}
         return replace(end, final=final)
@@ -363,13 +352,13 @@ def _scaled(runs: TableRuns, metrics: Mapping[str, Judged]) -> dict[TableRun, Ru
 
 
 def _together(
-    ends: Mapping[TableRun, RunEnd], strata: Mapping[Seed, str], metrics: Mapping[str, Judged]
-) -> dict[TableRun, RunEnd]:
-    """Return a run for each variant and stratum: the mean of those that finished, unless one diverged."""
-    groups: dict[tuple[str, str], list[tuple[TableRun, RunEnd]]] = {}
+    ends: Mapping[TableRun, TableRunEnd], strata: Mapping[Seed, str], metrics: Mapping[str, Judged]
+) -> dict[TableRun, TableRunEnd]:
+    """The mean of those that finished, unless one diverged."""
+    groups: dict[tuple[str, str], list[tuple[TableRun, TableRunEnd]]] = {}
     for run, end in ends.items():
         groups.setdefault((run.variant, strata[run.seed]), []).append((run, end))
-    joined: dict[TableRun, RunEnd] = {}
+    joined: dict[TableRun, TableRunEnd] = {}
     for (variant, stratum), group in groups.items():
         run = TableRun(variant=variant, seed=stratum, rows=tuple(row for run, _ in group for row in run.rows))
         lost = next((end for _, end in group if end.final["status"] == "diverged"), None)
@@ -379,23 +368,22 @@ def _together(
             continue
         names = dict.fromkeys(name for values in done for name in values)
         means = {name: _mean([values[name] for values in done if name in values], metrics[name]) for name in names}
-        joined[run] = RunEnd(final={"status": "finished", "step": 0, "metrics": means})
+        joined[run] = TableRunEnd(final={"status": "finished", "step": 0, "metrics": means})
     return joined
 
 
 def _mean(values: Sequence[float], judged: Judged) -> float:
-    """Return the mean of some runs; the geometric one where ratios are judged."""
+    """The mean of some runs; the geometric one where ratios are judged."""
     return math.exp(fmean(map(math.log, values))) if judged.scale == "log" else fmean(values)
 
 
 def _stratum_notes(
-    ends: Mapping[TableRun, RunEnd],
+    ends: Mapping[TableRun, TableRunEnd],
     strata: Mapping[Seed, str],
     metrics: Mapping[str, Judged],
     question: TableQuestion,
     baseline: str,
 ) -> Iterator[str]:
-    """Tell how numbers were scaled, and the difference of each variant in each stratum."""
     linear = [name for name, judged in metrics.items() if judged.scale != "log"]
     if linear:
         yield f"{listed(linear)} of each {question.within} divided by its mean size there, over all runs"
@@ -419,7 +407,6 @@ def _stratum_differences(
     strata: Mapping[Seed, str],
     judged: Judged,
 ) -> Iterator[str]:
-    """Yield the difference in each stratum, over the seeds that both sides share, if runs have partners."""
     for stratum in dict.fromkeys(strata.values()):
         sides = [
             [value for seed, value in side.items() if strata[seed] == stratum and (shared is None or seed in shared)]

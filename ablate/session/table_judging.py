@@ -16,10 +16,12 @@ from pydantic import TypeAdapter
 from ablate.block.normal_form import digest
 from ablate.errors import InputError, RefusedError, warn
 from ablate.output.words import listed, percent, plural, spoken
-from ablate.report import json_form, table_page
+from ablate.plan.plan import Comparison
+from ablate.report import html_renderer, json_form, markdown_renderer
+from ablate.report.page import table_page
 from ablate.session import run_result
 from ablate.session.accounts import account_of, compared_as
-from ablate.session.judging import Check, document_differences, name_some, questions_of, verdict_document
+from ablate.session.judging import Check, check_verdicts, questions_of, verdict_document
 from ablate.session.table_columns import STATES, STEPS, TableQuestion, name_of, number_of
 from ablate.session.table_experiment import NOT_THERE, TableExperiment, read_experiment
 from ablate.session.table_runs import reshaped
@@ -27,6 +29,7 @@ from ablate.source.problems import quote
 from ablate.source.yaml import is_file
 from ablate.statistics.multiple_testing import SHARE_LEFT
 from ablate.store import files
+from ablate.store.documents import ComparisonDocument, TableDocument, TableReading
 from ablate.store.durable import compact, json_number
 from ablate.store.files import digest_of
 from ablate.store.foreign_tables import RUN, Table, is_log, read_log, read_logs, read_table, select, table_of
@@ -52,10 +55,7 @@ NO_RECORD = "no record is kept of how often a table is judged: to judge it again
 
 @dataclass(frozen=True, slots=True)
 class JudgedTable:
-    """The verdicts on a table's runs: `summary` has every number, `verdicts` is a table (pandas) of them.
-
-    `space` is the name that the results folder keeps it under; empty if it is not kept.
-    """
+    """The verdicts on a table's runs; `space` is the name under which a results folder keeps it, "" if none does."""
 
     summary: Summary
     space: str = ""
@@ -70,17 +70,14 @@ class JudgedTable:
 
     @property
     def html(self) -> str:
-        """The page for a browser."""
-        return table_page.to_html(self.summary)
+        return html_renderer.render(table_page(self.summary))
 
     @property
     def markdown(self) -> str:
-        """The tables as Markdown."""
-        return table_page.to_markdown(self.summary)
+        return markdown_renderer.render(table_page(self.summary))
 
     @property
     def json(self) -> str:
-        """Every number, arm, effect and definition as JSON."""
         return json_form.to_json(self.summary)
 
     def write(self, page: Path) -> None:
@@ -108,12 +105,7 @@ def judge_table(
     space: str | None = None,
     say: Callable[[str], None] = warn,
 ) -> JudgedTable:
-    """Judge the runs of a table: a file, runs of a tracker, SQL over a results folder, or a value of Python.
-
-    `sql` is over the table of the file, called `rows`, and `uri` is where the tracker is. Under the name of a `space`
-    the table is kept in the results folder with its verdicts, which knows how often its variants were compared; else
-    `judgement` says which judgement of these variants it is: the level of each is a fifth of that of the one before.
-    """
+    """Judge the runs of a table, as `ablate.judge` does."""
     if judgement is not None and judgement < 1:
         raise InputError(f"there is no judgement {judgement}\n  = the first is 1")
     if judgement is not None and space is not None:
@@ -141,9 +133,10 @@ def judge_table(
 
 
 def presented(summary: Summary, question: TableQuestion) -> Summary:
-    """Return verdicts on a table with the largest difference first, steps of a path aside, and notes on its groups."""
+    """Verdicts on a table with the largest difference first, steps of a path aside, and notes on its groups."""
     if question.groups:
-        summary = replace(summary, notes=(*group_notes(summary), *summary.notes))
+        groups = (note for metric in summary.metrics for note in _group_notes(summary, metric))
+        summary = replace(summary, notes=(*groups, *summary.notes))
     if question.path:
         return summary
     first = summary.metrics[0].name
@@ -166,7 +159,7 @@ def presented(summary: Summary, question: TableQuestion) -> Summary:
 
 
 def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Table:
-    if isinstance(table, str) and is_tracked(table):
+    if isinstance(table, str) and table.startswith((MLFLOW, OPTUNA)):
         if sql is not None:
             raise InputError("--sql queries the table of a file\n  = leave out --sql, or give a file")
         return read_tracked(table, uri)
@@ -191,16 +184,8 @@ def _read(table: object, sql: str | None, uri: str | None, results: Path) -> Tab
 MLFLOW, OPTUNA = "mlflow:", "optuna:"
 
 
-def is_tracked(name: str) -> bool:
-    """Return whether a name is that of runs of a tracker."""
-    return name.startswith((MLFLOW, OPTUNA))
-
-
 def read_tracked(name: str, uri: str | None) -> Table:
-    """Read the runs of a tracker; `uri` is its server, database or folder.
-
-    Raises InputError for one that cannot be read, and for an experiment or study that it does not have.
-    """
+    """The runs of a tracker; InputError for one that cannot be read, and for what it does not have."""
     kind, _, what = name.partition(":")
     if uri is None:
         way = f"--uri is a server, http://…, or a database, such as sqlite:///{kind}.db"
@@ -223,13 +208,7 @@ def read_tracked(name: str, uri: str | None) -> Table:
 DIFFERENT = ("better", "worse", "higher", "lower")
 
 
-def group_notes(summary: Summary) -> Iterator[str]:
-    """Tell of each metric which variants are not told apart, and which may be the best."""
-    for metric in summary.metrics:
-        yield from _groups(summary, metric)
-
-
-def _groups(summary: Summary, metric: Metric) -> Iterator[str]:
+def _group_notes(summary: Summary, metric: Metric) -> Iterator[str]:
     import networkx  # loaded for groups alone
 
     means = {arm.variant: arm.levels[metric.name].mean for arm in summary.arms if metric.name in arm.levels}
@@ -274,25 +253,23 @@ TABLE_NAME = re.compile(r"[\w+-][\w.+-]*")
 MOST_CELLS = 5_000_000
 """Cells of a table that is kept: one with more is judged, and not kept, which is told."""
 SECONDS = "seconds"
-"""The key of a cell that is a duration."""
 QUESTION_TYPE = TypeAdapter(TableQuestion)
 METHOD = ("unpaired", "ranks", "floor", "sd", "within", "inference", "at", "step", "pair", "diverged")
 """Fields of a question by which the same runs are judged in another way: that is another judgement of them."""
 
 
 def space_name(given: str) -> str:
-    """Return the name that a table is kept under, from that of its file, folder, experiment or study.
+    """The name that a table is kept under, from that of its file, folder, experiment or study.
 
     >>> space_name("runs/speedrun v2.csv"), space_name("logs/"), space_name("mlflow:mine")
     ('speedrun_v2', 'logs', 'mine')
     """
-    path = Path(given.partition(":")[2] if given.startswith(("mlflow:", "optuna:")) else given)
+    path = Path(given.partition(":")[2] if given.startswith((MLFLOW, OPTUNA)) else given)
     stem = path.stem if path.suffix[1:].isalpha() else path.name
     return re.sub(r"[^\w+-]+", "_", stem).strip("_") or "table"
 
 
 def check_name(space: str, results: Path) -> None:
-    """Raise InputError for a name that a table cannot have, or that a space trained in the folder has."""
     if not TABLE_NAME.fullmatch(space):
         raise InputError(f"{quote(space)} is not a name\n  = --space takes letters, digits, and the signs . + - _")
     if results.is_dir() and space in Snapshot(results).plans.of_space:
@@ -303,13 +280,13 @@ def check_name(space: str, results: Path) -> None:
 
 
 def origin_of(table: object, uri: str | None, sql: str | None) -> dict[str, str]:
-    """Return where a table is: its name, its file with the digest of its bytes, its server without secrets, its SQL."""
+    """The origin of a table: its name, its file with the digest of its bytes, its server without secrets, its SQL."""
     if not isinstance(table, str | Path):
         return {"name": f"a {type(table).__name__}"}
-    told = {"name": str(table), "uri": uri and without_secrets(uri), "sql": sql}
+    origin = {"name": str(table), "uri": uri and without_secrets(uri), "sql": sql}
     if is_file(path := Path(table)):  # SQL may be longer than a name of a file can be
-        told |= {"file": str(path.absolute()), "digest": digest_of(path.read_bytes())}
-    return {key: value for key, value in told.items() if value is not None}
+        origin |= {"file": str(path.absolute()), "digest": digest_of(path.read_bytes())}
+    return {key: value for key, value in origin.items() if value is not None}
 
 
 def judge_and_store(
@@ -321,19 +298,31 @@ def judge_and_store(
     results: Path,
     say: Callable[[str], None],
 ) -> Summary:
-    """Judge a table by the account that a folder has of its comparisons, and keep both; RefusedError as `Results`."""
-    made = _in_space(made, space)
+    made = replace(made, experiment=replace(made.experiment, space=space))
     design = _design(made, question)
     for line in _shared(made, space, results):
         say(line)
-    told = {"space": space, "name": table.name, "origin": origin, "question": asdict(question), **_facts(made)}
+    document: TableDocument = {
+        "space": space,
+        "name": table.name,
+        "origin": origin,
+        "question": asdict(question),
+        **_reading_of(made),
+        "rows": "",  # the store adds the digest of the cells
+    }
     try:
         with Results(results, say=say) as store:
             account = account_of(design, made.finals, rules=made.rules, folder=results)
             summary = judge(made.experiment, made.rules, made.finals, account)
             judged = tuple(questions_of(summary, design, made.rules, account, made.finals))
-            cells = _cells(_used(table, question, made))
-            store.record_table(told, cells, verdict_document(summary, design), judged)  # type: ignore[arg-type]
+            used = _used(table, question, made)
+            cells = {
+                "columns": used.columns,
+                "delimiter": used.delimiter,
+                "nan_or_empty": used.nan_or_empty,
+                "rows": used.rows,
+            }
+            store.record_table(document, compact(cells).encode(), verdict_document(summary, design), judged)
             store.refresh()
     except RefusedError as error:
         raise RefusedError(f"{error}\n  = or judge it and keep nothing: --no-keep") from error
@@ -341,8 +330,8 @@ def judge_and_store(
 
 
 def _shared(made: TableExperiment, space: str, results: Path) -> Iterator[str]:
-    """Yield the tables of other names that have half of these runs or more, whose judgements are not counted here."""
-    runs = {compact(run) for run in _facts(made)["runs"]}
+    """The tables of other names with half of these runs or more, whose judgements are not counted here."""
+    runs = {compact(run) for run in _reading_of(made)["runs"]}
     tables = Snapshot(results).tables if results.is_dir() else {}
     for other, of_name in tables.items():
         same = runs & {compact(run) for run in of_name[-1].document["runs"]}
@@ -353,34 +342,24 @@ def _shared(made: TableExperiment, space: str, results: Path) -> Iterator[str]:
             )
 
 
-def current_table(folder: Path, space: str) -> KeptTable | None:
-    """Return the last table that was judged under a name; None if none was."""
-    tables = Snapshot(folder).tables.get(space)
-    return tables[-1] if tables else None
-
-
 def stored_question(kept: KeptTable) -> TableQuestion:
-    """Return what was asked of a kept table."""
     return QUESTION_TYPE.validate_python(kept.document["question"])
 
 
 def judged_again(folder: Path, kept: KeptTable) -> Summary:
-    """Judge a kept table by the account of its folder; RefusedError if its cells are lost."""
     made, question = _read_stored(folder, kept)
     account = account_of(_design(made, question), made.finals, rules=made.rules, folder=folder, reading=True)
     return judge(made.experiment, made.rules, made.finals, account)
 
 
 def table_checks(folder: Path, kept: KeptTable) -> Iterator[Check]:
-    """Check a kept table: read anew from its cells and judged, it is as it was kept; and whether its file is."""
     space, then = kept.space, kept.document
     try:
         made, question = _read_stored(folder, kept)
     except RefusedError as error:
         yield Check(space, "files", "wrong", str(error).splitlines()[0])
         return
-    kept_as: Mapping[str, Any] = {**then}
-    if differ := [key for key, value in _facts(made).items() if _plain(value) != _plain(kept_as[key])]:
+    if differ := [key for key, value in _reading_of(made).items() if _plain(value) != _plain(then.get(key))]:
         yield Check(space, "trials", "wrong", f"read anew from its cells the table has other {', '.join(differ)}")
         return
     yield Check(
@@ -390,13 +369,7 @@ def table_checks(folder: Path, kept: KeptTable) -> Iterator[Check]:
     if judgement is None:
         yield Check(space, "verdicts", "told", "there are none")
     else:
-        summary = judged_again(folder, kept)
-        anew = verdict_document(summary, _design(made, question))
-        if wrong := list(document_differences(judgement.content["verdicts"], anew)):
-            yield Check(space, "verdicts", "wrong", f"computed anew they are others: {name_some(wrong)}")
-        else:
-            effects = sum(effect.judged for effect in summary.effects)
-            yield Check(space, "verdicts", "right", f"{plural(effects, 'judged effect')} computed anew, all as kept")
+        yield check_verdicts(space, judgement.content["verdicts"], judged_again(folder, kept), _design(made, question))
     yield _check_of_file(space, then["origin"])
 
 
@@ -419,24 +392,20 @@ def _read_stored(folder: Path, kept: KeptTable) -> tuple[TableExperiment, TableQ
             f"lost: {name} {fault}: it had the cells of {kept.space}\n"
             f"  = `ablate doctor --results {folder}` recovers them if it can; else judge the table again"
         )
-    told, question = json.loads(content), stored_question(kept)
+    cells, question = json.loads(content), stored_question(kept)
     table = Table(
         kept.document["name"],
-        tuple(told["columns"]),
-        tuple(tuple(_cell(cell) for cell in row) for row in told["rows"]),
-        nan_or_empty=told["nan_or_empty"],
-        delimiter=told["delimiter"],
+        tuple(cells["columns"]),
+        tuple(tuple(_cell(cell) for cell in row) for row in cells["rows"]),
+        nan_or_empty=cells["nan_or_empty"],
+        delimiter=cells["delimiter"],
     )
     made = read_experiment(table, replace(question, name=None, long=None))  # its cells were kept as they were reshaped
-    return _in_space(made, kept.space), question
-
-
-def _in_space(made: TableExperiment, space: str) -> TableExperiment:
-    return replace(made, experiment=replace(made.experiment, space=space))
+    return replace(made, experiment=replace(made.experiment, space=kept.space)), question
 
 
 def _design(made: TableExperiment, question: TableQuestion) -> JudgedDesign:
-    """Return what identifies the questions of a table: the names of its variants stand for how they were trained."""
+    """The identity of the questions of a table: the names of its variants stand for how they were trained."""
     experiment = made.experiment
     trained = {each.id: digest(["table", experiment.space, question.by, each.id], 16) for each in experiment.variants}
     return JudgedDesign(
@@ -455,7 +424,6 @@ def _design(made: TableExperiment, question: TableQuestion) -> JudgedDesign:
 
 
 def _used(table: Table, question: TableQuestion, made: TableExperiment) -> Table:
-    """Return a table with the columns that were read alone, its cells as texts, numbers or None."""
     numbers, named = {*made.rules.metrics, question.step}, {question.by, question.pair, question.within, RUN}
     diverged = question.diverged or ""
     named |= {diverged, diverged.partition("=")[0]}
@@ -468,12 +436,6 @@ def _used(table: Table, question: TableQuestion, made: TableExperiment) -> Table
     as_cell = [_number if column in numbers or column.lower() in STEPS else _name for column in columns]
     rows = tuple(tuple(read(row[place]) for read, place in zip(as_cell, places, strict=True)) for row in table.rows)
     return replace(table, columns=columns, rows=rows, places=None)
-
-
-def _cells(table: Table) -> bytes:
-    """Return the cells of a table as a source of a folder."""
-    told = {"columns": table.columns, "delimiter": table.delimiter, "nan_or_empty": table.nan_or_empty}
-    return compact({**told, "rows": table.rows}).encode()
 
 
 def _cell(cell: Any) -> Any:
@@ -490,17 +452,13 @@ def _name(cell: object) -> str | None:
     return cell if isinstance(cell, str) else name_of(cell) or None
 
 
-def _facts(made: TableExperiment) -> dict[str, Any]:
-    """Return what a table was read as, as JSON values."""
+def _reading_of(made: TableExperiment) -> TableReading:
     experiment = made.experiment
     return {
         "design": experiment.design,
         "baseline": experiment.baseline,
         "variants": [variant.id for variant in experiment.variants],
-        "comparisons": [
-            {key: value for key, value in asdict(each).items() if value or key in ("before", "after", "detail")}
-            for each in experiment.comparisons
-        ],
+        "comparisons": [_comparison_document(comparison) for comparison in experiment.comparisons],
         "seeds": experiment.seeds,
         "runs": [
             (variant, seed, made.finals[id]["status"], made.finals[id]["metrics"])
@@ -512,8 +470,19 @@ def _facts(made: TableExperiment) -> dict[str, Any]:
     }
 
 
+def _comparison_document(comparison: Comparison) -> ComparisonDocument:
+    document: ComparisonDocument = {
+        "kind": comparison.kind,
+        "change": comparison.change,
+        "detail": comparison.detail,
+        "before": comparison.before,
+        "after": comparison.after,
+    }
+    return {**document, "unpaired": comparison.unpaired} if comparison.unpaired else document
+
+
 def _plain(value: Any) -> Any:
-    """Return a value as JSON has it: sequences are lists, and numbers that are not finite are read back."""
+    """A value as JSON has it: sequences are lists, and numbers that are not finite are read back."""
     if isinstance(value, Mapping):
         return {key: _plain(each) for key, each in value.items()}
     return list(map(_plain, value)) if isinstance(value, list | tuple) else json_number(value)

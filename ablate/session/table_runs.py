@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from itertools import zip_longest
 from statistics import fmean
-from typing import Any
 
 from ablate.errors import InputError
 from ablate.output.words import listed
@@ -47,13 +46,11 @@ DIGIT_FIELD = ":d"
 
 
 def reshaped(table: Table, *, name: str | None, long: str | None) -> Table:
-    """Return a table with a row for each run or step of it; InputError for a shape that it does not have."""
     table = _below(table, long) if long is not None else _beside(table)
     return table if name is None else _named(table, name)
 
 
 def _beside(table: Table) -> Table:
-    """Turn columns of runs into rows, where the first column counts steps and all others are of runs."""
     if table.columns[:1] == () or table.columns[0].lower() not in STEPS:
         return table
     parts = [BESIDE.fullmatch(column) for column in table.columns[1:]]
@@ -81,7 +78,6 @@ def _is_open(table: Table, cell: object) -> bool:
 
 
 def _below(table: Table, long: str) -> Table:
-    """Turn rows of metrics into columns; rows that share all other columns are one."""
     names = [part.strip() for part in long.split(",")]
     if len(names) != 2:
         way = "those of metrics and of values: --long metric,value"
@@ -93,10 +89,10 @@ def _below(table: Table, long: str) -> Table:
     at, value = (table.columns.index(column) for column in names)
     others = [k for k in range(len(table.columns)) if k not in (at, value)]
     metrics = tuple(dict.fromkeys(str(row[at]) for row in table.rows))
-    merged: dict[tuple[Any, ...], dict[str, Any]] = {}
+    merged: defaultdict[tuple[Hashable, ...], dict[str, Hashable]] = defaultdict(dict)
     for row in table.rows:
         key = tuple(row[k] if isinstance(row[k], Hashable) else str(row[k]) for k in others)
-        of, metric = merged.setdefault(key, {}), str(row[at])
+        of, metric = merged[key], str(row[at])
         if metric in of:
             here = ", ".join(f"{table.columns[k]} {row[k]}" for k in others)
             way = "a column tells rows of one metric apart, such as a step"
@@ -108,7 +104,6 @@ def _below(table: Table, long: str) -> Table:
 
 
 def _named(table: Table, pattern: str) -> Table:
-    """Add columns that a pattern finds in names of runs; InputError for a name that it does not fit."""
     if RUN not in table.columns:
         raise InputError(f"{table.name} has no column {quote(RUN)}, whose names --name takes apart")
     fields, at = [field.removesuffix(DIGIT_FIELD) for field in FIELD.findall(pattern)], table.columns.index(RUN)
@@ -131,7 +126,7 @@ def _named(table: Table, pattern: str) -> Table:
 
 
 def _parts(run: str, pattern: str) -> tuple[str, ...]:
-    """Return the texts of the fields of a pattern in a name of a run; InputError for none, and for several ways."""
+    """The texts of the fields of a pattern in a name of a run; InputError for none, and for several ways."""
     text = run if "/" in pattern else run.rpartition("/")[2]
     ways = {match.groups() for short in ("+?", "+") if (match := _form(pattern, short).fullmatch(text)) is not None}
     if not ways:
@@ -145,7 +140,7 @@ def _parts(run: str, pattern: str) -> tuple[str, ...]:
 
 
 def _form(pattern: str, most: str) -> re.Pattern[str]:
-    """Return the regular expression of a pattern, whose fields are as short, or as long, as the rest allows."""
+    """Fields are as short, or as long, as the rest allows."""
     parts = FIELD.split(pattern)
     fields = ("(" + (r"\d" if part.endswith(DIGIT_FIELD) else ".") + most + ")" for part in parts[1::2])
     texts = map(re.escape, parts[::2])
@@ -164,13 +159,10 @@ NAN_OF_PANDAS = (
     "name a column that says which runs diverged (diverged=…): NaN in other rows is then an empty cell",
     "or write inf where a run diverged, and leave out the rows without a value",
 )
-"""The ways to say what NaN in a data frame means."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunEnd:
-    """How a run ended, and why, if it diverged, has not finished or lacks a value."""
-
+class TableRunEnd:
     final: Final
     why: str = ""
 
@@ -182,7 +174,7 @@ class TableRuns:
     Where runs are compared within `strata`, these are by the seed, which then has the name of its stratum in it.
     """
 
-    ends: Mapping[TableRun, RunEnd]
+    ends: Mapping[TableRun, TableRunEnd]
     notes: tuple[str, ...]
     strata: Mapping[Seed, str] = field(default_factory=dict)
 
@@ -190,24 +182,22 @@ class TableRuns:
 def read_runs(
     table: Table, question: TableQuestion, metrics: Mapping[str, Judged], states: RunStates, problems: Problems
 ) -> TableRuns:
-    """Read the runs of a table that has the columns that are asked for; mistakes are noted in `problems`."""
     commas = {name: comma for name in metrics if (comma := _decimal_comma(table, name)) is not None}
     strata: dict[Seed, str] = {}
     steps, runs = read_steps(table, question, metrics, _rows(table, question, strata, problems), problems)
-    reading = _Reading(table, question, metrics, states, problems, frozenset(commas), steps is not None)
+    reading = _RunReader(table, question, metrics, states, problems, frozenset(commas), steps is not None)
     ends = {run: reading.end(run) for run in runs}
     timed = [name for name in metrics if any(isinstance(cell, timedelta) for cell in table.cells(name))]
-    told = [f"{name} has durations, judged in seconds" for name in timed]
-    told += [
+    units = [f"{name} has durations, judged in seconds" for name in timed]
+    units += [
         f"{name} has decimal commas: {comma} is {number_of(comma, comma=True):g}" for name, comma in commas.items()
     ]
     repeated = _replicates(runs) if steps is None else step_notes(table, steps, runs, question)
-    notes = (*told, *repeated, *_lost(ends))
+    notes = (*units, *repeated, *_lost(ends))
     return TableRuns(ends=ends, notes=notes, strata=strata)
 
 
 def _decimal_comma(table: Table, column: str) -> str | None:
-    """Return a number with a decimal comma from a column that has them, in a file whose cells no comma parts."""
     cells = table.cells(column)
     if table.delimiter in (None, ",") or not has_decimal_commas(cells):
         return None
@@ -217,7 +207,7 @@ def _decimal_comma(table: Table, column: str) -> str | None:
 def _rows(
     table: Table, question: TableQuestion, strata: dict[Seed, str], problems: Problems
 ) -> dict[tuple[str, Seed], list[int]]:
-    """Return the rows of each variant and seed; without partners and without a column of seeds each row is a run.
+    """The rows of each variant and seed; without partners and without a column of seeds each row is a run.
 
     Where there are strata, a seed is one in each of these, which is noted in `strata`.
     """
@@ -245,9 +235,7 @@ def _rows(
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """The reading of final numbers: columns with decimal `commas`, and whether the rows of a run are steps."""
-
+class _RunReader:
     table: Table
     question: TableQuestion
     metrics: Mapping[str, Judged]
@@ -256,16 +244,15 @@ class _Reading:
     commas: frozenset[str]
     in_steps: bool
 
-    def end(self, run: TableRun) -> RunEnd:
-        """Return how a run ended."""
+    def end(self, run: TableRun) -> TableRunEnd:
         nothing: Final = {"status": "diverged", "step": 0, "metrics": {}}
         for row in run.rows:
             if why := self.states.diverged.get(row):
-                return RunEnd(final=nothing, why=why)
+                return TableRunEnd(final=nothing, why=why)
         rows = [row for row in run.rows if row not in self.states.unfinished]
         if not rows or (self.in_steps and len(rows) < len(run.rows)):
             why = next(self.states.unfinished[row] for row in run.rows if row in self.states.unfinished)
-            return RunEnd(final={"status": UNFINISHED, "step": 0, "metrics": {}}, why=why)
+            return TableRunEnd(final={"status": UNFINISHED, "step": 0, "metrics": {}}, why=why)
         values: dict[str, float] = {}
         lacking: list[str] = []
         for name, judged in self.metrics.items():
@@ -276,13 +263,13 @@ class _Reading:
                 values[name] = self.chosen(known, judged) if self.in_steps else fmean(known)
         wild = [f"{name} is {value:g}" for name, value in values.items() if not math.isfinite(value)]
         if wild:
-            return RunEnd(final=nothing, why=", ".join(wild))
+            return TableRunEnd(final=nothing, why=", ".join(wild))
         status = NO_VALUE if len(lacking) == len(self.metrics) else "finished"
         why = f"no {' and no '.join(lacking)}" if lacking else ""
-        return RunEnd(final={"status": status, "step": 0, "metrics": values}, why=why)
+        return TableRunEnd(final={"status": status, "step": 0, "metrics": values}, why=why)
 
     def chosen(self, values: Sequence[float], judged: Judged) -> float:
-        """Return the number of a run's steps that is judged; that of one whose last is none has none."""
+        """The judged number of a run's steps; that of one whose last is none has none."""
         at = self.question.at or "last"
         if at == "last" or not math.isfinite(values[-1]):
             return values[-1]
@@ -292,7 +279,7 @@ class _Reading:
         return fmean(values[-int(at.partition(":")[2] or 1) :])
 
     def value(self, run: TableRun, row: int, name: str, judged: Judged) -> float | None:
-        """Return a number of a row; None where there is none, or a mistake."""
+        """A number of a row; None where there is none, or a mistake."""
         question = self.question
         value = number_of(self.table.rows[row][self.table.columns.index(name)], comma=name in self.commas)
         about = f"{name} of {question.by} {run.variant} at {question.pair} {run.seed} is"
@@ -311,20 +298,17 @@ class _Reading:
         return None
 
     def add(self, message: str, row: int, column: str, *notes: str) -> None:
-        """Note a mistake in a cell, with its row unless its place shows it."""
         place = self.table.place(row, column)
         self.problems.add(message if place is not None else f"row {row + 1}: {message}", place, notes=notes)
 
 
 def _replicates(runs: Sequence[TableRun]) -> Iterator[str]:
-    """Tell which runs have several rows, of which the mean is judged."""
     several = [f"{run.variant} at {seed_list([run.seed])} ({len(run.rows)} rows)" for run in runs if len(run.rows) > 1]
     if several:
         yield f"replicates, of which the mean is judged: {listed(several)}"
 
 
-def _lost(ends: Mapping[TableRun, RunEnd]) -> Iterator[str]:
-    """Tell which runs diverged, have not finished, or lack a value."""
+def _lost(ends: Mapping[TableRun, TableRunEnd]) -> Iterator[str]:
     leads = {
         "counted as diverged": [run for run, end in ends.items() if end.final["status"] == "diverged"],
         "left out, as they have not finished": [run for run, end in ends.items() if end.final["status"] == UNFINISHED],
@@ -339,7 +323,7 @@ def _lost(ends: Mapping[TableRun, RunEnd]) -> Iterator[str]:
 
 
 def _told(runs: Iterable[tuple[TableRun, str]]) -> str:
-    """List runs by variant and reason: `a at seeds 1, 2 (loss is nan), b at seed 3 (loss is nan)`."""
+    """A list such as `a at seeds 1, 2 (loss is nan), b at seed 3 (loss is nan)`."""
     of: dict[str, list[tuple[Seed, str]]] = {}
     for run, why in runs:
         of.setdefault(run.variant, []).append((run.seed, why))

@@ -29,7 +29,7 @@ from ablate.report.searched.json_form import to_json
 from ablate.session import table_judging
 from ablate.session.accounts import account_of
 from ablate.session.earlier_runs import KeptSpace, as_run, page_of, unmarked
-from ablate.session.judging import Answer, Check, document_differences, name_some, verdict_document
+from ablate.session.judging import Answer, Check, check_verdicts, document_differences, name_some
 from ablate.session.planning import PathLike, Planned, plan_space
 from ablate.session.running import SearchRun
 from ablate.source.located import to_python
@@ -50,8 +50,6 @@ from ablate.verdict.judge import judge
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """All checks of a bundle or a folder, and the head of the records of each space."""
-
     path: Path
     checks: tuple[Check, ...]
     heads: Mapping[str, str]
@@ -101,7 +99,6 @@ def verify(path: PathLike, *, retrain: int = 0, trust: bool = False) -> Verified
 
 
 def _seals(now: Snapshot) -> Iterator[Check]:
-    """Check every byte of the files that own results against the witness, and the rows of each trial by themselves."""
     faults, listed = dict(now.lost), now.witness.written
     for name, written in listed.items():
         content, fault = _content(now, name)
@@ -135,7 +132,6 @@ def _content(now: Snapshot, name: str) -> tuple[bytes | None, str]:
 
 
 def _cache(now: Snapshot) -> Iterator[Check]:
-    """Check that the DuckDB file, which all queries read, has what the sealed files have."""
     faults = [found.what for found in database_fault(now).findings if found.what.startswith("differs")]
     yield from (Check("", "cache", "wrong", f"{now.folder / 'ablate.duckdb'} {fault}") for fault in faults)
 
@@ -184,7 +180,6 @@ def _of_plan(now: Snapshot, plan: KeptPlan, aside: Path, page: Path, *, retrain:
 
 
 def _trials(now: Snapshot, plan: KeptPlan) -> Iterator[Check]:
-    """Check that each trial was specified as its plan has it."""
     wrong = []
     for trial, _, seed in plan.document["trials"]:
         planned = now.plans.specifications.get(trial, {})
@@ -203,12 +198,9 @@ def _trials(now: Snapshot, plan: KeptPlan) -> Iterator[Check]:
 def _plan(now: Snapshot, kept: KeptPlan, read: KeptSpace, plan: Plan) -> Iterator[Check]:
     """Make a plan anew from its files; of a search only what was asked."""
     document = kept.document
-    if compact(to_python(read.space.located)) != compact(unmarked(document["resolved"])):
-        differ = [
-            key
-            for key, value in unmarked(document["resolved"]).items()
-            if compact(to_python(read.space.located).get(key)) != compact(value)
-        ]
+    resolved, written = unmarked(document["resolved"]), to_python(read.space.located)
+    if compact(written) != compact(resolved):
+        differ = [key for key, value in resolved.items() if compact(written.get(key)) != compact(value)]
         what = f"its files say something else than its plan: {', '.join(differ) or 'keys'}"
         yield Check(kept.space, "plan", "wrong", what)
         return
@@ -233,7 +225,6 @@ def _plan(now: Snapshot, kept: KeptPlan, read: KeptSpace, plan: Plan) -> Iterato
 
 
 def _verdicts(now: Snapshot, kept: KeptPlan, read: KeptSpace, plan: Plan, aside: Path) -> Iterator[Check]:
-    """Compute the verdicts anew from the sealed rows of the trials that they were computed from, and compare them."""
     judgement = now.verdicts.get(kept.id)
     if judgement is None:
         yield Check(kept.space, "verdicts", "told", "there are none")
@@ -247,19 +238,13 @@ def _verdicts(now: Snapshot, kept: KeptPlan, read: KeptSpace, plan: Plan, aside:
     finals = measurements.finals(aside, list(used))
     account = account_of(plan, finals, rules=read.space.judge, folder=aside)
     summary = judge(with_kept_forecasts(plan, aside), read.space.judge, finals, account)
-    differ = list(document_differences(judgement.content["verdicts"], verdict_document(summary, plan)))
-    if differ:
-        yield Check(kept.space, "verdicts", "wrong", f"computed anew they are others: {name_some(differ)}")
-    else:
-        effects = sum(effect.judged for effect in summary.effects)
-        yield Check(kept.space, "verdicts", "right", f"{plural(effects, 'judged effect')} computed anew, all as kept")
+    yield check_verdicts(kept.space, judgement.content["verdicts"], summary, plan)
     later = len({str(trial) for trial, *_ in kept.document["trials"]} & ended.keys() - used.keys())
     if later:
         yield Check(kept.space, "verdicts", "told", f"{plural(later, 'trial')} ended after they were judged")
 
 
 def _head_on(page: Path, plan: KeptPlan, head: str, path: Path) -> Iterator[Check]:
-    """Compare the head on a page with that of the records."""
     if not page.exists():
         return
     if head in page.read_text(encoding="utf-8", errors="replace"):
@@ -278,24 +263,19 @@ def _head_on(page: Path, plan: KeptPlan, head: str, path: Path) -> Iterator[Chec
 # replay that proposes something else proves that a number or the plan was changed, unless those libraries differ.
 
 LIBRARIES = ("ablate", "cmaes", "numpy", "optuna", "scikit-learn", "scipy", "torch")
-"""What proposals rest on, beside the seed and the results."""
+"""The libraries that proposals rest on, beside the seed and the results."""
 OF_A_RUN = ("again", "known", "known_failed", "head")
-"""What a page says of the run that wrote it: its command, which results it found there, and the head, which is checked
-against the records themselves."""
+"""The parts of a page about the run that wrote it; the head is checked against the records themselves."""
 
 
 class SearchReplay:
-    """A kept search carried out again in a folder of its own, whose trials have all ended; `page` is its page's JSON.
-
-    `trials` are those that it came to.
-    """
+    """A kept search, whose trials have all ended, carried out again in its own folder; `page` is its page's JSON."""
 
     def __init__(self, now: Snapshot, kept: KeptPlan, request: Request, page: Path):
         self._now, self._kept, self._request, self._page = now, kept, request, page
         self.trials: tuple[Trial, ...] = ()
 
     def checks(self, planned: Planned, folder: Path) -> Iterator[Check]:
-        """Carry it out, with what the folder has of it, and compare all that follows from the results."""
         space, document = self._kept.space, self._kept.document
         with Results(folder, say=lambda said: None) as store:
             before = Snapshot(folder).questions
@@ -333,7 +313,7 @@ class SearchReplay:
             yield from self._same_page(to_json(done.searched) if done.searched else "")
 
     def _otherwise(self, what: str) -> tuple[Answer, str]:
-        """Return the answer to a replay that went otherwise: it proves nothing where the libraries are others."""
+        """The answer to a replay that went otherwise: it proves nothing where the libraries are others."""
         lock = self._request.packages
         content = files.whole(self._now.folder, f"{files.SOURCES}/{lock}")[0] if lock else None
         if content is None:
@@ -345,7 +325,6 @@ class SearchReplay:
         return "wrong", what
 
     def _confirmed(self, kept: Mapping[str, Sequence[Question]], folder: Path) -> Iterator[Check]:
-        """Compare the judgements of the confirmation with those that were kept."""
         anew = Snapshot(folder).questions
         own = {id: last for id, every in anew.items() if (last := every[-1])["space"] == self._kept.space}
         if not own:  # it confirms no block
@@ -395,7 +374,6 @@ def _package_versions(lock: str) -> dict[str, str]:
 def retrained(
     now: Snapshot, space: str, trials: Sequence[Trial], plugins: tuple[Path, ...], number: int
 ) -> Iterator[Check]:
-    """Train `number` random trials of a space again, each from its beginning, and compare every row."""
     ended = {trial for trial, ending in now.endings.items() if ending.kind in WITH_RESULT}
     there = {trial.id: trial for trial in trials if trial.id in ended}
     if not there:
@@ -421,15 +399,15 @@ def _trained_again(now: Snapshot, trial: Trial, plugins: tuple[Path, ...], folde
     after = train_again(trial, folder, before, plugins)
     if (after.digest, after.kind, after.step) == (before.digest, before.kind, before.step):
         return "right", f"{label}: bit for bit the same, {before.rows:,} rows"
-    told, then, here = _first_difference(now, trial, folder), of_machine(before.versions), of_machine(after.versions)
+    first, then, here = _first_difference(now, trial, folder), of_machine(before.versions), of_machine(after.versions)
     if then == here:
-        return "wrong", f"{label}: {told}, on a machine that computes the same"
+        return "wrong", f"{label}: {first}, on a machine that computes the same"
     apart = sorted(name for name in {**then, **here} if then.get(name) != here.get(name))
-    return "told", f"{label}: {told}; this machine computes otherwise ({', '.join(apart)})"
+    return "told", f"{label}: {first}; this machine computes otherwise ({', '.join(apart)})"
 
 
 def train_again(trial: Trial, folder: Path, ending: Ending, plugins: tuple[Path, ...]) -> Ending:
-    """Train a trial from its beginning in a folder of its own, divided as it was, and return how it ended."""
+    """Training is from the beginning, in a folder of its own, divided as it was."""
     from ablate.execute.worker import messages  # loads torch, which nothing else here needs
 
     parts, ranks = (int(ending.versions.get(name, 1)) for name in ("parts", "ranks"))
@@ -445,20 +423,19 @@ def train_again(trial: Trial, folder: Path, ending: Ending, plugins: tuple[Path,
 
 
 def _first_difference(now: Snapshot, trial: Trial, folder: Path) -> str:
-    """Return the first step at which two trainings differ, and what that is at the end beside the sd between seeds."""
     before, after = _trial_rows(now.folder, trial.id), _trial_rows(folder, trial.id)
     differ = sorted(key for key in {**before, **after} if not _same_bits(before.get(key), after.get(key)))
     if not differ:
         return "the same rows, and another end"
     step, metric, address = differ[0]
-    told = f"differs from step {step} on ({metric}{f' of {address}' if address else ''})"
+    first = f"differs from step {step} on ({metric}{f' of {address}' if address else ''})"
     losses, again = _losses(before), _losses(after)
     if not (losses and again):
-        return told
+        return first
     like = [_losses(_trial_rows(now.folder, other))[-1:] for other in now.endings if _is_like(now, other, trial)]
     at_ends = [loss for of_seed in like for loss in of_seed]
     spread = f", where seeds have a sd of {statistics.stdev(at_ends):.2g}" if len(at_ends) > 1 else ""
-    return f"{told}; its eval loss at the end by {abs(losses[-1] - again[-1]):.2g}{spread}"
+    return f"{first}; its eval loss at the end by {abs(losses[-1] - again[-1]):.2g}{spread}"
 
 
 def _trial_rows(folder: Path, trial: str) -> dict[tuple[int, str, str], float]:
@@ -477,7 +454,7 @@ def _same_bits(before: float | None, after: float | None) -> bool:
 
 
 def _is_like(now: Snapshot, other: str, trial: Trial) -> bool:
-    """Return whether another trial is of the same variant and settings at any seed."""
+    """The same variant and settings, at any seed."""
     specified = now.specification(other)
     asked = trial.variant, trial.conditions, trial.salt
     return (specified.get("variant"), specified.get("conditions"), specified.get("salt")) == asked

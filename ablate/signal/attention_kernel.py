@@ -79,7 +79,6 @@ class ScoresOverflow(InputError):
 
 
 def score_overflow() -> ScoresOverflow:
-    """Return why attention whose scores overflow is not forecast."""
     return ScoresOverflow(
         "attention whose scores overflow is not forecast: their variance is no longer finite\n"
         "  = put a norm in front of it, or scale what is added to the stream by a smaller gain or init"
@@ -120,7 +119,7 @@ class RandomAttention:
 
     @property
     def varies(self) -> bool:
-        """Whether scores differ by more than nothing: else A is W, and E[A V Aᵀ] is W V Wᵀ."""
+        """Whether scores differ at all: else A is W, and E[A V Aᵀ] is W V Wᵀ."""
         return float(np.abs(self.queries).max() * np.ptp(self.keys)) >= SMALL
 
     @cached_property
@@ -131,7 +130,7 @@ class RandomAttention:
 
     @property
     def mean(self) -> Array:
-        """E[A], with W for it: its entries are equal where keys are of one length."""
+        """E[A], taken as W: its entries are equal where keys are of one length."""
         return self._weights
 
     @property
@@ -176,13 +175,13 @@ class RandomAttention:
         return _positive(self.backward(shared) * self.values - crossed - crossed.T + means)
 
     def dropped_queries(self, shares: Array) -> Array:
-        """Compute Σ_j S_ij E[A_ij²] |k_j - Σ_m A_im k_m|², A its mean: what dropped weights give queries, [T]."""
+        """Σ_j S_ij E[A_ij²] |k_j - Σ_m A_im k_m|², A its mean: the queries' part of dropped weights, [T]."""
         mixed = self.mean @ self.keys
         apart = np.diag(self.keys) - 2 * mixed + np.einsum("ij,ij->i", mixed, self.mean)[:, None]
         return np.asarray((shares * self.squares * apart).sum(1))
 
     def dropped_keys(self, shares: Array) -> Array:
-        """Compute Σ_ij S_ij E[A_ij²] (δ_jk - A_ik) (δ_jk' - A_ik'), A its mean: what they give keys, [T, T]."""
+        """Σ_ij S_ij E[A_ij²] (δ_jk - A_ik) (δ_jk' - A_ik'), A its mean: the keys' part, [T, T]."""
         return spread_over_keys(self.mean, shares * self.squares)
 
     @cached_property

@@ -55,7 +55,7 @@ class Scatter:
     alone: float = 1.0
 
     def total(self, kernel: Floats) -> float:
-        """Return the variance that the weights between the root and this kernel add."""
+        """The variance that the weights between the root and this kernel add."""
         return self.variance + 2 * self.freedom * participation(kernel)
 
     @property
@@ -65,7 +65,7 @@ class Scatter:
 
     @property
     def all_noise(self) -> float:
-        """The variance that these weights add to one token, each where it stands, forgotten since or not."""
+        """The variance that these weights add to one token, where each stands, forgotten since or not."""
         return self.noise + 2 * self.freedom
 
     def through_weights(self, outputs: float, lengths_of: float = inf) -> Scatter:
@@ -89,7 +89,6 @@ class Scatter:
         )
 
     def forgotten(self) -> Scatter:
-        """Go through a norm, which forgets the size."""
         return Scatter(follows=0.0, noise=self.all_noise)
 
     def _more(self, variance: float) -> Scatter:
@@ -105,7 +104,7 @@ class Scatter:
         return replace(self, alone=self.alone * float(np.minimum(own, 1.0).mean()) if there.any() else 0.0)
 
     def attending(self, kernel: Floats, varied: Floats, heads: int) -> Scatter:
-        """Go through attention, whose weights differ from head to head by what gives the part `varied` of a kernel.
+        """Go through attention, whose differences from head to head give the part `varied` of a kernel.
 
         Each head's part varies by about its own size, so that the mean over heads adds 2 (its share)² / heads.
         """
@@ -151,7 +150,7 @@ class Scatter:
 HERE = Scatter()
 """At the root itself."""
 FORGOTTEN = Scatter(follows=0.0)
-"""Behind what has no size."""
+"""Behind a norm, or anything else without a size."""
 
 
 def added_scatter(
@@ -192,12 +191,12 @@ def added_scatter(
 
 
 def mean_scatter(scatters: Sequence[Scatter]) -> Scatter:
-    """Return the mean of those of several heads, which vary alike."""
+    """The mean scatter of several heads, which vary alike."""
     return Scatter(*np.mean([astuple(each) for each in scatters], axis=0).tolist())
 
 
 def _mean_by_weight(weights: Sequence[float], numbers: Sequence[float]) -> float:
-    """Return a mean by weights; 1 where they are nothing."""
+    """A mean by weights; 1 where they are nothing."""
     whole = sum(weights)
     return sum(weight * number for weight, number in zip(weights, numbers, strict=True)) / whole if whole else 1.0
 

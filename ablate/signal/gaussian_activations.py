@@ -28,11 +28,11 @@ from ablate.signal.kernel_maps import Curved, Floats, jumps, kinks, normal_nodes
 Array: TypeAlias = NDArray[np.float64]
 
 TERMS = 48
-"""The most terms of a series; what later ones would add at c = 1 is given to the last."""
+"""The most terms of a series; the share of later ones at c = 1 goes to the last."""
 DIGITS, SAME = 12, 1e-10
 """Variances that agree to as many digits are one, and roots that differ by no more."""
 NOTHING = 1e-11
-"""What products of coefficients are below relative to their sum ends a series."""
+"""A series ends where products of coefficients are below this, relative to their sum."""
 ALIKE = 1e-4
 """Variances that differ by less than this are near enough for a first order in their difference, within 1e-8."""
 NODES, CLOSE = 12, 1e-2
@@ -107,7 +107,7 @@ def _of_one_size(activation: Curved, root: Array, correlation: Array) -> tuple[A
 def _of_sizes(
     activation: Curved, variances: Array, tokens: NDArray[np.intp], correlation: Array
 ) -> tuple[Array, Array, Array, Array]:
-    """Return the same for any variances, with that of each token."""
+    """The same for any variances, with the variance of each token."""
     series = _series(activation, variances)
     a, b = series.values, series.slopes
     values, slopes = _product(a, a, tokens, correlation), _product(b, b, tokens, correlation)
@@ -124,7 +124,7 @@ def _of_sizes(
 
 
 def _scatter(activation: Curved, variance: float) -> tuple[float, float, float]:
-    """Return the last three numbers of an `ActivationKernel` at a variance; (1, 0, 0) where φ gives nothing."""
+    """The last three numbers of an `ActivationKernel` at a variance; (1, 0, 0) where φ is 0."""
     root = sqrt(variance)
     z, weight, _ = _nodes(tuple(sorted({0.0, *(cut / (root or 1.0) for cut in jumps(activation))})))
     f, df, _ = activation.curve(root * z)
@@ -169,7 +169,7 @@ def _integrated(activation: Curved, variances: Array, jump: float, cuts: tuple[f
 
 
 def _integrals(activation: Curved, variances: Array, jump: float, cuts: tuple[float, ...]) -> Array:
-    """Return, for each variance, the coefficients of ψ, their mean square, the same of ψ', E[φ] and E[φ']."""
+    """For each variance the coefficients of ψ, their mean square, the same of ψ', E[φ] and E[φ']."""
     z, weight, basis = _nodes(cuts)
     root = np.sqrt(variances)[:, None]
     f, df, _ = activation.curve(root * z)
@@ -202,13 +202,13 @@ def _interpolated(activation: Curved, variances: Array, jump: float, nodes: int)
 
 @functools.lru_cache(maxsize=16)
 def _nodes(cuts: tuple[float, ...]) -> tuple[Floats, Floats, Array]:
-    """Return nodes z, weights, and the Hermite polynomials at the nodes, [TERMS, nodes]."""
+    """Nodes z, weights, and the Hermite polynomials at the nodes, [TERMS, nodes]."""
     z, weight = normal_nodes(cuts)
     return z, weight, _hermite(z)
 
 
 def _with_rest(coefficients: Array, squares: Array) -> Array:
-    """Give the last coefficient of each row what those that follow would add to its mean square.
+    """Give the last coefficient of each row the share of those that follow in its mean square.
 
     Its sign is + in every row, since later coefficients have the same at all variances, and come in pairs.
     """
@@ -218,7 +218,7 @@ def _with_rest(coefficients: Array, squares: Array) -> Array:
 
 
 def _jump(activation: Curved) -> float:
-    """Return φ'(0+) - φ'(0-) where φ' jumps at 0, else 0."""
+    """φ'(0+) - φ'(0-) where φ' jumps at 0, else 0."""
     if 0.0 not in kinks(activation):
         return 0.0
     tiny = np.finfo(np.float64).tiny
@@ -227,7 +227,7 @@ def _jump(activation: Curved) -> float:
 
 
 def _hermite(z: Floats) -> Array:
-    """Return h_0(z), …, h_{TERMS-1}(z), [TERMS, nodes]."""
+    """h_0(z), …, h_{TERMS-1}(z), [TERMS, nodes]."""
     rows = [np.ones_like(z), z]
     for n in range(1, TERMS - 1):
         rows.append((z * rows[n] - sqrt(n) * rows[n - 1]) / sqrt(n + 1))
@@ -236,7 +236,7 @@ def _hermite(z: Floats) -> Array:
 
 @functools.cache
 def _ramp_series() -> tuple[Array, Array]:
-    """Return the coefficients of max(0, z) and of its slope, [TERMS] each."""
+    """The coefficients of max(0, z) and of its slope, [TERMS] each."""
     z, weight, basis = _nodes((0.0,))
     return basis @ (weight * np.maximum(z, 0.0)), basis @ (weight * (z > 0))
 

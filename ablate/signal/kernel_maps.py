@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ablate.errors import InputError
-from ablate.signal.network_shaping import UNCHANGED, Affine, Network, bisect
+from ablate.signal.network_shaping import UNCHANGED, AffineMaps, Network, bisect
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Derivatives: TypeAlias = tuple[Floats, Floats, Floats]
@@ -49,22 +49,19 @@ class Curved(Protocol):
 
 
 def kinks(activation: Curved) -> tuple[float, ...]:
-    """Return the inputs at which φ' jumps."""
     return tuple(getattr(activation, "kinks", ()))
 
 
 def bends(activation: Curved) -> tuple[float, ...]:
-    """Return the inputs at which φ'' jumps and φ' does not."""
     return tuple(getattr(activation, "bends", ()))
 
 
 def jumps(activation: Curved) -> tuple[float, ...]:
-    """Return the inputs at which φ' or φ'' jumps, sorted."""
     return tuple(sorted({*kinks(activation), *bends(activation)}))
 
 
 def curved(activation: Any, name: str) -> Curved:
-    """Return the activation, checked to have a curve; InputError if it has none. `name` is the user's name of it."""
+    """Raises InputError for an activation without a curve; `name` is the user's name of it."""
     if not isinstance(activation, Curved):
         raise InputError(
             f"{name} does not give its derivatives, which this method needs\n"
@@ -78,20 +75,18 @@ class Shaped:
     """An activation between two affine maps, itself an activation."""
 
     activation: Curved
-    affine: Affine
+    affine: AffineMaps
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """The inputs that the input map takes to the kinks of the activation."""
         return self._before(kinks(self.activation))
 
     @property
     def bends(self) -> tuple[float, ...]:
-        """The inputs that the input map takes to the bends of the activation."""
         return self._before(bends(self.activation))
 
     def curve(self, x: Any) -> Derivatives:
-        """Return (φ̂, φ̂', φ̂'') by the chain rule."""
+        """(φ̂, φ̂', φ̂'') by the chain rule."""
         a = self.affine
         f, df, ddf = self.activation.curve(a.input_scale * x + a.input_shift)
         slope = a.output_scale * a.input_scale
@@ -115,8 +110,8 @@ class LocalMaps:
     c_curvature_at_1: float
 
 
-def local_maps(activation: Curved, affine: Affine = UNCHANGED) -> LocalMaps:
-    """Compute Q, Q'(1), C(0), C'(0), C'(1) and C''(1) of φ̂, within 1e-12 for activations that vary on scale 1."""
+def local_maps(activation: Curved, affine: AffineMaps = UNCHANGED) -> LocalMaps:
+    """Q, Q'(1), C(0), C'(0), C'(1) and C''(1) of φ̂, within 1e-12 for activations that vary on scale 1."""
     z, weight = normal_nodes_of(activation, affine)
     f, df, ddf = Shaped(activation, affine).curve(z)
     mean, q = float(weight @ f), float(weight @ f**2)
@@ -131,7 +126,7 @@ def local_maps(activation: Curved, affine: Affine = UNCHANGED) -> LocalMaps:
     )
 
 
-def correlation_map(activation: Curved, c: float, affine: Affine = UNCHANGED) -> float:
+def correlation_map(activation: Curved, c: float, affine: AffineMaps = UNCHANGED) -> float:
     """Compute C(c) of φ̂ for a correlation c in [-1, 1], within 1e-10; ValueError outside.
 
     E[φ̂(u) φ̂(v)] with v = c u + √(1 - c²) y: for each u an integral over y, cut where v reaches a cut of u.
@@ -166,7 +161,7 @@ class CorrelationMap:
     coefficients: tuple[float, ...]
 
     def __call__(self, c: Floats | float) -> Floats:
-        """Return C(c), within 1e-9."""
+        """Within 1e-9."""
         theta = np.arccos(np.clip(c, 0.0, 1.0))
         return np.asarray(np.polynomial.chebyshev.chebval(4 * theta / math.pi - 1, self.coefficients))
 
@@ -177,7 +172,7 @@ _MAPS: dict[tuple[bytes, tuple[float, ...]], CorrelationMap] = {}
 
 
 def correlations_through(activation: Curved) -> CorrelationMap:
-    """Return C of an activation, computed once per process, as layers share it."""
+    """Computed once per process, as layers share it."""
     key = (activation.curve(np.linspace(-REACH, REACH, 257))[0].tobytes(), jumps(activation))
     if key not in _MAPS:
         places = np.cos(math.pi * (np.arange(MAP_NODES) + 0.5) / MAP_NODES)
@@ -187,13 +182,12 @@ def correlations_through(activation: Curved) -> CorrelationMap:
     return _MAPS[key]
 
 
-def normal_nodes_of(activation: Curved, affine: Affine) -> tuple[Floats, Floats]:
-    """Return nodes z and weights w with w @ f(z) = E[f(z)] for an f made of φ̂ and its derivatives."""
+def normal_nodes_of(activation: Curved, affine: AffineMaps) -> tuple[Floats, Floats]:
     return normal_nodes(_cuts(activation, affine))
 
 
 def normal_nodes(cuts: Iterable[float] = ()) -> tuple[Floats, Floats]:
-    """Return nodes z and weights w with w @ f(z) = E[f(z)], z ~ N(0, 1), for an f that is smooth between `cuts`."""
+    """Nodes z and weights w with w @ f(z) = E[f(z)], z ~ N(0, 1), for an f that is smooth between `cuts`."""
     inside = np.array([cut for cut in cuts if -REACH < cut < REACH])
     z, weight = _nodes_between(_merge(inside[None, :]))
     return z[0], weight[0] * np.exp(-(z[0] ** 2) / 2) / math.sqrt(2 * math.pi)
@@ -206,7 +200,7 @@ def _merge(breaks: Floats) -> Floats:
 
 
 def _nodes_between(breaks: Floats) -> tuple[Floats, Floats]:
-    """Return Gauss-Legendre nodes and weights over the intervals of each row of sorted breaks, [rows, nodes] each."""
+    """Gauss-Legendre nodes and weights over the intervals of each row of sorted breaks, [rows, nodes] each."""
     points, weights = _gauss_legendre()
     low, width = breaks[:, :-1, None], np.diff(breaks, axis=1)[:, :, None]
     return (low + width * points).reshape(len(breaks), -1), (width * weights).reshape(len(breaks), -1)
@@ -214,13 +208,13 @@ def _nodes_between(breaks: Floats) -> tuple[Floats, Floats]:
 
 @functools.cache
 def _gauss_legendre() -> tuple[Floats, Floats]:
-    """Return NODES nodes and weights on [0, 1]."""
+    """NODES nodes and weights on [0, 1]."""
     points, weights = np.polynomial.legendre.leggauss(NODES)
     return (points + 1) / 2, weights / 2
 
 
-def _cuts(activation: Curved, affine: Affine) -> tuple[float, ...]:
-    """Return the cuts of z between which φ̂ is smooth and varies little."""
+def _cuts(activation: Curved, affine: AffineMaps) -> tuple[float, ...]:
+    """The cuts of z between which φ̂ is smooth and varies little."""
     near = {sign * step for step in AROUND for sign in (-1, 1)}
     return tuple((u - affine.input_shift) / affine.input_scale for u in sorted({*near, *jumps(activation)}))
 
@@ -257,7 +251,7 @@ STEEPEST = 2.0
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_slope(activation: Any, name: str, zeta: float, network: Network, q_slope: float = 1.0) -> Affine:
+def shape_by_slope(activation: Any, name: str, zeta: float, network: Network, q_slope: float = 1.0) -> AffineMaps:
     """DKS: the maps around `activation`, named `name` by the user, for a network whose largest C'(1) is ζ > 1.
 
     `q_slope` is Q'(1) of the whole network. Raises InputError where no maps are found, with the largest ζ within reach,
@@ -287,7 +281,7 @@ def shape_by_slope(activation: Any, name: str, zeta: float, network: Network, q_
 
 
 @functools.lru_cache(maxsize=256)
-def shape_by_curvature(activation: Any, name: str, tau: float, network: Network, q_slope: float = 1.0) -> Affine:
+def shape_by_curvature(activation: Any, name: str, tau: float, network: Network, q_slope: float = 1.0) -> AffineMaps:
     """TAT for smooth activations: the maps for a network of C'(1) = 1 whose largest C''(1) is τ > 0.
 
     `q_slope` is Q'(1) of the whole network. Raises InputError where no maps are found, with the largest τ within reach,
@@ -303,10 +297,10 @@ def shape_by_curvature(activation: Any, name: str, tau: float, network: Network,
     kappa, rho = network.local_curvature(tau), network.local_q_slope(q_slope)
     steepest = min(1.0, float(np.abs(activation.curve(np.linspace(-8.0, 8.0, 1601))[1]).max()))
 
-    def affine(numbers: Vector) -> Affine | None:
+    def affine(numbers: Vector) -> AffineMaps | None:
         scale, shift, output_shift = numbers
-        q = _q(activation, Affine(scale, shift, output_shift))
-        canonical = Affine(scale, shift, output_shift, q**-0.5)
+        q = _q(activation, AffineMaps(scale, shift, output_shift))
+        canonical = AffineMaps(scale, shift, output_shift, q**-0.5)
         return canonical if scale * canonical.output_scale * steepest < STEEPEST else None
 
     search = _Search(
@@ -324,13 +318,13 @@ def shape_by_curvature(activation: Any, name: str, tau: float, network: Network,
 
 
 @functools.lru_cache(maxsize=256)
-def rescale(activation: Any, name: str) -> Affine:
+def rescale(activation: Any, name: str) -> AffineMaps:
     """The output scale with E[φ̂(z)²] = 1 for standard normal z; InputError for an activation without a curve."""
-    return Affine(output_scale=_q(curved(activation, name), UNCHANGED) ** -0.5)
+    return AffineMaps(output_scale=_q(curved(activation, name), UNCHANGED) ** -0.5)
 
 
 def is_homogeneous(activation: Curved) -> bool:
-    """Return whether φ is linear on both sides of a kink at 0, so that φ(kx) = k φ(x) for every k > 0."""
+    """Whether φ is linear on both sides of a kink at 0, so that φ(kx) = k φ(x) for every k > 0."""
     if kinks(activation) != (0.0,):
         return False
     f = activation.curve(np.array([0.0, 1.0, 2.0, 7.0, -1.0, -2.0, -7.0]))[0]
@@ -346,12 +340,12 @@ class _Search:
     """
 
     conditions: Callable[[float], Conditions]
-    affine: Callable[[Vector], Affine | None]
+    affine: Callable[[Vector], AffineMaps | None]
     starts: tuple[tuple[float, ...], ...]
     odd_around: float = 0.0
 
-    def first(self, target: float) -> Affine | None:
-        """Return the maps at the first solution, None if no start leads to one."""
+    def first(self, target: float) -> AffineMaps | None:
+        """The maps at the first solution, None if no start leads to one."""
         for start in (*self.starts, *self._random_starts()):
             solution = self._solve(target, start)
             affine = None if solution is None else self.affine(solution)
@@ -360,7 +354,7 @@ class _Search:
         return None
 
     def furthest(self, easy: float, target: float) -> float | None:
-        """Return the largest target met between an easy one and one that is not met; None if neither is."""
+        """The largest target met between an easy one and one that is not met; None if neither is."""
         reached: float | None = None
         last: tuple[tuple[float, ...], ...] = ()
         middle = easy
@@ -414,7 +408,7 @@ def _dks_conditions(activation: Curved, psi: float, rho: float) -> Conditions:
 
 def _tat_conditions(activation: Curved, kappa: float, rho: float) -> Conditions:
     def off(numbers: Vector) -> Vector:
-        affine = Affine(*numbers)
+        affine = AffineMaps(*numbers)
         if not _usable(affine) or not _q(activation, affine) > 0:
             return (math.nan, math.nan, math.nan)
         maps = local_maps(activation, affine)
@@ -424,28 +418,28 @@ def _tat_conditions(activation: Curved, kappa: float, rho: float) -> Conditions:
     return off
 
 
-def _standardised(activation: Curved, scale: float, shift: float) -> Affine | None:
-    """Return the maps with E[φ̂] = 0 and E[φ̂²] = 1, None where φ(scale · z + shift) does not vary."""
-    affine = Affine(float(scale), float(shift))
+def _standardised(activation: Curved, scale: float, shift: float) -> AffineMaps | None:
+    """The maps with E[φ̂] = 0 and E[φ̂²] = 1, None where φ(scale · z + shift) does not vary."""
+    affine = AffineMaps(float(scale), float(shift))
     if not _usable(affine):
         return None
     z, weight = normal_nodes_of(activation, affine)
     f: Floats = activation.curve(affine.input_scale * z + affine.input_shift)[0]
     mean = float(weight @ f)
     variance = float(weight @ (f - mean) ** 2)
-    return Affine(affine.input_scale, affine.input_shift, -mean, variance**-0.5) if variance > 1e-280 else None
+    return AffineMaps(affine.input_scale, affine.input_shift, -mean, variance**-0.5) if variance > 1e-280 else None
 
 
-def _q(activation: Curved, affine: Affine) -> float:
+def _q(activation: Curved, affine: AffineMaps) -> float:
     z, weight = normal_nodes_of(activation, affine)
     return float(weight @ Shaped(activation, affine).curve(z)[0] ** 2)
 
 
-def _usable(affine: Affine) -> bool:
+def _usable(affine: AffineMaps) -> bool:
     return 1e-12 < abs(affine.input_scale) < 1e12 and abs(affine.input_shift) < 1e12
 
 
-def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, network: Network) -> Affine:
+def _shape_homogeneous(activation: Curved, name: str, psi: float, zeta: float, network: Network) -> AffineMaps:
     """Solve DKS without the condition on Q': input_shift 1 or -1, and the smallest input_scale with C'(1) = ψ."""
     scales = np.geomspace(0.125, 1e6, 128)  # below, a normal does not reach the kink: φ̂ is linear or 0
     reach = 1.0
@@ -468,13 +462,13 @@ def _crossing(function: Callable[[float], float], level: float, low: float, high
 
 
 def _slope(activation: Curved, shift: float, scale: float) -> float:
-    """Return C'(1) of the standardised activation; 1 where it is constant."""
+    """C'(1) of the standardised activation; 1 where it is constant."""
     affine = _standardised(activation, scale, shift)
     return 1.0 if affine is None else local_maps(activation, affine).c_slope_at_1
 
 
 def _with_q_slope(local: str, target: str, rho: float, q_slope: float) -> tuple[str, str]:
-    """Return a layer's condition and the network's target, each with that of Q'(1) where it is not 1."""
+    """A layer's condition and the network's target, each with that of Q'(1) where it is not 1."""
     return (local, target) if q_slope == 1 else (f"{local} and Q'(1) = {rho:.4g}", f"{target} and q_slope {q_slope:g}")
 
 

@@ -29,12 +29,12 @@ class Moments:
 
     @property
     def covariance(self) -> float:
-        """The covariance of one channel at two tokens: rσ²."""
+        """rσ², of one channel at two tokens."""
         return self.correlation * self.variance
 
     @staticmethod
     def of(variance: float, covariance: float, mean: float = 0.0) -> Moments:
-        """Make moments from a covariance; the correlation of a signal without variance is 0."""
+        """The correlation of a signal without variance is 0."""
         return Moments(variance, covariance / variance if variance else 0.0, mean)
 
 
@@ -208,7 +208,7 @@ def attention_mean(x: Moments, length: float, width: int, scores: float = 0.0, p
 
 @dataclass(frozen=True, slots=True)
 class AttentionGradients:
-    """What reaches the tokens of an attention's input `by_values`, `by_queries` and `by_keys`, and the `whole` of it.
+    """The gradients of an attention's input `by_values`, `by_queries` and `by_keys`, and the `whole` of it.
 
     The three are taken as uncorrelated, but for values and keys, which share 2 ρ r(1-r) s/d of the variance.
     """
@@ -222,7 +222,7 @@ class AttentionGradients:
 def attention_mean_backward(
     g: Moments, x: Moments, length: float, width: int, scores: float = 0.0, p: float = 0.0
 ) -> AttentionGradients:
-    """Compute the gradient that reaches the x_j through values and, where there are `scores`, through the weights too.
+    """The gradient of the x_j through values and, where there are `scores`, through the weights too.
 
     With s, w and v of `attention_mean`, ρ the gradient's correlation, and σ_g² = 1:
 

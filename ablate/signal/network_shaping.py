@@ -1,6 +1,6 @@
-"""Network shaping: the gains around activations and attention, and what one layer's have to be for a whole network.
+"""Network shaping: gains around activations and attention, and those of one layer derived from a whole network's.
 
-Here is what a plan needs, and it loads no NumPy; activations without a closed form are solved in `kernel_maps`.
+A plan needs this file, so it loads no NumPy; activations without a closed form are solved in `kernel_maps`.
 """
 
 from __future__ import annotations
@@ -15,12 +15,13 @@ from typing import Any, TypeAlias
 from ablate.block.network import Branch, Elements, Layer, Repeated, Residual
 from ablate.errors import InputError
 
-# Affine: the maps around an activation, x -> output_scale · (φ(input_scale · x + input_shift) + output_shift).
-
 
 @dataclass(frozen=True, slots=True)
-class Affine:
-    """Four numbers; the defaults change nothing."""
+class AffineMaps:
+    """The maps around an activation, x -> output_scale · (φ(input_scale · x + input_shift) + output_shift).
+
+    The defaults change nothing.
+    """
 
     input_scale: float = 1.0
     input_shift: float = 0.0
@@ -28,31 +29,31 @@ class Affine:
     output_scale: float = 1.0
 
     def before(self, x: str) -> str:
-        """Write the input map as text, applied to the text x.
+        """The input map as text, applied to the text x.
 
-        >>> Affine(0.5, -1).before("x"), Affine(0.5).before("x W")
+        >>> AffineMaps(0.5, -1).before("x"), AffineMaps(0.5).before("x W")
         ('0.5 x - 1', '0.5 (x W)')
         """
         return f"{self.input_scale:.4g} {_one_term(x)}{_added(self.input_shift)}"
 
     def shifted(self, x: str) -> str:
-        """Write the input map without its scale as text, applied to the text x.
+        """The input map without its scale as text, applied to the text x.
 
-        >>> Affine(input_shift=-0.5).shifted("x"), Affine().shifted("x W")
+        >>> AffineMaps(input_shift=-0.5).shifted("x"), AffineMaps().shifted("x W")
         ('x - 0.5', 'x W')
         """
         return f"{x}{_added(self.input_shift)}"
 
     def after(self, y: str) -> str:
-        """Write the output map as text.
+        """The output map as text.
 
-        >>> Affine(output_shift=0.25, output_scale=2).after("f(x)"), Affine(output_scale=2).after("f(x; 0.1)")
+        >>> AffineMaps(output_shift=0.25, output_scale=2).after("f(x)"), AffineMaps(output_scale=2).after("f(x; 0.1)")
         ('2 (f(x) + 0.25)', '2 f(x; 0.1)')
         """
         return f"{self.output_scale:.4g} {_one_term(y + _added(self.output_shift))}"
 
 
-UNCHANGED = Affine()
+UNCHANGED = AffineMaps()
 
 
 def _one_term(text: str) -> str:
@@ -135,23 +136,23 @@ class Network:
         return max(_through(elements, local, start) for elements in (self.elements, *_branches(self.elements)))
 
     def slope(self, psi: float) -> float:
-        """Return the largest C'(1) where each layer's is ψ."""
+        """The largest C'(1) where each layer's is ψ."""
         return self.largest(lambda y: psi * y, 1.0)
 
     def curvature(self, kappa: float) -> float:
-        """Return the largest C''(1) where each layer's is κ, and C'(1) = 1."""
+        """The largest C''(1) where each layer's is κ, and C'(1) = 1."""
         return self.largest(lambda y: y + kappa, 0.0)
 
     def local_slope(self, zeta: float) -> float:
-        """Find ψ >= 1 with `slope(ψ)` = ζ, for ζ >= 1."""
+        """ψ >= 1 with `slope(ψ)` = ζ, for ζ >= 1."""
         return bisect(lambda psi: self.slope(psi) - zeta, 1.0, zeta)
 
     def local_curvature(self, tau: float) -> float:
-        """Find κ >= 0 with `curvature(κ)` = τ, for τ >= 0."""
+        """κ >= 0 with `curvature(κ)` = τ, for τ >= 0."""
         return bisect(lambda kappa: self.curvature(kappa) - tau, 0.0, tau)
 
     def q_slope(self, rho: float) -> float:
-        """Return Q'(1) of the whole network where each layer's is ρ."""
+        """Q'(1) of the whole network where each layer's is ρ."""
         return _through(self.elements, lambda y: rho * y, 1.0)
 
     def local_q_slope(self, target: float) -> float:
@@ -177,12 +178,11 @@ class Network:
         return bisect(lambda rho: self.q_slope(rho) - target, 0.0, high)
 
     def __str__(self) -> str:
-        """Return the description."""
         return self.description
 
 
 def residual_stack(layers: float, skip: float = 0.0) -> Network:
-    """Make a network of nonlinear layers, each in a residual with `skip` α; InputError for invalid values."""
+    """Nonlinear layers, each in a residual with `skip` α; InputError for invalid values."""
     if not (1 <= layers <= MOST_LAYERS and float(layers).is_integer()):
         raise InputError(
             f"a network of {layers:g} nonlinear layers cannot be shaped\n"
@@ -199,7 +199,7 @@ def residual_stack(layers: float, skip: float = 0.0) -> Network:
 
 
 def _branches(elements: Elements) -> Iterator[Elements]:
-    """Yield each branch in a sequence, and those inside of it."""
+    """The branches in a sequence, and those inside of them."""
     for element in elements:
         match element:
             case Residual(branches=branches):
@@ -211,7 +211,7 @@ def _branches(elements: Elements) -> Iterator[Elements]:
 
 
 def _through(elements: Elements, local: LocalMap, x: float) -> float:
-    """Return the value of a sequence's map at x."""
+    """The value of a sequence's map at x."""
     for element in elements:
         match element:
             case Layer():
@@ -229,7 +229,7 @@ def _through(elements: Elements, local: LocalMap, x: float) -> float:
 
 
 def bisect(increasing: Callable[[float], float], low: float, high: float) -> float:
-    """Find where a non-decreasing function crosses 0 between `low` and `high`, to within a few bits."""
+    """The zero of a non-decreasing function between `low` and `high`, to within a few bits."""
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         if not low < middle < high:
@@ -268,7 +268,7 @@ class ShapedLeakyReLU:
     """The slope s of negative inputs, and the affine maps around, whose input_scale is 1."""
 
     slope: float
-    affine: Affine
+    affine: AffineMaps
 
 
 def leaky_correlation(c: float, slope: float) -> float:
@@ -295,7 +295,7 @@ def leaky_by_correlation(eta: float, network: Network) -> ShapedLeakyReLU:
             f"  = choose an eta below {math.floor(1000 * largest) / 1000:g}, or more layers"
         )
     slope = bisect(lambda s: eta - _network_correlation(s, network), 0.0, 1.0)
-    return ShapedLeakyReLU(slope, Affine(output_scale=math.sqrt(2 / (1 + slope**2))))
+    return ShapedLeakyReLU(slope, AffineMaps(output_scale=math.sqrt(2 / (1 + slope**2))))
 
 
 @functools.lru_cache(maxsize=256)
@@ -319,21 +319,21 @@ def leaky_by_slope(zeta: float, network: Network, q_slope: float = 1.0) -> Shape
         )
     slope = k / (1 + math.sqrt((1 - k) * (1 + k)))
     mean = (1 - slope) / math.sqrt(2 * math.pi)
-    return ShapedLeakyReLU(slope, Affine(output_shift=-mean, output_scale=((1 + slope**2) / 2 - mean**2) ** -0.5))
+    return ShapedLeakyReLU(slope, AffineMaps(output_shift=-mean, output_scale=((1 + slope**2) / 2 - mean**2) ** -0.5))
 
 
 def _with_input_shift(psi: float, rho: float, required: str) -> ShapedLeakyReLU:
-    """Return the leaky ReLU with C'(1) = ψ and Q'(1) = ρ, other than 1, whose input is shifted the least."""
+    """The leaky ReLU with C'(1) = ψ and Q'(1) = ρ, other than 1, whose input is shifted the least."""
     sign, away = math.copysign(1.0, 1 - rho), abs(rho - 1)
     reached, last, side = 0.0, 0.0, -1.0
 
-    def beyond(b: float) -> float:
-        return abs(_Shifted.of(sign * b, psi).q_slope - 1) - away
+    def beyond(b: float, rising: float = 1.0) -> float:
+        return rising * (abs(_Shifted.of(sign * b, psi).q_slope - 1) - away)
 
     for shift in (FURTHEST * step / STEPS for step in range(1, STEPS + 1)):
         here = math.copysign(1.0, beyond(shift))
         if here != side:  # it is crossed in between, from either side
-            solved = bisect(lambda b, rising=here: rising * beyond(b), last, shift)  # type: ignore[misc]
+            solved = bisect(functools.partial(beyond, rising=here), last, shift)
             if (found := _Shifted.of(sign * solved, psi)).exists:
                 return found.shaped
         elif here < 0 and (near := _Shifted.of(sign * shift, psi)).exists:
@@ -378,7 +378,6 @@ class _Shifted:
 
     @property
     def variance(self) -> float:
-        """The variance of the output."""
         s, m = self.slope, self.mean
         kinked = self.above + self.shift * m - m**2
         return s**2 + 2 * s * (1 - s) * self.above + (1 - s) ** 2 * kinked
@@ -394,9 +393,9 @@ class _Shifted:
     def shaped(self) -> ShapedLeakyReLU:
         """The leaky ReLU with its maps, of mean 0 and variance 1."""
         mean = self.slope * self.shift + (1 - self.slope) * self.mean
-        return ShapedLeakyReLU(self.slope, Affine(1.0, self.shift, -mean, self.variance**-0.5))
+        return ShapedLeakyReLU(self.slope, AffineMaps(1.0, self.shift, -mean, self.variance**-0.5))
 
 
 def _network_correlation(slope: float, network: Network) -> float:
-    """Return the largest C(0) of the network's subnetworks."""
+    """The largest C(0) of the network's subnetworks."""
     return network.largest(lambda c: leaky_correlation(min(c, 1.0), slope), 0.0)

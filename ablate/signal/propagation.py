@@ -67,18 +67,15 @@ class Signal:
 
     @staticmethod
     def root(kernel: Array, mean: Array | None = None, width: float = inf) -> Signal:
-        """Make a signal that begins here."""
         length = len(kernel)
         zero = np.zeros(length) if mean is None else mean
         return Signal(kernel, zero, np.ones(length), lambda gradient: gradient, width=width)
 
     @property
     def mean_square(self) -> float:
-        """E[x²], over channels and tokens."""
         return float(np.diag(self.kernel).mean())
 
     def times(self, gain: float) -> Signal:
-        """Multiply by a number."""
         transfer, square = None if self.transfer is None else gain * self.transfer, gain * gain  # ** raises on overflow
         return self._with(
             square * self.kernel, gain * self.mean, transfer, lambda gradient: self.backward(square * gradient)
@@ -236,7 +233,7 @@ class Signal:
         return replace(together, width=groups * self.width)
 
     def forked(self, paths: Callable[[Signal], Iterable[Signal]]) -> Signal:
-        """Add up what several paths from here give, such as a skip and a branch."""
+        """Add up several paths from here, such as a skip and a branch."""
         terms = list(paths(Signal.root(self.kernel, self.mean, self.width)))
         linear = [place for place, term in enumerate(terms) if term.transfer is not None]
         crossing = [term.transfer for term in terms if term.transfer is not None]
@@ -279,14 +276,14 @@ class Signal:
         scatter: Scatter | None = None,
         attention: tuple[AttentionStart, ...] | None = None,
     ) -> Signal:
-        """Return a signal of as many channels, which varies and went through attention as this one did unless given."""
+        """A signal of as many channels, which varies and went through attention as this one did unless given."""
         scatter = self.scatter if scatter is None else scatter
         attention = self.attention if attention is None else attention
         return Signal(kernel, mean, transfer, backward, width=self.width, scatter=scatter, attention=attention)
 
 
 class _Head:
-    """One head: the kernels of values, queries and keys, and what mixes the values."""
+    """One head: the kernels of values, queries and keys, and the mixing of the values."""
 
     def __init__(
         self, values: Array, random: RandomAttention | SampledAttention, scale: float, mixing: Mixing, p: float
@@ -310,7 +307,7 @@ class _Head:
 
     @cached_property
     def varied(self) -> Array:
-        """β² (E[A V Aᵀ] - E[A] V E[A]ᵀ): what comes of A's differing from head to head."""
+        """β² (E[A V Aᵀ] - E[A] V E[A]ᵀ): the variation of A from head to head."""
         if not self.random.varies:
             return np.zeros_like(self.both)
         return self.both * (self.random.forward - self.random.mean @ self.values @ self.random.mean.T)
@@ -338,7 +335,7 @@ class _Head:
         return np.asarray(arrived)
 
     def dropped_values(self, gradient: Array) -> Array:
-        """Γ_ii times what dropping a weight makes of (g_i · v_j)², over E[A_ij²], [T, S].
+        """Γ_ii times the change of (g_i · v_j)² by dropping a weight, over E[A_ij²], [T, S].
 
         The gradient of the score s_ik is Σ_j m_j A_ij (g_i · v_j) (δ_jk - A_ik), of which the m_j are independent.
         """
@@ -347,14 +344,14 @@ class _Head:
 
     @property
     def size_variance(self) -> float:
-        """The variance of the trace of what is mixed, from head to head; 0 in closed form, which does not know it."""
+        """The variance of the trace of the mixed values, from head to head; 0 in closed form, which leaves it out."""
         if not isinstance(self.random, SampledAttention):
             return 0.0
         return float(self.both.diagonal().mean()) ** 2 * self.random.size_variance
 
     @property
     def dropped(self) -> Array:
-        """What dropping a share of the weights adds: E[A_ij²] p / (1 - p), times the gain and the row."""
+        """The variance that dropping a share of the weights adds: E[A_ij²] p / (1 - p), times the gain and the row."""
         return np.asarray(np.diag(self.both)[:, None] * self.random.squares * self.p / (1 - self.p))
 
 
@@ -363,7 +360,7 @@ def _mean(arrays: Sequence[Array]) -> Array:
 
 
 def transferred(matrix: Array | None, transfer: Array | None) -> Array | None:
-    """Return M J of matrices, each of which may be a diagonal, as a vector; None stands for zero."""
+    """M J of matrices, each of which may be a diagonal, as a vector; None stands for zero."""
     if transfer is None or matrix is None:
         return None
     if matrix.ndim == 1:
@@ -372,7 +369,7 @@ def transferred(matrix: Array | None, transfer: Array | None) -> Array | None:
 
 
 def _between(first: Array, kernel: Array, second: Array) -> Array:
-    """Return F K Sᵀ of matrices of which F and S may be diagonals."""
+    """F K Sᵀ of matrices of which F and S may be diagonals."""
     left = first[:, None] * kernel if first.ndim == 1 else first @ kernel
     return np.asarray(left * second if second.ndim == 1 else left @ second.T)
 
@@ -382,7 +379,7 @@ def _transposed(matrix: Array) -> Array:
 
 
 def _added(matrices: Iterable[Array | None]) -> Array | None:
-    """Return the sum of matrices, some of which may be diagonals; None if there are none."""
+    """The sum of matrices, some of which may be diagonals; None if there are none."""
     there = [matrix for matrix in matrices if matrix is not None]
     if not there or all(matrix.ndim == 1 for matrix in there):
         return sum(there, np.zeros_like(there[0])) if there else None
@@ -457,7 +454,7 @@ def left_by_sink(
     groups: int = 1,
     positions: RelativePositions | None = None,
 ) -> Signal:
-    """Return the factor σ(log Z - b) of each token in one head, as a signal.
+    """The factor σ(log Z - b) of each token in one head, as a signal.
 
     `scale` is that of the scores times √d_k, and `groups` how many heads read each head of keys. Its gradient reaches
     queries and keys through log Z, of which Σ_j A_ij k_j is the derivative by a query.
@@ -522,8 +519,8 @@ class _SinkHead:
 def concatenated(signals: Sequence[Signal], widths: Sequence[int]) -> Signal:
     """Concatenate channels, as many of each signal as its width says: Σ is the mean of theirs by width.
 
-    A channel of any of them has the gradient kernel Γ. What reads them all by independent weights reads them apart, so
-    that what they have in common does not count; J is 0 behind it, and here.
+    A channel of any of them has the gradient kernel Γ. Independent weights that read them all read them apart, so that
+    their common part does not count; J is 0 behind it, and here.
     """
     shares = [width / sum(widths) for width in widths]
     kernel = sum((share * x.kernel for share, x in zip(shares, signals, strict=True)), np.zeros_like(signals[0].kernel))
@@ -570,14 +567,14 @@ def stacked(signals: Sequence[Signal], root: Array) -> Signal:
 
 
 def part_of(whole: Signal, place: int, length: int) -> Signal:
-    """Return the signal at a place of those that were stacked, each of `length` tokens."""
+    """The signal at a place of those that were stacked, each of `length` tokens."""
     rows = np.zeros((length, len(whole.mean)))
     rows[:, place * length : (place + 1) * length] = np.eye(length)
     return whole.mixed(rows)
 
 
 def _full(transfer: Array | None, length: int, across: int) -> Array:
-    """Return J as a matrix [T, R]; a diagonal one is that of the first T tokens of the root."""
+    """J as a matrix [T, R]; a diagonal one is that of the first T tokens of the root."""
     full = np.zeros((length, across))
     if transfer is not None and transfer.ndim == 1:
         full[:, :length] = np.diag(transfer)

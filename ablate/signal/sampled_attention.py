@@ -58,7 +58,7 @@ class RelativePositions:
     scale: float
 
     def vary(self, queries: Array) -> bool:
-        """Return whether these scores differ from 0, for the kernel of queries."""
+        """Whether these scores differ from 0, for this kernel of queries."""
         return bool(self.scale) and bool(self.content or self.place or queries.any())
 
 
@@ -73,22 +73,18 @@ def random_attention(
     head: int = 0,
     of: int = 1,
 ) -> RandomAttention | SampledAttention:
-    """Return attention in closed form where there is one, else from draws: of head number `head` among `of`.
+    """Attention in closed form where there is one, else from draws: of head number `head` among `of`.
 
     `scale` is that of the scores times √d_k, and `centre` c how much of attention at zero queries is taken off where
     positions make it random. Raises ScoresOverflow for scores whose variance is not finite.
     """
     scores = scale**2 * queries
     placed = positions is not None and positions.vary(queries)
-    if not placed and not _largest(scores, keys) > CLOSED:
+    if not placed and not np.diag(scores).max() * np.diag(keys).max() > CLOSED:
         return RandomAttention(uniform, scores, keys, values)
     if not placed:
         return SampledAttention(uniform, queries, keys, values, scale, head=head, of=of)
     return SampledAttention(uniform, queries, keys, values, scale, positions, centre, head, of)
-
-
-def _largest(queries: Array, keys: Array) -> float:
-    return float(np.diag(queries).max() * np.diag(keys).max())
 
 
 class _Moments(NamedTuple):
@@ -134,7 +130,6 @@ class SampledAttention:
 
     @property
     def draws(self) -> int:
-        """How many draws of A means are taken over."""
         return max(ceil(max(LEAST, ROWS / len(self.keys)) / self.of), 2)
 
     @cached_property
@@ -226,7 +221,7 @@ class SampledAttention:
         return np.asarray(self.values * (_turned(a) @ reached) - crossed - _turned(others) + means)
 
     def dropped_queries(self, shares: Array) -> Array:
-        """Compute Σ_j S_ij E[A_ij² |k_j - Σ_m A_im k_m|²], r among the keys: what dropped weights give queries, [T]."""
+        """Σ_j S_ij E[A_ij² |k_j - Σ_m A_im k_m|²], r among the keys: the queries' part of dropped weights, [T]."""
 
         def of_keys(a: Array, _: Array | None) -> Array:
             near = a @ self.keys
@@ -241,7 +236,7 @@ class SampledAttention:
         return self._mean(of_keys)
 
     def dropped_keys(self, shares: Array) -> Array:
-        """Compute Σ_ij S_ij E[A_ij² (δ_jk - A_ik) (δ_jk' - A_ik')]: what dropped weights give keys, [T, T]."""
+        """Σ_ij S_ij E[A_ij² (δ_jk - A_ik) (δ_jk' - A_ik')]: the keys' part of dropped weights, [T, T]."""
         return self._mean(lambda a, _: spread_over_keys(a, shares * a**2))
 
     def log_totals(self, at_zero: Array) -> Iterator[Array]:
@@ -282,7 +277,7 @@ class SampledAttention:
         return a if c is None else a - self.centre * c
 
     def _drawn(self) -> Iterable[tuple[Array, Array | None]]:
-        """Return draws of A and of A⁰, [some, T, T]; None for A⁰ where nothing of it is taken off."""
+        """Draws of A and of A⁰, [some, T, T]; None for A⁰ where nothing of it is taken off."""
         return self._remembered if self.draws * len(self.keys) ** 2 <= REMEMBERED else self._draw()
 
     @cached_property
@@ -303,7 +298,7 @@ class SampledAttention:
         return np.asarray(weights / weights.sum(-1, keepdims=True))
 
     def _scores(self) -> Iterator[tuple[Array, Array]]:
-        """Yield draws of s, [some, T, T], and what it is at queries of 0."""
+        """Draws of s, [some, T, T], and the same at queries of 0."""
         queries, keys = _root(self.scale**2 * self.of_queries), _root(self.keys)
         if self.positions is None and self.draws * len(self.keys) ** 2 <= REMEMBERED:
             scores = queries @ _normals(self.head, self.draws, len(queries), len(keys)) @ keys.T
@@ -326,14 +321,14 @@ class SampledAttention:
             yield scores + at_zero + self._by_key(_normal(rng, some, placed, places)), at_zero
 
     def _chunks(self) -> Iterator[tuple[np.random.Generator, int]]:
-        """Yield how many draws are computed at once, with what they are drawn by."""
+        """The number of draws that are computed at once, with their generator."""
         rng = np.random.default_rng(self.head)
         most = max(1, TOGETHER // len(self.keys) ** 2)
         for first in range(0, self.draws, most):
             yield rng, min(most, self.draws - first)
 
     def _through_positions(self, gradient: Array) -> Array:
-        """Return the kernel of Σ_j A_ij (u_ij - ū_i) r_{i-j}, as much as it counts for, of drawn u_ij = g_i·v_j."""
+        """The kernel of Σ_j A_ij (u_ij - ū_i) r_{i-j}, with its share, of drawn u_ij = g_i·v_j."""
         assert self.positions is not None
         rng, roots = np.random.default_rng(self.of + self.head), (_root(gradient), _root(self.values))
         keys = self.positions.keys
@@ -353,7 +348,7 @@ class SampledAttention:
 
     @property
     def _share_of_positions(self) -> float:
-        """What r_n counts for beside k_j: caps make the scale of q_i·k_j another."""
+        """The weight of r_n beside k_j: caps make the scale of q_i·k_j another."""
         assert self.positions is not None
         return (self.positions.scale / self.scale) ** 2 if self.scale else 0.0
 
@@ -388,12 +383,12 @@ def _normal(rng: np.random.Generator, some: int, rows: Array, columns: Array) ->
 
 @lru_cache(maxsize=32)
 def _normals(seed: int, some: int, rows: int, columns: int) -> Array:
-    """Return independent normal entries, which are the same in every layer: they are drawn once."""
+    """Independent normal entries, which are the same in every layer: they are drawn once."""
     return np.random.default_rng(seed).normal(size=(some, rows, columns))
 
 
 def _root(kernel: Array) -> Array:
-    """Return the symmetric root, which unlike others is the same on every machine, so that draws are."""
+    """The symmetric root, which unlike others is the same on every machine, so that draws are."""
     values, vectors = np.linalg.eigh(kernel)
     return np.asarray((vectors * np.sqrt(np.clip(values, 0, None))) @ vectors.T)
 
@@ -421,7 +416,7 @@ def _turned(matrices: Array) -> Array:
 #     integration by parts).
 
 PLACES, SHARES = np.polynomial.legendre.leggauss(4)
-"""Where D(t) is taken between -1 and 1, and what each place counts for: exact for polynomials of degree 7."""
+"""The places between -1 and 1 where D(t) is taken, and their weights: exact for polynomials of degree 7."""
 
 
 @dataclass(frozen=True)
@@ -465,12 +460,11 @@ class AttentionStart:
 
 
 def joined(*parts: tuple[AttentionStart, ...]) -> tuple[AttentionStart, ...]:
-    """Join what several signals went through, in their order, each attention once."""
     return tuple({id(each): each for part in parts for each in part}.values())
 
 
 def _entropies(head: RandomAttention | SampledAttention) -> Array:
-    """Return E[H_i] of each query, [T]."""
+    """E[H_i] of each query, [T]."""
     if isinstance(head, SampledAttention):
         return head.entropies
     free = sum(share * _score_spread(head, (1 + place) / 2) for place, share in zip(PLACES, SHARES, strict=True)) / 4
@@ -479,13 +473,13 @@ def _entropies(head: RandomAttention | SampledAttention) -> Array:
 
 
 def _score_spread(head: RandomAttention, share: float) -> Array:
-    """Return D_i(t) at t = `share`, [T]."""
+    """D_i(t) at t = `share`, [T]."""
     scaled = RandomAttention(head.uniform, share * head.queries, head.keys, head.keys)
     return np.asarray(np.diag(head.queries) * (scaled.mean @ np.diag(head.keys) - np.diag(scaled.forward)))
 
 
 def _cross_entropy(weights: Array, uniform: Array) -> Array:
-    """Return -Σ_j A_ij log W_ij of each query, [T]; a key that is hidden counts for nothing."""
+    """-Σ_j A_ij log W_ij of each query, [T]; a key that is hidden counts for nothing."""
     logarithms = np.log(uniform, out=np.zeros_like(uniform), where=uniform > 0)
     return np.asarray(-(weights * logarithms).sum(-1))
 
@@ -551,7 +545,7 @@ def routing(logits: Array, experts: int, active: int, *, softmax: bool, normalis
 
 
 def _sums_over_experts(a: Array, b: Array) -> Array:
-    """Return the sums over experts of a_ie b_je, [samples, T, T]."""
+    """Sums over experts of a_ie b_je, [samples, T, T]."""
     return np.asarray(a @ b.transpose(0, 2, 1))
 
 

@@ -49,17 +49,6 @@ def diagonal(decay: float) -> float:
     return math.sqrt(-math.expm1(-2 * decay))
 
 
-def decay_of(a: float) -> float:
-    """γ(a) = -½ log(1 - a²), the inverse of `diagonal`, for 0 <= a <= 1.
-
-    >>> decay_of(1.0)
-    inf
-    >>> round(decay_of(diagonal(0.005)), 15)
-    0.005
-    """
-    return math.inf if a == 1 else -math.log1p(-(a**2)) / 2
-
-
 def scheduled_decay(layer: int, n_layers: int, final: float) -> float:
     """γ_l = -½ log(1 - a(γ_L)^(2l/L)) after layer l; γ_0 = ∞ (App. C).
 
@@ -85,7 +74,7 @@ def scheduled_correlation(layer: int, n_layers: int, final: float, initial: floa
 
 
 def exponential_step(layer: int, n_layers: int, final: float, skip: float = 0.0) -> LayerStep:
-    """Return E-SPA's decay rates around the attention of layer l, from 1 (App. C).
+    """E-SPA's decay rates around the attention of layer l, from 1 (App. C).
 
     With a normalised skip α around the attention, its own outgoing rate keeps α² + (1 - α²) λ² at what λ² is without
     (Eq. 26): λ_α² = (λ_0² - α²) / (1 - α²), λ_0 = a(γ_l) / a(γ_{l-1}), and a(γ_{l,α}) = λ_α a(γ_{l-1}).
@@ -138,7 +127,7 @@ def uniform_step(
 
 
 def check_repetition(repetition: float) -> None:
-    """Check that a repetition is a share of pairs of tokens below 1; InputError otherwise."""
+    """Raises InputError unless a repetition is a share of pairs of tokens below 1."""
     if not 0 <= repetition < 1:
         raise InputError(
             f"a repetition of {repetition:g}: it is the chance that two tokens of a sequence are the same\n"
@@ -147,7 +136,7 @@ def check_repetition(repetition: float) -> None:
 
 
 def _decay_at(log_squared: float) -> float:
-    """Return γ, given log a(γ)²."""
+    """γ, given log a(γ)²."""
     return -log_complement(log_squared) / 2
 
 

@@ -82,7 +82,7 @@ def squared_norms(length: int, decay: float, repetition: float, *, causal: bool 
 
 
 def _causal_exponential(length: int, incoming: float, outgoing: float) -> Array:
-    """Compute A by Theorem 3, with differences of exponentials written as products, which lose no digits."""
+    """A by Theorem 3, with differences of exponentials written as products, which lose no digits."""
     faster = incoming - outgoing
     lost = -math.expm1(-faster)  # 1 - e^-(γ_in - γ_out)
     kept = diagonal(outgoing) / diagonal(incoming)  # ρ
@@ -112,7 +112,7 @@ def _kernel_power(length: int, decay: float, power: float) -> Array:
 
 @functools.lru_cache(maxsize=2)
 def _spectrum(length: int, decay: float) -> tuple[Array, Array]:
-    """Return eigenvalues [T] and eigenvectors [T, T] of Σ(γ); the output of one layer is the input of the next."""
+    """Eigenvalues [T] and eigenvectors [T, T] of Σ(γ); the output of one layer is the input of the next."""
     values, vectors = np.linalg.eigh(np.exp(-decay * _distances(length)))
     for array in (values, vectors):
         array.setflags(write=False)
@@ -155,20 +155,6 @@ def uniform_matrix(length: int, incoming: float, outgoing: float, *, causal: boo
     return _causal_uniform(length, incoming, outgoing) if causal else _symmetric_uniform(length, incoming, outgoing)
 
 
-def uniform_factor(length: int, correlation: float) -> Array:
-    """L(ρ) [T, T], lower triangular, L Lᵀ = Σ(ρ)."""
-    diagonal, scale = _diagonal_and_scale(length, correlation)
-    below = np.tri(length, k=-1) * correlation * (1 - correlation) / scale
-    return below + np.diag(diagonal)
-
-
-def uniform_inverse(length: int, correlation: float) -> Array:
-    """L(ρ)⁻¹ [T, T], lower triangular."""
-    diagonal, scale = _diagonal_and_scale(length, correlation)
-    below = np.tri(length, k=-1) * -correlation / scale[:, None]
-    return below + np.diag(1 / diagonal)
-
-
 def _causal_uniform(length: int, incoming: float, outgoing: float) -> Array:
     """L(ρ_out) L(ρ_in)⁻¹, by running sums, with every difference of near numbers written as a product.
 
@@ -200,13 +186,6 @@ def _symmetric_uniform(length: int, incoming: float, outgoing: float) -> Array:
     mean = np.sqrt((1 + (length - 1) * outgoing) / (1 + (length - 1) * incoming))
     other = np.sqrt((1 - outgoing) / (1 - incoming))
     return np.asarray(other * np.eye(length) + (mean - other) / length)
-
-
-def _diagonal_and_scale(length: int, correlation: float) -> tuple[Array, Array]:
-    """√d_n and r_n for n = 0, …, T - 1, each [T]."""
-    steps = np.arange(length, dtype=np.float64)
-    p, before = 1 + steps * correlation, 1 + (steps - 1) * correlation
-    return np.sqrt((1 - correlation) * p / before), np.sqrt((1 - correlation) * p * before)
 
 
 # Skipless after MLPs: attention that undoes the effect of the preceding MLP on the similarity of tokens.

@@ -55,7 +55,6 @@ def bare(wanted: Any) -> Any:
 
 
 def metadata(wanted: Any) -> tuple[Any, ...]:
-    """Return the metadata of an Annotated type: its constraints and validators."""
     return get_args(wanted)[1:] if get_origin(wanted) is Annotated else ()
 
 
@@ -73,12 +72,10 @@ def annotated(field: FieldInfo) -> Any:
 
 
 def is_union(wanted: Any) -> bool:
-    """Return whether a type is a union."""
     return get_origin(wanted) in (Union, types.UnionType)
 
 
 def is_model(wanted: Any) -> bool:
-    """Return whether a type is a document of its own."""
     return isinstance(wanted, type) and issubclass(wanted, BaseModel)
 
 
@@ -88,7 +85,6 @@ def fields(model: type[BaseModel]) -> dict[str, FieldInfo]:
 
 
 def choices(wanted: Any) -> tuple[Any, ...]:
-    """Return the literal values that a type allows."""
     return tuple(word for arm in arms(wanted) if get_origin(bare(arm)) is Literal for word in get_args(bare(arm)))
 
 
@@ -109,13 +105,11 @@ _PLURALS = {int: "whole numbers", float: "numbers", str: "texts"}
 
 
 def _description(wanted: Any) -> str:
-    """Return the description in the metadata of a type; empty if there is none."""
     described = (extra.description for extra in metadata(wanted) if isinstance(extra, FieldInfo))
     return next(filter(None, described), "")
 
 
 def _pattern(wanted: Any) -> str:
-    """Return the regular expression that a text must match; empty if there is none."""
     extras = [part for extra in metadata(wanted) for part in (extra, *getattr(extra, "metadata", ()))]
     return next(filter(None, (getattr(extra, "pattern", None) for extra in extras)), "")
 

@@ -44,14 +44,6 @@ class ValueProblem(ValueError):
     """A scalar without a valid value; the text says why."""
 
 
-def _null(text: str) -> None:
-    return None
-
-
-def _bool(text: str) -> bool:
-    return text.lower() == "true"
-
-
 def _int(text: str) -> int:
     # Check the length first: Python refuses to convert more than 4300 decimal digits.
     if len(text) > 400 or abs(value := int(text.lstrip("+"), 0 if text[:2] in ("0o", "0x") else 10)) >= LARGEST_WHOLE:
@@ -72,8 +64,8 @@ def _float(text: str) -> float:
 
 
 _KINDS: Final[tuple[tuple[str, re.Pattern[str], Callable[[str], Atom]], ...]] = (
-    ("null", re.compile(r"(?:null|Null|NULL|~|)"), _null),
-    ("bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)"), _bool),
+    ("null", re.compile(r"(?:null|Null|NULL|~|)"), lambda text: None),
+    ("bool", re.compile(r"(?:true|True|TRUE|false|False|FALSE)"), lambda text: text.lower() == "true"),
     ("int", re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+"), _int),
     (
         "float",
@@ -112,7 +104,6 @@ def construct(tag: str, text: str) -> Atom:
 
 
 def is_collection_tag(tag: str) -> bool:
-    """Return whether a tag is the default one of a mapping or a list."""
     return tag in (_TAG_PREFIX + "map", _TAG_PREFIX + "seq")
 
 
@@ -121,7 +112,6 @@ def is_collection_tag(tag: str) -> bool:
 MAX_NODES: Final = 20_000
 """The largest number of values in a document; an alias counts as everything it stands for."""
 MAX_DEPTH: Final = 64
-"""The deepest nesting of lists and mappings."""
 
 DRIVES: Final = "it is invisible, and changes what a terminal shows"
 
@@ -150,7 +140,6 @@ class _Composer:
             self._stop()
 
     def document(self) -> Located:
-        """Read the root of the only document."""
         self._next()  # the start of the stream
         if isinstance(event := self._next(), StreamEndEvent):
             self._fail("the document is empty", self._span(event))
@@ -265,7 +254,6 @@ class _Composer:
         return self.source.span(min(low, high), max(low, low + len(self.source.text[low:high].rstrip())))
 
     def _properties(self, event: Event) -> Span:
-        """Return the span of the anchor and the tag in front of a value."""
         low, _ = _indices(event)
         written = self.source.text[low : self._after_properties(event, low)].rstrip()
         return self.source.span(low, low + len(written))
@@ -321,10 +309,13 @@ def _height(located: Located) -> int:
 # The errors of the YAML parser in plain words: the message, the place that is wrong, and the way out.
 
 QUOTE_IT: Final = "if this is text, put it in quotes"
+OWN_LINE: Final = "start the list on a line of its own, or write [a, b]"
+BACKSLASH: Final = "in single quotes a backslash is only a backslash"
+MORE_TEXT: Final = "this does not belong to what precedes it"
+CHECK_QUOTES: Final = "check the quotes and brackets"
 
 
 def explain(error: yaml.MarkedYAMLError, source: Source) -> Problem:
-    """Return a parser's or scanner's error as a Problem."""
     message, context = error.problem or "", error.context or ""
     at = _point(source, error.problem_mark or error.context_mark)
     begun = _point(source, error.context_mark) if error.context_mark else at
@@ -336,7 +327,6 @@ def explain(error: yaml.MarkedYAMLError, source: Source) -> Problem:
 
 
 def explain_character(error: yaml.reader.ReaderError, source: Source) -> Problem:
-    """Return the problem of a character that YAML does not allow anywhere."""
     code = ord(source.text[error.position])
     escape = f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
     span = source.span(error.position, error.position + 1)
@@ -376,10 +366,6 @@ def _before(at: Span) -> str:
     return at.source.line(at.line)[: at.column - 1]
 
 
-def _item_not_here(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("a list item is not allowed here", at, "start the list on a line of its own, or write [a, b]")
-
-
 def _no_colon(message: str, at: Span, begun: Span) -> Problem:
     rest = begun.source.line(begun.line)[begun.column - 1 :]
     written = re.split(r"\s#", rest)[0].rstrip()
@@ -389,17 +375,9 @@ def _no_colon(message: str, at: Span, begun: Span) -> Problem:
 
 def _indentation(message: str, at: Span, begun: Span) -> Problem:
     if _before(at).strip():
-        return _more_text(message, at, begun)
+        return Problem(MORE_TEXT, at, CHECK_QUOTES)
     also = ((begun, "it would belong to what starts here"),) if begun.line != at.line else ()
     return Problem("this line does not continue what precedes it", at, "check the indentation", also=also)
-
-
-def _unclosed_quote(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("this quote is never closed", begun)
-
-
-def _escape(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("unknown escape in double quotes", at, "in single quotes a backslash is only a backslash")
 
 
 def _alias(message: str, at: Span, begun: Span) -> Problem:
@@ -407,40 +385,37 @@ def _alias(message: str, at: Span, begun: Span) -> Problem:
     return Problem(f"'{sign}' starts an {what}, but no name follows", begun, notes=(QUOTE_IT,))
 
 
-def _block_text(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("after '|' or '>' the text starts on the next line", at)
-
-
-def _tag(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("tags ('!…') are not supported", begun, notes=(QUOTE_IT,))
-
-
-def _directive(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("directives ('%…') are not supported", begun, notes=(QUOTE_IT,))
-
-
-def _no_value(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("a value is missing here", at, "is a bracket left open?" if "<stream end>" in message else "")
-
-
-def _more_text(message: str, at: Span, begun: Span) -> Problem:
-    return Problem("this does not belong to what precedes it", at, "check the quotes and brackets")
-
-
 _KNOWN: Final[tuple[tuple[str, _Maker], ...]] = (
     (r"that cannot start any token", _character),
     (r"expected ',' or '[\]}]'", _unclosed_collection),
     (r"mapping (keys|values) are not allowed here", _key_not_here),
-    (r"sequence entries are not allowed here", _item_not_here),
+    (
+        r"sequence entries are not allowed here",
+        lambda message, at, begun: Problem("a list item is not allowed here", at, OWN_LINE),
+    ),
     (r"could not find expected ':'", _no_colon),
     (r"expected <block end>", _indentation),
-    (r"quoted scalar; found unexpected (end of stream|document separator)", _unclosed_quote),
-    (r"double-quoted scalar; (found unknown escape|expected escape)", _escape),
+    (
+        r"quoted scalar; found unexpected (end of stream|document separator)",
+        lambda message, at, begun: Problem("this quote is never closed", begun),
+    ),
+    (
+        r"double-quoted scalar; (found unknown escape|expected escape)",
+        lambda message, at, begun: Problem("unknown escape in double quotes", at, BACKSLASH),
+    ),
     (r"scanning an? (alias|anchor)", _alias),
-    (r"block scalar", _block_text),
-    (r"tag", _tag),
-    (r"directive|YAML document", _directive),
-    (r"expected the node content", _no_value),
-    (r"expected '<document start>'", _more_text),
+    (r"block scalar", lambda message, at, begun: Problem("after '|' or '>' the text starts on the next line", at)),
+    (r"tag", lambda message, at, begun: Problem("tags ('!…') are not supported", begun, notes=(QUOTE_IT,))),
+    (
+        r"directive|YAML document",
+        lambda message, at, begun: Problem("directives ('%…') are not supported", begun, notes=(QUOTE_IT,)),
+    ),
+    (
+        r"expected the node content",
+        lambda message, at, begun: Problem(
+            "a value is missing here", at, "is a bracket left open?" if "<stream end>" in message else ""
+        ),
+    ),
+    (r"expected '<document start>'", lambda message, at, begun: Problem(MORE_TEXT, at, CHECK_QUOTES)),
 )
 """The first pattern that matches `context; problem` of PyYAML's scanner or parser decides."""

@@ -50,18 +50,16 @@ class Hints:
     other_names: Map[str, str] = field(default_factory=dict)
 
     def way(self, name: str) -> tuple[str, ...]:
-        """Return the way out for a value; empty if there is none."""
         way = self.ways.get(name) or next((way for key, way in self.ways.items() if fnmatchcase(name, key)), None)
         return (way,) if way else ()
 
     def meant(self, word: str, inside: str, free: Iterable[str]) -> str | None:
-        """Return the key of a mapping that a word, its name elsewhere, stands for."""
         section, _, key = self.other_names.get(word.lower(), "").rpartition(".")
         elsewhere = section.split(".")[0] != inside.split(".")[0]
         return key if key in free and (section == inside or elsewhere) else None
 
     def instead(self, word: str) -> str:
-        """Return what to use here instead of a key known elsewhere, as a label."""
+        """Return a label for a key known elsewhere: the name, or the sentence, to use here."""
         instead = self.other_names.get(word.lower(), "")
         return f"here it is {instead}" if instead and " " not in instead else instead
 
@@ -87,15 +85,15 @@ def validate(
 def _note(root: Place, errors: Sequence[ErrorDetails], problems: Problems, hints: Hints) -> None:
     """Note the errors, sorted by what they are about, so that one mistake is shown once."""
     mappings: dict[Loc, tuple[Place, list[str], dict[str, None]]] = {}
-    seen: set[Loc] = set()
+    noted: set[Loc] = set()
     for error in errors:
         place, rest = _follow(root, error["loc"])
         at = error["loc"][: len(error["loc"]) - len(rest)]
         if rest == ("[key]",):
             _note_key(place, _follow(root, at[:-1])[0], problems)
         elif is_union(bare(place.wanted)) and rest:
-            if at not in seen:  # each arm of the union reports an error; the value is noted once
-                seen.add(at)
+            if at not in noted:  # each arm of the union reports an error; the value is noted once
+                noted.add(at)
                 _note_union(place, problems, hints)
         elif is_model(bare(place.wanted)) and error["type"] in ("missing", "extra_forbidden", "invalid_key"):
             _, missing, unknown = mappings.setdefault(at, (place, [], {}))
@@ -121,18 +119,26 @@ def note_unknown_key(
     hints: Hints,
 ) -> str | None:
     """Note a key that is not among those `known`; return the one it means, of those not used yet (`free`), if any."""
-    left = list(free)
-    meant = hints.meant(key.text, where, left)
-    instead = "" if meant else hints.instead(key.text)
-    meant = meant or (None if instead else nearest(key.text, left))
-    label = f"did you mean {quote(meant)}?" if meant else instead or suggest(key.text, known) or ""
+    meant, label = _key_meant(key.text, where, known, list(free), hints)
     notes = _on_lines(f"{lead}: {', '.join(known)}")
     problems.add(f"unknown key {quote(key.text)} in {where or 'a space'}", key.span, label=label, notes=notes)
     return meant
 
 
+def _key_meant(
+    word: str, where: str, known: Iterable[str], free: Sequence[str], hints: Hints
+) -> tuple[str | None, str]:
+    """Return the key that an unknown one means, if any, and the label for it.
+
+    Of one that is spelt like a key that is not `free`, the label suggests that one: it may still be meant.
+    """
+    meant = hints.meant(word, where, free)
+    instead = "" if meant else hints.instead(word)
+    meant = meant or (None if instead else nearest(word, free))
+    return meant, f"did you mean {quote(meant)}?" if meant else instead or suggest(word, known) or ""
+
+
 def _note_key(place: Place, parent: Place, problems: Problems) -> None:
-    """Note an unknown key of a mapping with any number of keys."""
     words = [str(word) for kind in get_args(bare(parent.wanted))[:1] for word in choices(kind)]
     if place.key is None or not words:
         problems.add("this key must be text", _opening(place), label="put it in quotes")
@@ -155,7 +161,6 @@ def _follow(place: Place, loc: Loc) -> tuple[Place, Loc]:
 
 
 def _accepted(name: str, known: Iterable[str]) -> tuple[str, ...]:
-    """Return the keys of a mapping, on as many lines as they need."""
     if not (known := tuple(known)):
         return (f"{name} has no settings",)
     return _on_lines(f"{name or 'this document'} accepts: {', '.join(known)}")
@@ -174,13 +179,9 @@ def _note_keys(place: Place, missing: list[str], unknown: list[str], problems: P
     spelt = {key.text: key for key in _keys(place)}
     free = [key for key in known if key not in spelt]
     for word in unknown[:MANY]:
-        meant = hints.meant(word, place.name, free)
-        instead = "" if meant else hints.instead(word)
-        meant = meant or (None if instead else nearest(word, free))
+        meant, label = _key_meant(word, place.name, known, free, hints)
         missing = [key for key in missing if key != meant]
         free = [key for key in free if key != meant]
-        also = instead or suggest(word, known) or ""  # a key that is also spelt correctly may still be meant
-        label = f"did you mean {quote(meant)}?" if meant else also
         problems.add(f"unknown key {quote(word)}{inside}", spelt[word].span, label=label, notes=accepted)
     if len(unknown) > MANY:
         more = f"{len(unknown) - MANY} more unknown keys{inside}"
@@ -216,16 +217,11 @@ _BOUNDS: Final[Map[str, str]] = {
 
 
 def _note_value(place: Place, error: ErrorDetails, problems: Problems, hints: Hints) -> None:
-    """Note a value of the wrong type or outside its bounds."""
     kind, context = error["type"], error.get("ctx", {})
     subject = place.name or "this"
     span, way = place.value.span, hints.way(place.name)
     fixed_list = get_origin(bare(place.wanted)) is tuple and Ellipsis not in get_args(bare(place.wanted))
-    if (
-        kind in ("literal_error", "enum", "string_pattern_mismatch")
-        or kind.endswith("_type")
-        or (fixed_list and kind in ("missing", "too_long"))
-    ):
+    if kind in _UNEXPECTED or kind.endswith("_type") or (fixed_list and kind in ("missing", "too_long")):
         _note_unexpected(place, problems, hints)
     elif kind in _BOUNDS:
         bounds = _BOUNDS[kind].format(**{name: _number(limit) for name, limit in context.items()})
@@ -237,7 +233,6 @@ def _note_value(place: Place, error: ErrorDetails, problems: Problems, hints: Hi
 
 
 def _note_unexpected(place: Place, problems: Problems, hints: Hints) -> None:
-    """Note a value that its type does not accept."""
     value = place.value
     prefix = f"{place.name}: " if place.name else ""
     label = ""
@@ -264,13 +259,11 @@ def _rewritten(wanted: Any, text: str) -> str:
 
 
 def _written(word: str) -> str:
-    """Return a word as it is written in a YAML list."""
     quoted = word.replace("'", "''")
     return word if PLAIN.fullmatch(word) else f"'{quoted}'"
 
 
 def _unquote(wanted: Any, scalar: Scalar) -> str:
-    """Return the hint for a number in quotes."""
     try:
         plain = resolve(scalar.text)
     except ValueProblem:
@@ -336,7 +329,6 @@ def _fits(arm: Any, located: Located) -> bool:
 
 
 def shown(located: Located) -> str:
-    """Describe a value in words."""
     match located:
         case Items(items=items):
             return f"a list of {len(items)}" if items else "an empty list"

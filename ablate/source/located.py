@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 Atom: TypeAlias = bool | int | float | str | None
-"""What a scalar can be."""
+"""The value of a scalar."""
 
 _BREAK = re.compile(r"\r\n|\r|\n")
 
@@ -34,8 +34,11 @@ class Source:
         return self.text[self._starts[number - 1] : end].rstrip("\r\n")
 
     def offset(self, line: int, column: int) -> int:
-        """Return the number of characters before a place."""
         return self._starts[line - 1] + column - 1
+
+    def whole_line(self, number: int) -> Span:
+        start = self.offset(number, 1)
+        return self.span(start, start + len(self.line(number)))
 
     def span(self, start: int, end: int) -> Span:
         """Return the span of the characters from `start` up to but not including `end`."""
@@ -58,17 +61,14 @@ class Span:
 
     @property
     def text(self) -> str:
-        """The characters it covers, as written."""
         return self.source.text[self.start : self.end]
 
     @property
     def start(self) -> int:
-        """The offset of the first character in it."""
         return self.source.offset(self.line, self.column)
 
     @property
     def end(self) -> int:
-        """The offset of the first character after it."""
         return self.source.offset(self.end_line, self.end_column)
 
 
@@ -126,8 +126,6 @@ class Mapping:
 
 @dataclass(frozen=True, slots=True)
 class Items:
-    """A list."""
-
     items: tuple[Located, ...]
     span: Span = field(compare=False, repr=False)
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import difflib
 import unicodedata
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from ablate.errors import AblateError, InputError, Mistake
 from ablate.output.escape import written_out
-from ablate.source.located import Span
+from ablate.source.located import Mapping, Scalar, Span
 
 SHOWN = 50
 """At most this many mistakes are shown; further ones are counted."""
 LINE = 120
 """Names that take more characters than this are not listed in full if a command lists them."""
 NEAREST = 3
-"""How many of the nearest names are shown where not all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,6 @@ class Problem:
     also: tuple[tuple[Span, str], ...] = ()
 
     def is_at(self, places: Iterable[Span]) -> bool:
-        """Return whether it is about one of these places, or something within it."""
         at = self.span
         return at is not None and any(
             at.source == place.source and place.start <= at.start and at.end <= place.end for place in places
@@ -60,7 +58,6 @@ class Problems:
         notes: Iterable[str] = (),
         also: Iterable[tuple[Span, str]] = (),
     ) -> None:
-        """Note a mistake."""
         self.append(Problem(message, span, label, tuple(notes), tuple(also)))
 
     def add_unknown(
@@ -85,7 +82,6 @@ class Problems:
         self.add(message, span, label=label or "", notes=(*listed(word, known, lead, command), *notes))
 
     def append(self, problem: Problem) -> None:
-        """Note a mistake that is a Problem already."""
         self._problems.setdefault(problem)
 
     def __len__(self) -> int:
@@ -100,7 +96,6 @@ class Problems:
         return iter(sorted(self._problems, key=lambda problem: _order(problem, met)))
 
     def text(self) -> str:
-        """Return every mistake rendered, with empty lines between them."""
         problems = list(self)
         shown = [render(problem) for problem in problems[:SHOWN]]
         if len(problems) > SHOWN:
@@ -112,11 +107,9 @@ class Problems:
         return (InputError(self.text(), self.mistakes()),) if self._problems else ()
 
     def mistakes(self) -> tuple[Mistake, ...]:
-        """Return every mistake as data."""
         return tuple(map(_mistake, self))
 
     def raise_if_any(self) -> None:
-        """Raise InputError with all of them, if there are any."""
         for error in self.errors():
             raise error
 
@@ -149,7 +142,6 @@ def nearest(word: object, choices: Iterable[object]) -> str | None:
 
 
 def _close(word: object, choices: Iterable[object], most: int, cutoff: float) -> list[str]:
-    """Return the choices that are spelt most like a word, the nearest first."""
     text = str(word)
     if len(text) > 60:  # no name is that long, and difflib is quadratic in the length
         return []
@@ -192,8 +184,14 @@ def unknown(
     return InputError(problems.text(), problems.mistakes())
 
 
+def refusal(message: str, span: Span | None = None, *, label: str = "", notes: Iterable[str] = ()) -> InputError:
+    """Return the error for a single mistake."""
+    problems = Problems()
+    problems.add(message, span, label=label, notes=notes)
+    return InputError(problems.text(), problems.mistakes())
+
+
 def together(errors: Iterable[AblateError]) -> InputError:
-    """Join several errors into one, in their order."""
     parts = tuple(errors)
     mistakes = tuple(mistake for error in parts for mistake in error.mistakes)
     return InputError("\n\n".join(str(error) for error in parts), mistakes)
@@ -221,7 +219,6 @@ def quote(word: object) -> str:
 
 
 def shorten(text: str) -> str:
-    """Shorten a text to at most sixty characters."""
     return text if len(text) <= 60 else text[:59] + "…"
 
 
@@ -293,3 +290,20 @@ def shown_name(name: str) -> str:
     except (ValueError, OSError):  # not below it, or the current directory is gone
         shown = name
     return drawn(shown)
+
+
+def note_unknown(
+    located: Mapping, known: Collection[str], problems: Problems, message: str, after: str = "", *, lead: str = "it has"
+) -> list[Scalar]:
+    """Note and return the keys that are not `known`: each with a message before and after its name, and the known."""
+    unknown = [key for key, _ in located.entries if key.value not in known]
+    for key in unknown:
+        problems.add_unknown(f"{message} {quote(key.text)}{after}", key.span, key.text, known, lead)
+    return unknown
+
+
+def missing_keys(located: Mapping, required: Iterable[str], unknown: Iterable[Scalar]) -> list[str]:
+    """Return the keys that are missing, except those that an `unknown` key was probably meant to be."""
+    missing = [word for word in required if word not in located]
+    meant = {nearest(key.text, missing) for key in unknown}
+    return [word for word in missing if word not in meant]

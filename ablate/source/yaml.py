@@ -5,33 +5,12 @@ from __future__ import annotations
 import functools
 import re
 from pathlib import Path
-from typing import Final, NoReturn, overload
+from typing import Final, overload
 
-from ablate.source.compose import MAX_DEPTH, MAX_NODES, compose
-from ablate.source.located import Atom, Items, Located, Mapping, Scalar, Source, Span, to_python
-from ablate.source.problems import Problems, quote, suggest
-
-__all__ = [
-    "MAX_BYTES",
-    "MAX_DEPTH",
-    "MAX_NODES",
-    "SET",
-    "Atom",
-    "Items",
-    "Located",
-    "Mapping",
-    "Scalar",
-    "Source",
-    "Span",
-    "compose",
-    "is_file",
-    "overlay",
-    "parse_yaml",
-    "read_setting",
-    "read_yaml",
-    "set_path",
-    "to_python",
-]
+from ablate.errors import InputError
+from ablate.source.compose import MAX_DEPTH, compose
+from ablate.source.located import Located, Mapping, Scalar, Source, Span
+from ablate.source.problems import quote, refusal, suggest
 
 MAX_BYTES: Final = 1 << 20
 """The largest file, 1 MiB."""
@@ -44,9 +23,9 @@ def read_yaml(path: str | Path) -> Located:
         with Path(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a path with a null character
-        _refuse(f"cannot read {quote(name)}: {reason(error)}", label=neighbour(Path(path), error))
+        raise refusal(f"cannot read {quote(name)}: {reason(error)}", label=neighbour(Path(path), error)) from None
     if len(data) > MAX_BYTES:
-        _refuse(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
+        raise refusal(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
     return parse_yaml(_decode(data, name), name)
 
 
@@ -61,11 +40,12 @@ def is_file(path: Path) -> bool:
 def parse_yaml(text: str, name: str = "text") -> Located:
     """Read the one document in a text, which messages call `name`; InputError shows what is wrong with it.
 
+    >>> from ablate.source.located import to_python
     >>> to_python(parse_yaml("lr: 3e-4"))
     {'lr': 0.0003}
     """
     if len(text) > MAX_BYTES:
-        _refuse(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
+        raise refusal(f"{quote(name)} is larger than 1 MiB", notes=("a grammar or a space is a few pages of text",))
     return _composed(name, text.removeprefix("\N{BYTE ORDER MARK}"))
 
 
@@ -84,11 +64,10 @@ def _decode(data: bytes, name: str) -> str:
         utf16 = data.startswith((b"\xff\xfe", b"\xfe\xff"))
         notes = ("it looks like UTF-16: save it as UTF-8",) if utf16 else ("save the file as UTF-8",)
         message = f"this is not UTF-8: byte 0x{data[error.start]:02x} at offset {error.start}"
-        _refuse(message, source.span(start, start + 1), notes=notes)
+        raise refusal(message, source.span(start, start + 1), notes=notes) from None
 
 
 def reason(error: OSError | ValueError) -> str:
-    """Return why a file cannot be read, as the end of a message."""
     if isinstance(error, OSError) and error.strerror:
         return error.strerror[0].lower() + error.strerror[1:]
     return str(error)
@@ -102,13 +81,6 @@ def neighbour(path: Path, error: OSError | ValueError) -> str:
         return suggest(path.name, (entry.name for entry in path.parent.iterdir())) or ""
     except OSError:  # the folder is missing too, or may not be listed
         return ""
-
-
-def _refuse(message: str, span: Span | None = None, *, label: str = "", notes: tuple[str, ...] = ()) -> NoReturn:
-    problems = Problems()
-    problems.add(message, span, label=label, notes=notes)
-    problems.raise_if_any()
-    raise AssertionError("refused without a problem")
 
 
 # One document laid over another: profiles over a space, a space over its grammar's defaults, `--set path=value`.
@@ -143,17 +115,12 @@ def _merged(key: Scalar, value: Located, over: Mapping) -> tuple[Scalar, Located
     return (key if both_merge else over.key(key.value)), overlay(value, winner)
 
 
-def set_path(base: Located, argument: str) -> Mapping:
-    """Lay one argument of `--set` over `base`, such as `recipe.steps=20`.
+def read_setting(argument: str, base: Located | None = None) -> Mapping:
+    """Read an argument of `--set`, such as `recipe.steps=20`, as a document of its own, to lay over `base`.
 
     A dot goes one mapping down, unless `base` has a key that contains the dot (`attention.position`): then the longest
     such key is meant. A key in quotes is taken literally. InputError points into the argument.
     """
-    return overlay(base, read_setting(argument, base))
-
-
-def read_setting(argument: str, base: Located | None = None) -> Mapping:
-    """Read an argument of `--set` as a document of its own: mappings down to the value, which is read as YAML."""
     source = Source(SET, argument)
     keys, start = _read_keys(source)
     *outer, last = _join(keys, base)
@@ -178,13 +145,13 @@ def _read_keys(source: Source) -> tuple[list[Scalar], int]:
             break
         at += 1
     if not match or text[at : at + 1] != "=":
-        _refuse_setting(
+        raise _wrong_setting(
             "expected `path=value`", source.span(at, at + 1), "expected '='" if match else "expected a key here"
         )
     if len(keys) > MAX_DEPTH:
-        _refuse_setting(f"a path has at most {MAX_DEPTH} keys", keys[MAX_DEPTH].span)
+        raise _wrong_setting(f"a path has at most {MAX_DEPTH} keys", keys[MAX_DEPTH].span)
     if not text[at + 1 :].strip():
-        _refuse_setting("no value is given", source.span(at, at + 1), "write null to leave it empty")
+        raise _wrong_setting("no value is given", source.span(at, at + 1), "write null to leave it empty")
     return keys, at + 1
 
 
@@ -209,8 +176,5 @@ def _joined(keys: list[Scalar]) -> Scalar:
     return Scalar(name, name, keys[0].span.source.span(keys[0].span.start, keys[-1].span.end))
 
 
-def _refuse_setting(message: str, span: Span, label: str = "") -> NoReturn:
-    problems = Problems()
-    problems.add(message, span, label=label, notes=(f"such as {SET} recipe.steps=20",))
-    problems.raise_if_any()
-    raise AssertionError("refused without a problem")
+def _wrong_setting(message: str, span: Span, label: str = "") -> InputError:
+    return refusal(message, span, label=label, notes=(f"such as {SET} recipe.steps=20",))

@@ -1,7 +1,7 @@
 """Changes: a space with values changed at some of its addresses, read as the space itself is read.
 
-So each value that a variant, a factor, a size of a ladder or a search sets is checked: that the space takes it, and
-that it makes a difference.
+So each value of a variant, a factor, a size of a ladder or a search is checked: that the space takes it, and that it
+makes a difference.
 """
 
 from __future__ import annotations
@@ -14,11 +14,12 @@ from typing import Final, TypeAlias
 from ablate.block.address import ENCODER, Selector, is_there, parts_by_name, value_at
 from ablate.block.architecture import BLOCK, CLASSIFIERS, MLP, Architecture, faults, mixes
 from ablate.block.arithmetic import Expression, parse
-from ablate.block.catalogue import SHIPPED, Branches, Catalogue, Sequenced
+from ablate.block.catalogue import Branches, Catalogue, Sequenced
 from ablate.block.expression import Block, Node, Value, ValueAddress, walk
 from ablate.block.expression import Sequence as Parts
 from ablate.block.normal_form import normalise
 from ablate.block.reader import Invalid
+from ablate.extension.declaration import PACKAGE
 from ablate.grammar.derivation import Template, contained
 from ablate.source.located import Mapping, Scalar, to_python
 from ablate.source.problems import Problem, Problems
@@ -32,15 +33,12 @@ from ablate.space.model import WITH_ENCODER, ModelReader
 from ablate.space.recipe import RecipeReader
 from ablate.space.space import Space, drawn_blocks
 from ablate.space.tuning import note_absent
-from ablate.space.variants import Change, is_inside, with_value
+from ablate.space.variants import Change, is_inside, overlap, with_value
 from ablate.space.vary import FEWEST_SIZES, FactorLevel, LadderSize, VariedAddress
 
 
 def with_changes(space: Space, changes: Iterable[Change], problems: Problems) -> Space | None:
-    """Return the space with its model, recipe and data changed; None after a mistake, which is then in `problems`.
-
-    A corpus that is not changed stays the same text, however much of it the changed recipe reads.
-    """
+    """Return the space with its model, recipe and data changed; None after a mistake."""
     located, before = space.located, len(problems)
     corpora = space.grammar.catalogue.of_kind(CorpusSpec)
     assert isinstance(located, Mapping)
@@ -64,7 +62,6 @@ def with_changes(space: Space, changes: Iterable[Change], problems: Problems) ->
 
 
 def check_changes(space: Space, problems: Problems) -> None:
-    """Report each change of a variant that a section refuses, or that has no effect."""
     for variant in space.variants.values():
         whole = with_changes(space, variant.changes, problems)
         if whole is None:
@@ -78,7 +75,7 @@ def check_changes(space: Space, problems: Problems) -> None:
 
 
 def decided(space: Space) -> tuple[object, ...]:
-    """Return what decides how a model is built and trained, apart from its block."""
+    """The values that decide how a model is built and trained, apart from its block."""
     return space.model.model_dump(), space.around, space.recipe.model_dump(), space.data.model_dump()
 
 
@@ -92,7 +89,7 @@ STD_OF_EMBEDDING: Final = ("model", "embedding", "std")
 
 
 def check_classifier(space: Space, origins: Origins, problems: Problems) -> None:
-    """Report what does not fit the kind of a space's model, where it is written; what its blocks have, a plan tells."""
+    """Report values that do not fit the kind of a space's model; of its blocks, a plan reports them."""
     whole = [space.architecture(block, vocab_size=1) for block in space.blocks.values()]
     for architecture in whole[:1]:
         for fault in faults(architecture, space.grammar.catalogue):
@@ -105,7 +102,7 @@ def check_classifier(space: Space, origins: Origins, problems: Problems) -> None
 
 
 def _without_effect(space: Space, whole: list[Architecture]) -> Iterator[tuple[Keys, str, str]]:
-    """Yield what is set and computes nothing: a treatment by it would compare a model with itself."""
+    """Yield values that are set and compute nothing: a treatment by one would compare a model with itself."""
     model, catalogue = space.model, space.grammar.catalogue
     if model.kind == MLP and model.heads != 1 and not any(_counts_heads(each, catalogue) for each in whole):
         message = f"model.heads is {model.heads}, but a model of kind {MLP} has one token, and no attention"
@@ -114,9 +111,8 @@ def _without_effect(space: Space, whole: list[Architecture]) -> Iterator[tuple[K
     if plain is None or model.embedding.std == plain or not (model.kind == MLP or model.pooling == MEAN_POOLING):
         return
     what = MLP if model.kind == MLP else f"{model.kind} with pooling: {model.pooling}"
-    message = (
-        f"model.embedding.std is {model.embedding.std.text}, but a model of kind {what} has nothing that starts at it"
-    )
+    std = model.embedding.std.text
+    message = f"model.embedding.std is {std}, but a model of kind {what} has nothing that starts at it"
     yield STD_OF_EMBEDDING, message, f"set it to {plain.text}; what reads the input starts as model.init says"
 
 
@@ -125,16 +121,15 @@ def _plain_std(space: Space) -> Expression | None:
     if space.grammar.space is None:
         return None
     written = Origins(space.grammar.space, space.grammar.path).written(*STD_OF_EMBEDDING)
-    return (
-        parse(written.value) if isinstance(written, Scalar) and isinstance(written.value, int | float | str) else None
-    )
+    value = written.value if isinstance(written, Scalar) else None
+    return parse(value) if isinstance(value, int | float | str) else None
 
 
 def _counts_heads(architecture: Architecture, catalogue: Catalogue) -> bool:
     """Return whether anything but attention may depend on model.heads: arithmetic, an init, a component of a user."""
     nodes = list(walk(Parts((*architecture.block, *architecture.around()))))
     by_head = any(("per_head", True) in node.fields for node in nodes)
-    foreign = any(not catalogue[node.name].path.is_relative_to(SHIPPED) for node in nodes)
+    foreign = any(not catalogue[node.name].path.is_relative_to(PACKAGE) for node in nodes)
     return by_head or foreign or not COUNTS_HEADS.isdisjoint(architecture.names())
 
 
@@ -143,11 +138,10 @@ def _counts_heads(architecture: Architecture, catalogue: Catalogue) -> bool:
 SET_TWICE = "it would be set twice"
 
 Read: TypeAlias = "list[tuple[FactorLevel, object]]"
-"""What the levels of a factor come to."""
+"""The levels of a factor, each with the values that it comes to."""
 
 
 def check_vary(space: Space, problems: Problems) -> None:
-    """Report each level that the space refuses or has already, and each address that the design changes otherwise."""
     design = space.design.factorial
     if design is None or not design.vary.factors:
         return
@@ -159,24 +153,23 @@ def check_vary(space: Space, problems: Problems) -> None:
         else:
             _check_factor_beside_variants(factor, design, space, problems)
         if len(problems) == before:
-            read = (
-                levels_in_block(factor, ends, space, problems)
-                if factor.in_block
-                else levels_around(factor, space, problems)
-            )
+            read = _levels(factor, ends, space, problems)
             if len(problems) == before:
                 check_different(factor, read, problems)
     check_parts(design.vary.factors, ends, space, problems)
 
 
 def _check_factor_beside_variants(factor: VariedAddress, design: Factorial, space: Space, problems: Problems) -> None:
-    """Report an address that a variant at one of the ends sets too."""
-    for name in dict.fromkeys((design.from_, design.to)):
-        for change in space.variants[name].changes if name in space.variants else ():
-            if is_inside(change.address, factor.address) or is_inside(factor.address, change.address):
-                message = f"{factor.address} is varied, and {name} sets {change.address}: {SET_TWICE}"
-                notes = (f"remove it from variant {name}, or from vary",)
-                problems.add(message, factor.key.span, notes=notes, also=((change.key.span, "beside this"),))
+    for name, change in _changes_of(dict.fromkeys((design.from_, design.to)), space):
+        if overlap(change.address, factor.address):
+            message = f"{factor.address} is varied, and {name} sets {change.address}: {SET_TWICE}"
+            notes = (f"remove it from variant {name}, or from vary",)
+            problems.add(message, factor.key.span, notes=notes, also=((change.key.span, "beside this"),))
+
+
+def _changes_of(names: Iterable[str], space: Space) -> Iterator[tuple[str, Change]]:
+    """Yield the changes of the variants among the names, each with its name."""
+    return ((name, change) for name in names if name in space.variants for change in space.variants[name].changes)
 
 
 def _check_beside_edits(factor: VariedAddress, design: Factorial, space: Space, problems: Problems) -> None:
@@ -189,14 +182,13 @@ def _check_beside_edits(factor: VariedAddress, design: Factorial, space: Space, 
 
 
 def _values_at(factor: VariedAddress, block: Block, space: Space) -> set[Value]:
-    """Return the values that the parts of a block have at an address."""
     normal, fields = normalise(block, space.grammar.catalogue), factor.selector.fields
     parts = parts_by_name(normal, space.grammar.catalogue)
     return {v for name, node in parts if fnmatchcase(name, factor.selector.part) for v in value_at(node, fields)}
 
 
 def levels_around(factor: VariedAddress, space: Space, problems: Problems) -> Read:
-    """Return what each level makes of model, recipe and data.
+    """Read the space with each level.
 
     One that does not fit another value of the space is no mistake: runs that have both are left out, with the reason.
     """
@@ -219,11 +211,11 @@ def levels_around(factor: VariedAddress, space: Space, problems: Problems) -> Re
 
 
 def levels_in_block(factor: VariedAddress, blocks: Sequence[Block], space: Space, problems: Problems) -> Read:
-    """Return what each level makes of those of the blocks that have its field; a problem if none has."""
+    """Apply each level to those of the blocks that have its field; a problem if none has."""
     catalogue = space.grammar.catalogue
     there = [block for block in blocks if is_there(block, factor.selector, catalogue)]
     if not there:
-        note_absent(factor.selector, factor, blocks, catalogue, problems, "vary")
+        note_absent(factor.selector, factor.words, factor.key, blocks, catalogue, problems, "vary")
         return []
     reader = space.grammar.reader_for(problems)
     found: Read = []
@@ -237,7 +229,6 @@ def levels_in_block(factor: VariedAddress, blocks: Sequence[Block], space: Space
 
 
 def check_different(factor: VariedAddress, read: Read, problems: Problems) -> None:
-    """Report levels that come to the same; if all do, the factor has no effect."""
     if len(read) > 1 and all(one == read[0][1] for _, one in read):
         notes = ("remove it, or list other values",)
         message = f"vary of {factor.address} has no effect: all its levels come to the same"
@@ -272,11 +263,11 @@ def _parts_set(factor: VariedAddress, blocks: Sequence[Block], space: Space) -> 
 # Sizes of a ladder: each is one, and a law can be fitted to them
 
 DECIDE_TOKENS = ("recipe.batch", "recipe.batch_ramp", "model.context")
-"""What decides how many tokens a step has."""
+"""The addresses that decide how many tokens a step has, and which the first batch."""
 
 
 def check_ladder(space: Space, problems: Problems) -> None:
-    """Report sizes that the space refuses or has twice, and what keeps a ladder from having a law."""
+    """Report sizes that the space refuses or has twice, and all that keeps a ladder from having a law."""
     ladder = space.design.ladder
     if ladder is None:
         return
@@ -288,12 +279,10 @@ def check_ladder(space: Space, problems: Problems) -> None:
 
 
 def _check_ladder_judged(ladder: SizeLadderDesign, space: Space, problems: Problems) -> None:
-    """Report a baseline that is not compared, losses that are not judged, and seeds that tell no noise."""
-    if space.judge.against not in ladder.compare:
-        message = (
-            f"a ladder is of its baseline too, and {space.judge.against} is not one of {', '.join(ladder.compare)}"
-        )
-        notes = (f"add {space.judge.against} to compare, or judge against {ladder.compare[0]}",)
+    baseline = space.judge.against
+    if baseline not in ladder.compare:
+        message = f"a ladder is of its baseline too, and {baseline} is not one of {', '.join(ladder.compare)}"
+        notes = (f"add {baseline} to compare, or judge against {ladder.compare[0]}",)
         problems.add(message, space.origins.value("judge", "against"), notes=notes)
     if not set(space.judge.metrics) & set(LOSSES):
         notes = (f"judge one of: {', '.join(LOSSES)}",)
@@ -318,8 +307,8 @@ def _check_number_of_sizes(ladder: SizeLadderDesign, space: Space, problems: Pro
 def _check_next_size(ladder: SizeLadderDesign, space: Space, problems: Problems) -> None:
     """Report a next size whose compute would follow from a match or a budget: it is counted, and not fitted to them."""
     terms = space.fair.terms.values()
-    changes = [change for name in ladder.compare if name in space.variants for change in space.variants[name].changes]
-    other_tokens = any(is_inside(change.address, address) for change in changes for address in DECIDE_TOKENS)
+    addresses = [change.address for _, change in _changes_of(ladder.compare, space)]
+    other_tokens = any(is_inside(address, deciding) for address in addresses for deciding in DECIDE_TOKENS)
     refit = ("flops", "wallclock", *(["tokens"] if other_tokens else []))
     if ladder.sizes.next is not None and any(isinstance(each.match, Match) or each.budget in refit for each in terms):
         message = "next is counted as it is written, and fair would change its size or its steps"
@@ -328,17 +317,12 @@ def _check_next_size(ladder: SizeLadderDesign, space: Space, problems: Problems)
 
 
 def _check_sizes_beside_variants(ladder: SizeLadderDesign, space: Space, problems: Problems) -> None:
-    """Report an address that a size and a variant set."""
-    for name in ladder.compare:
-        for change in space.variants[name].changes if name in space.variants else ():
-            for other in ladder.sizes.changes:
-                if is_inside(change.address, other.address) or is_inside(other.address, change.address):
-                    message = (
-                        f"{other.address} is set by a size, and {name} sets {change.address}: it would be set twice"
-                    )
-                    notes = (f"remove it from variant {name}, or from the sizes",)
-                    problems.add(message, other.key.span, notes=notes, also=((change.key.span, "beside this"),))
-                    break
+    for name, change in _changes_of(ladder.compare, space):
+        other = next((other for other in ladder.sizes.changes if overlap(change.address, other.address)), None)
+        if other is not None:
+            message = f"{other.address} is set by a size, and {name} sets {change.address}: {SET_TWICE}"
+            notes = (f"remove it from variant {name}, or from the sizes",)
+            problems.add(message, other.key.span, notes=notes, also=((change.key.span, "beside this"),))
 
 
 def _add_of_size(mistakes: Problems, size: LadderSize, problems: Problems) -> None:
@@ -353,7 +337,6 @@ def _add_of_size(mistakes: Problems, size: LadderSize, problems: Problems) -> No
 
 
 def _check_each_size(ladder: SizeLadderDesign, space: Space, problems: Problems) -> None:
-    """Report a size that a section refuses, and one that is the same as another."""
     seen: list[tuple[LadderSize, object]] = []
     for size in ladder.sizes.every:
         mistakes = Problems()
@@ -376,15 +359,11 @@ def _check_each_size(ladder: SizeLadderDesign, space: Space, problems: Problems)
 # A combination of values that do not fit together is no mistake: the search refuses it, as it refuses a block.
 
 DATA = "data."
-"""What the addresses of the text begin with."""
-DECIDE_FIRST_BATCH = ("recipe.batch", "recipe.batch_ramp", "model.context")
-"""What decides which tokens the first batch has."""
 MEASURED_AT_START = ("start_loss", "start_gradient_norm")
-"""What is measured on that batch before a block is trained."""
+"""The numbers that are measured on the first batch before a block is trained."""
 
 
 def check_searched_values(space: Space, problems: Problems) -> None:
-    """Report each value that the space refuses, each address that a search cannot vary, and rules that fit no model."""
     check_kind_of_search(space, problems)
     search = space.design.search
     if search is None or not search.vary.factors:
@@ -410,7 +389,6 @@ def _blocks_with_fields(search: Search, space: Space) -> tuple[Block, ...]:
 
 
 def _check_comparable(factor: VariedAddress, search: Search, problems: Problems) -> None:
-    """Report an address whose values would make the proposals of this search incomparable."""
     span = factor.key.span
     if factor.address.startswith(DATA):
         message = f"a search trains all that it proposes on the same text: {factor.address} cannot be varied"
@@ -421,13 +399,13 @@ def _check_comparable(factor: VariedAddress, search: Search, problems: Problems)
         problems.add(message, span, notes=("set pruner: none, or remove recipe.steps from vary",))
     measured = [by for by in search.beforehand.veto if by in MEASURED_AT_START]
     measured += [order.by] if (order := search.beforehand.order) is not None and order.by in MEASURED_AT_START else []
-    if measured and any(is_inside(factor.address, address) for address in DECIDE_FIRST_BATCH):
+    if measured and any(is_inside(factor.address, address) for address in DECIDE_TOKENS):
         message = f"{factor.address} is varied, but {measured[0]} is measured on one batch for all that is proposed"
         problems.add(message, span, notes=("remove it from vary, or veto and order by parameters or flops",))
 
 
 def _levels_read(factor: VariedAddress, blocks: tuple[Block, ...], space: Space, problems: Problems) -> Read:
-    """Return what the levels make of the space or the blocks; of a range, what its ends and one between them do."""
+    """Read the levels; of a range its ends and one number between them."""
     if factor.range is None:
         return _levels(factor, blocks, space, problems)
     before = len(problems)
@@ -442,13 +420,13 @@ def _levels_read(factor: VariedAddress, blocks: tuple[Block, ...], space: Space,
 
 
 def _levels(factor: VariedAddress, blocks: tuple[Block, ...], space: Space, problems: Problems) -> Read:
-    return (
-        levels_in_block(factor, blocks, space, problems) if factor.in_block else levels_around(factor, space, problems)
-    )
+    if factor.in_block:
+        return levels_in_block(factor, blocks, space, problems)
+    return levels_around(factor, space, problems)
 
 
 def _in_range(mistake: Problem, factor: VariedAddress) -> Problem:
-    """Return a mistake about a number between the ends, with the way out: a step between numbers that are accepted."""
+    """Add the way out of a mistake about a number between the ends: a step between numbers that are accepted."""
     assert factor.range is not None
     step = factor.range.step
     ends = [end.value for end in (factor.range.low, factor.range.high)]
@@ -483,19 +461,17 @@ def check_kind_of_search(space: Space, problems: Problems) -> None:
 
 
 def _misfit(derivations: Template, space: Space) -> str | None:
-    """Return why no derivation fits the kind of the model; None if one may."""
     catalogue, kind = space.grammar.catalogue, space.model.kind
     if kind == MLP and not _changes_parts(space):
         mixing, _ = contained(derivations, lambda value: isinstance(value, Node) and mixes(catalogue[value.name]))
         return "all that its rules derive mixes the tokens of a sequence, and there is one token" if mixing else None
-    if kind == WITH_ENCODER and not _names_encoder(space):
+    if kind == WITH_ENCODER and not any(ENCODER in text for _, text in _set_in_block(space)):
         _, reading = contained(derivations, lambda value: value == ValueAddress(ENCODER))
         return None if reading else f"nothing that its rules derive reads {ENCODER}"
     return None
 
 
 def _changes_kind(space: Space) -> bool:
-    """Return whether the model of the search may be of another kind than that of the space."""
     search = space.design.search
     assert search is not None
     changed = [address for address, _ in space.changes_of(search.from_)]
@@ -505,7 +481,7 @@ def _changes_kind(space: Space) -> bool:
 
 
 def _set_in_block(space: Space) -> Iterator[tuple[Selector, str]]:
-    """Yield the addresses that are set in each derived block, and what is set there as text."""
+    """Yield the addresses that are set in each derived block, each with the value as text."""
     search = space.design.search
     assert search is not None
     yield from ((override.address, str(to_python(override.value))) for override in space.overrides)
@@ -513,16 +489,6 @@ def _set_in_block(space: Space) -> Iterator[tuple[Selector, str]]:
 
 
 def _changes_parts(space: Space) -> bool:
-    """Return whether a whole sequence of parts is set in each derived block."""
     names = {name for address, _ in _set_in_block(space) for name in address.fields[-1:]}
-    return not names.isdisjoint(_of_sequences(space.grammar.catalogue))
-
-
-def _of_sequences(catalogue: Catalogue) -> set[str]:
-    """Return the names of the fields of components that are sequences of parts."""
-    fields = (field for spec in catalogue for field in spec.fields.items())
-    return {name for name, kind in fields if isinstance(kind, Sequenced | Branches)}
-
-
-def _names_encoder(space: Space) -> bool:
-    return any(ENCODER in text for _, text in _set_in_block(space))
+    fields = [field for spec in space.grammar.catalogue for field in spec.fields.items()]
+    return any(name in names for name, kind in fields if isinstance(kind, Sequenced | Branches))

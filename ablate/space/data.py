@@ -17,9 +17,9 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import AfterValidator, BeforeValidator, Field, model_serializer
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, model_serializer
 
-from ablate.extension.declaration import ADDED, CORPUS, Configured, Kind
+from ablate.extension.declaration import CORPUS, Configured, Kind
 from ablate.source.annotations import described, fields
 from ablate.source.document import Hints, shown, validate
 from ablate.source.located import Located, Mapping, Scalar, Span
@@ -29,13 +29,14 @@ from ablate.space.documents import (
     HINTS,
     CorpusChoice,
     Document,
+    Later,
     NotNegative,
+    OrNone,
     SectionReader,
     Share,
     as_tuple,
     checked_pattern,
     is_inside,
-    none_as_null,
     without_settings,
 )
 
@@ -64,30 +65,18 @@ class WordPiece(Document):
     """WordPiece trained on the training split: `wordpiece: 32768`, or `wordpiece: {size: 32768, lowercase: false}`."""
 
     wordpiece: Annotated[Pieces, BeforeValidator(_pieces)]
-
-    @property
-    def separator(self) -> int:
-        """The token that ends a document: `[SEP]`."""
-        return 3
-
-    @property
-    def loses(self) -> str:
-        """What is lost of the text, in words."""
-        return "WordPiece loses white space and unknown words"
+    separator: ClassVar[int] = 3
+    loses: ClassVar[str] = "WordPiece loses white space and unknown words"
 
 
 class Unigram(Document):
     """Unigram pieces trained on the training split: `unigram: 8000`, with five special tokens and the 256 bytes."""
 
     unigram: Annotated[int, Field(ge=262, le=65536)]
-
-    @property
-    def separator(self) -> int:
-        """The token that ends a document: `</s>`."""
-        return 3
+    separator: ClassVar[int] = 3
 
 
-class Saved(Document):
+class TokenizerFile(Document):
     """A tokenizer that was trained elsewhere: `file: tokenizer.json`, as the library `tokenizers` saves one.
 
     The path is absolute, or relative to the space's folder, which it must not leave.
@@ -96,31 +85,27 @@ class Saved(Document):
     file: Annotated[str, AfterValidator(checked_pattern)]
 
     @model_serializer
-    def _serialised(self) -> dict[str, Any]:
-        return self.told()
+    def _serialised(self) -> dict[str, str]:
+        return {"file": self.identity}
 
-    def told(self) -> dict[str, Any]:
-        """Return what a document tells of it."""
-        return {"file": self.file}
+    @property
+    def identity(self) -> str:
+        return self.file
 
     @property
     def separator(self) -> int:
-        """The token that ends a document; known once the file is read."""
         raise AssertionError(f"{self.file} is read with its space: see space/data.py")
 
     @property
     def special(self) -> dict[str, int]:
-        """Its other tokens that stand for no text; known once the file is read."""
         return {}
 
     @property
     def loses(self) -> str:
-        """What is lost of the text, in words, or nothing; known once the file is read."""
         return ""
 
 
-TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Unigram | Saved
-"""How text is cut into tokens."""
+TokenizerChoice: TypeAlias = Literal["bytes"] | Bpe | WordPiece | Unigram | TokenizerFile
 
 
 # Declarations of corpora, settings that several share, and the reading of `data.corpus`
@@ -149,7 +134,7 @@ Patterns = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What an example of a corpus is that is no text: values of a `shape` and a `dtype`, and what they are labelled by.
+    """The form of an example that is no text: values of a `shape` and a `dtype`, and its targets.
 
     `shape` is (channels, height, width) of images, or (times, features) of frames, of which an example has at most that
     many. `targets` is 0 for one class of each example, or n for a sequence of at most n tokens; `classes` is how many
@@ -163,20 +148,17 @@ class Layout:
 
     @property
     def bytes(self) -> int:
-        """How many bytes the values of an example take."""
         return prod(self.shape) * {"uint8": 1, "float32": 4}[self.dtype]
 
     @property
     def kind(self) -> Literal["images", "frames"]:
-        """What the examples are."""
         return "images" if len(self.shape) == 3 else "frames"
 
     def __str__(self) -> str:
-        """Return it in words: `images of 3 x 32 x 32 (uint8)`."""
         return f"{self.kind} of {' x '.join(map(str, self.shape))} ({self.dtype})"
 
 
-class Settings(Document):
+class CorpusSettings(Document):
     """The settings of a corpus. The first field has the name of the corpus; a corpus without fields is just its name.
 
     Of a corpus with a field `at_most`, at most that many bytes of text are read, and no more than the steps need (see
@@ -195,7 +177,7 @@ class Settings(Document):
 
     @property
     def layout(self) -> Layout | None:
-        """What its examples are if they are no text: each is then a record (see `data/record_stream.py`)."""
+        """The layout of its examples if they are no text: each is then a record (see `data/record_stream.py`)."""
         return None
 
 
@@ -205,19 +187,15 @@ class CorpusSpec(Configured):
 
     kind: ClassVar[Kind] = CORPUS
 
-    def layout(self, settings: Map[str, Any]) -> Layout | None:
-        """Return what the examples of the corpus with these settings are; None if they are text."""
-        read: Settings = self.read(settings)
+    def layout(self, settings: Map[str, JsonValue]) -> Layout | None:
+        read: CorpusSettings = self.read(settings)
         return read.layout
 
 
 def read_corpus_choice(
     located: Located, key: Span, known: Map[str, CorpusSpec], where: str, problems: Problems, hints: Hints
 ) -> CorpusChoice | None:
-    """Read the corpus that `located`, the value at the address `where` and of `key`, names; None after a mistake.
-
-    Each mistake is noted at its place: no corpus or several, an unknown one, wrong settings.
-    """
+    """Read the corpus that the value of `key` at the address `where` names; None after a mistake, which is noted."""
     accepts, way = f"{where} accepts", hints.way(where)
     if isinstance(located, Scalar) and isinstance(located.value, str):
         spec = known.get(located.value)
@@ -243,9 +221,8 @@ def read_corpus_choice(
         problems.add(message, located.span, notes=(*listed("", tuple(known), accepts, COMMAND), *way))
         return None
     if not spec.settings.model_fields:
-        problems.add(
-            f"corpus {spec.name} has no settings", located.span, label=f"write just its name: corpus: {spec.name}"
-        )
+        label = f"write just its name: corpus: {spec.name}"
+        problems.add(f"corpus {spec.name} has no settings", located.span, label=label)
         return None
     settings = validate(spec.settings, Mapping(located.entries, key), problems, where, hints)
     return None if settings is None else CorpusChoice(spec.name, settings.model_dump(mode="json"))
@@ -253,14 +230,15 @@ def read_corpus_choice(
 
 def _meant(located: Mapping, known: Map[str, CorpusSpec]) -> CorpusSpec | None:
     """Return the corpus that shares most of these keys, or keys like them; None if there is no single best one."""
-    scores = {name: _shared_keys(located, tuple(fields(spec.settings))) for name, spec in known.items()}
+
+    def shared(spec: CorpusSpec) -> float:
+        accepted = tuple(fields(spec.settings))
+        return sum(1.0 if key in accepted else 0.5 if nearest(key, accepted) else 0.0 for key in located)
+
+    scores = {name: shared(spec) for name, spec in known.items()}
     most = max(scores.values(), default=0)
     best = [name for name, score in scores.items() if score == most > 0]
     return known[best[0]] if len(best) == 1 else None
-
-
-def _shared_keys(located: Mapping, accepted: tuple[str, ...]) -> float:
-    return sum(1.0 if key in accepted else 0.5 if nearest(key, accepted) else 0.0 for key in located)
 
 
 # Tokenizers in files: what a space needs to know of one before any text is read, and what is wrong with a file.
@@ -284,7 +262,7 @@ _KEPT: dict[str, str] = {}
 """Texts of tokenizers that were given instead of their files, by content: the files may be gone."""
 
 
-class SavedTokenizer(Saved):
+class SavedTokenizer(TokenizerFile):
     """A file that was read: the hash of its content, the size of its vocabulary, and its special tokens.
 
     `lossy` says why its tokens do not say how much text they were; empty if they do. Equal are files of equal content.
@@ -298,9 +276,10 @@ class SavedTokenizer(Saved):
     start: int | None
     lossy: str
 
-    def told(self) -> dict[str, Any]:
-        """Return what identifies it: the hash of its content, not its name."""
-        return {"file": self.content}
+    @property
+    def identity(self) -> str:
+        """The hash of its content, not its name."""
+        return self.content
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, SavedTokenizer) and self.content == other.content
@@ -310,18 +289,15 @@ class SavedTokenizer(Saved):
 
     @property
     def separator(self) -> int:
-        """The token that ends a document."""
         return self.separator_id
 
     @property
     def special(self) -> dict[str, int]:
-        """Its other tokens that stand for no text."""
         known = {"padding": self.padding, "start": self.start, "mask": self.mask}
         return {name: id for name, id in known.items() if id is not None}
 
     @property
     def loses(self) -> str:
-        """Why it has no bits per byte, in words; empty if its tokens give the text back."""
         return f"{self.file} {self.lossy}" if self.lossy else ""
 
 
@@ -333,8 +309,8 @@ class UnusableFileError(ValueError):
         self.message, self.notes = message, notes
 
 
-def read_saved(saved: Saved, folder: Path, kept: Map[str, str] | None = None) -> SavedTokenizer:
-    """Return what the file of a tokenizer says of it. Raises UnusableFileError for one that cannot be used.
+def read_saved(saved: TokenizerFile, folder: Path, kept: Map[str, str] | None = None) -> SavedTokenizer:
+    """Read the file of a tokenizer. Raises UnusableFileError for one that cannot be used.
 
     A text that is `kept` of it is read instead of the file, also by `text_of` from then on.
     """
@@ -345,8 +321,8 @@ def read_saved(saved: Saved, folder: Path, kept: Map[str, str] | None = None) ->
     return read
 
 
-def text_of(saved: Saved, folder: Path) -> str:
-    """Return the content of the file of a tokenizer. Raises UnusableFileError if it cannot be read."""
+def text_of(saved: TokenizerFile, folder: Path) -> str:
+    """Return the text of the file of a tokenizer. Raises UnusableFileError if it cannot be read."""
     if isinstance(saved, SavedTokenizer) and saved.content in _KEPT:
         return _KEPT[saved.content]
     path = folder / Path(saved.file).expanduser()
@@ -363,7 +339,7 @@ def text_of(saved: Saved, folder: Path) -> str:
 
 @lru_cache(maxsize=8)
 def _read_tokenizer(text: str) -> SavedTokenizer:
-    """Return what the text of a file says; it is the same for each of the many spaces that changes give."""
+    """Read the text of a file, once for the many spaces that changes make of one."""
     from tokenizers import Tokenizer
 
     try:
@@ -432,7 +408,6 @@ def _losses(described: dict[str, Any], vocabulary: dict[str, int], tokenizer: An
 
 
 def _first_line(error: BaseException) -> str:
-    """Return the first line of what an error says."""
     said = error.strerror if isinstance(error, OSError) else str(error)
     return (said or type(error).__name__).partition("\n")[0]
 
@@ -450,40 +425,41 @@ class Data(Document):
     tokenizer: TokenizerChoice
     tuning: Share
     verdict: Share
-    whiten: Annotated[NotNegative | None, BeforeValidator(none_as_null), Field(json_schema_extra={ADDED: True})] = None
+    whiten: Annotated[NotNegative | None, OrNone, Later] = None
 
     @property
     def separator(self) -> int:
         """The token that ends a document: `[SEP]` of WordPiece, `</s>` of unigram, that of a file, else 0."""
-        return self.tokenizer.separator if isinstance(self.tokenizer, WordPiece | Unigram | Saved) else 0
+        return self.tokenizer.separator if isinstance(self.tokenizer, WordPiece | Unigram | TokenizerFile) else 0
 
     @property
     def special(self) -> dict[str, int]:
-        """The tokens of the tokenizer that stand for no text, beside the separator."""
+        """The tokens that stand for no text, beside the separator."""
         match self.tokenizer:
             case WordPiece() | Unigram():
                 return {"padding": 0, "start": 2, "mask": 4}
-            case Saved():
+            case TokenizerFile():
                 return self.tokenizer.special
         return {}
 
     @property
     def loses(self) -> str:
-        """What is lost of the text, so that its tokens have no bytes, in words; empty if tokens give the text back."""
-        return self.tokenizer.loses if isinstance(self.tokenizer, WordPiece | Saved) else ""
+        """The loss of text in tokens, so that they have no bytes, in words; empty if tokens give the text back."""
+        return self.tokenizer.loses if isinstance(self.tokenizer, WordPiece | TokenizerFile) else ""
 
 
 class DataReader(SectionReader):
-    """Reads the corpus, the tokenizer and what is held out."""
-
     def read(self) -> Data | None:
-        """Read where the text comes from; some of it must be left for training."""
         located = self.located.get("data")
         if not isinstance(located, Mapping):
             return self.section("data", Data)
         plain = without_settings(located, "corpus")
         data = validate(Data, self.opened("data", plain.entries), self.problems, "data", HINTS)
-        corpus = self._corpus(located)
+        known = self.grammar.catalogue.of_kind(CorpusSpec)
+        corpus = None
+        if "corpus" in located:
+            place = located.key("corpus").span
+            corpus = read_corpus_choice(located["corpus"], place, known, "data.corpus", self.problems, HINTS)
         if data is not None and data.tuning + data.verdict >= 1:
             held_out = f"{data.tuning:.0%} for tuning and {data.verdict:.0%} for the verdict"
             both, notes = (("data", "tuning"), ("data", "verdict")), ("hold out less, such as 5% each",)
@@ -495,13 +471,12 @@ class DataReader(SectionReader):
         return data.model_copy(update={"corpus": corpus, "tokenizer": tokenizer})
 
     def _tokenizer(self, data: Data) -> TokenizerChoice | None:
-        """Return the tokenizer that `data` names, its file read if it is one; None after a mistake, which is noted."""
         if isinstance(data.tokenizer, Unigram) and find_spec("sentencepiece") is None:
             place = self.origins.key("data", "tokenizer", "unigram")
             notes = ("pip install 'ablate[unigram]'", "or let data.tokenizer be bytes or {bpe: 32000}")
             self.problems.add("unigram is trained by sentencepiece, which is not installed", place, notes=notes)
             return None
-        if not isinstance(data.tokenizer, Saved):
+        if not isinstance(data.tokenizer, TokenizerFile):
             return data.tokenizer
         try:
             return read_saved(data.tokenizer, Path(self.origins.file).parent, self.origins.tokenizers)
@@ -509,10 +484,3 @@ class DataReader(SectionReader):
             place = self.origins.value("data", "tokenizer", "file")
             self.problems.add(error.message, place, notes=error.notes)
             return None
-
-    def _corpus(self, located: Mapping) -> CorpusChoice | None:
-        """Read the corpus that `data` names, one of the catalogue's; None, without a note, if the key is missing."""
-        value, known = located.get("corpus"), self.grammar.catalogue.of_kind(CorpusSpec)
-        if value is None:
-            return None
-        return read_corpus_choice(value, located.key("corpus").span, known, "data.corpus", self.problems, HINTS)

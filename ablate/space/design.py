@@ -1,7 +1,6 @@
 """Design: which blocks a space compares, and which differences between them it estimates.
 
-Each kind of design is a document. A search has more to fit together: its budget, sampler, pruner and the sections
-around it.
+Each kind of design is a document. The keys of a search must fit together, and fit the sections around it.
 """
 
 from __future__ import annotations
@@ -10,13 +9,12 @@ import math
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Final, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from ablate.extension.declaration import SAMPLER, Configured, Kind
 from ablate.source.document import validate
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems
-from ablate.source.yaml import overlay
 from ablate.space.documents import (
     HINTS,
     PERCENT,
@@ -31,10 +29,12 @@ from ablate.space.documents import (
 )
 from ablate.space.fair import Auto, Noise
 from ablate.space.judge import JudgeReader, Measure
-from ablate.space.layers import Origins
+from ablate.space.layers import Origins, replaced, without
 from ablate.space.metrics import OF_AVERAGE
 from ablate.space.recipe import Recipe
 from ablate.space.vary import (
+    NEXT,
+    SIZES,
     VARY,
     LadderSizes,
     LawKind,
@@ -42,8 +42,6 @@ from ablate.space.vary import (
     fill_end,
     read_sizes,
     read_vary,
-    without_sizes,
-    without_vary,
 )
 
 Objectives: TypeAlias = Literal["one", "several"]
@@ -60,86 +58,76 @@ class SamplerSpec(Configured):
 
 # The designs
 
-Names = Annotated[tuple[str, ...], BeforeValidator(as_tuple)]
+
+class OneKind(Document):
+    """A document of which one key is given, which says of what kind it is; checked by its reader."""
+
+    @property
+    def kind(self) -> str:
+        return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
+
+
+Split = Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)]
+"""The edits to split by place; true: all."""
+Interactions = Literal["none", "pairs"]
+
+
+class _BetweenBlocks(Document):
+    from_: Annotated[str, Field(alias="from")]
+    to: str
+    split: Split = ()
 
 
 class Path(Document):
     """A path from one block to another, one edit at a time: n edits, n + 1 models.
 
-    `order` lists the edits; if it is left out, stabilisers come first. `split` names edits to split by place (true:
-    all).
+    `order` lists the edits; if it is left out, stabilisers come first.
     """
 
     from_: Annotated[str, Field(alias="from")]
     to: str
-    order: Names = ()
-    split: Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)] = ()
-
-
-class LeaveOneOut(Document):
-    """The full treatment `to`, and `to` with each edit from `from` undone."""
-
-    from_: Annotated[str, Field(alias="from")]
-    to: str
-    split: Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)] = ()
-
-
-Split = Annotated[tuple[str, ...] | bool, BeforeValidator(as_tuple)]
-Interactions = Literal["none", "pairs"]
-"""Which interactions are estimated: none, or those of each pair of edits."""
-
-
-class AddOneIn(Document):
-    """The block `from`, and `from` with each single edit towards `to`; also `to`, to see whether the edits add up."""
-
-    from_: Annotated[str, Field(alias="from")]
-    to: str
+    order: Annotated[tuple[str, ...], BeforeValidator(as_tuple)] = ()
     split: Split = ()
 
 
-class Factorial(Document):
+class LeaveOneOut(_BetweenBlocks):
+    """The full treatment `to`, and `to` with each edit from `from` undone."""
+
+
+class AddOneIn(_BetweenBlocks):
+    """The block `from`, and `from` with each single edit towards `to`; also `to`, to see whether the edits add up."""
+
+
+class Factorial(_BetweenBlocks):
     """Every combination of the edits between two blocks and of the levels of the factors in `vary`.
 
     Without edits, `to` is the same as `from`.
     """
 
-    from_: Annotated[str, Field(alias="from")]
-    to: str
-    split: Split = ()
     interactions: Interactions = "pairs"
     vary: Vary = Vary()
 
 
-class Fractional(Document):
+class Fractional(_BetweenBlocks):
     """A regular fraction of all combinations: the smallest of this resolution.
 
     At III an edit's effect is aliased with those of pairs; at IV only pairs are aliased with each other; at V none is.
     """
 
-    from_: Annotated[str, Field(alias="from")]
-    to: str
-    split: Split = ()
     resolution: Literal["III", "IV", "V"]
     interactions: Interactions = "none"
 
 
-class PlackettBurman(Document):
+class PlackettBurman(_BetweenBlocks):
     """The fewest runs, a multiple of 4, in which each edit's effect is separate from every other's.
 
     The effect of a pair is partially aliased with those of many edits.
     """
 
-    from_: Annotated[str, Field(alias="from")]
-    to: str
-    split: Split = ()
 
-
-class DOptimal(Document):
+class DOptimal(_BetweenBlocks):
     """A D-optimal design: `runs` of all combinations, chosen so that the effects are jointly least uncertain."""
 
-    from_: Annotated[str, Field(alias="from")]
-    to: str
-    split: Split = ()
     runs: Count
     interactions: Interactions = "none"
 
@@ -158,11 +146,11 @@ class SizeLadderDesign(Document):
 
 Goal = Literal["min", "max"]
 ZeroCost = Literal["parameters", "flops", "start_loss", "start_gradient_norm"]
-"""What is known of a block before training: counts, or measurements on one batch at its initialisation."""
+"""A number of a block that is known before training: a count, or a measurement on one batch at its initialisation."""
 
 
-class Budget(Document):
-    """What a search may spend on its reference and proposals, over all workers; exactly one key is given.
+class Budget(OneKind):
+    """The limit of a search, over its reference and proposals and all workers; exactly one key is given.
 
     `trials` counts trained trials (a proposal whose result is known costs none), `hours` are hours of training, summed
     over trials, and `flops` FLOPs of training. The trials that confirm the best blocks are not included.
@@ -172,13 +160,7 @@ class Budget(Document):
     hours: Positive | None = None
     flops: Positive | None = None
 
-    @property
-    def kind(self) -> str:
-        """The key that was given."""
-        return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
-
     def described(self) -> str:
-        """Return the budget in words."""
         if self.trials is not None:
             return f"{self.trials:,} trials"
         if self.hours is not None:
@@ -194,7 +176,7 @@ class Rungs(Document):
     factor: Annotated[int, Field(ge=2, le=100)]
 
 
-class Pruner(Document):
+class Pruner(OneKind):
     """Early stopping by rungs: `asha`, or `hyperband`, whose brackets also start, in turn, at the later rungs.
 
     A block that starts slowly is stopped even if it would have won in the end: the rank correlation between rungs says
@@ -205,19 +187,12 @@ class Pruner(Document):
     hyperband: Rungs | None = None
 
     @property
-    def kind(self) -> str:
-        """The key that was given."""
-        return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
-
-    @property
     def rungs(self) -> Rungs:
-        """Its rungs."""
         rungs = self.asha or self.hyperband
         assert rungs is not None
         return rungs
 
     def described(self) -> str:
-        """Return the pruner in words."""
         rungs = self.rungs
         return f"{self.kind}, from {rungs.first:.3g} of the steps on, the best 1/{rungs.factor} of a rung go on"
 
@@ -230,11 +205,11 @@ class Order(Document):
 
 
 AVOID: Final = "avoid"
-"""What `beforehand.forecast` says to skip what a forecast finds in danger."""
+"""The value of `beforehand.forecast` that skips what a forecast finds in danger."""
 
 
 class Beforehand(Document):
-    """What is required of a proposal before it is trained.
+    """The requirements of a proposal before it is trained.
 
     `veto` sets upper bounds: a number, or a share of the reference's value (`110%`). `order` chooses among several.
     With `forecast: avoid`, what a forecast finds in any danger is skipped; what cannot be forecast for another reason
@@ -289,10 +264,9 @@ class Search(Document):
 
 
 Ends: TypeAlias = Path | LeaveOneOut | AddOneIn | Factorial | Fractional | PlackettBurman | DOptimal
-"""A design of the edits between two blocks."""
 
 
-class Design(Document):
+class Design(OneKind):
     """A design; exactly one key is given, and says which kind it is."""
 
     compare: Annotated[tuple[str, ...], BeforeValidator(as_tuple), Field(min_length=2)] | None = None
@@ -307,24 +281,16 @@ class Design(Document):
     search: Search | None = None
 
     @property
-    def kind(self) -> str:
-        """The key that was given."""
-        return next((name for name in type(self).model_fields if getattr(self, name) is not None), "")
-
-    @property
     def vary(self) -> Vary:
-        """Its addresses with several values."""
         varying = self.factorial or self.search
         return varying.vary if varying is not None else Vary()
 
     @property
     def sizes(self) -> LadderSizes:
-        """The sizes of its ladder."""
         return self.ladder.sizes if self.ladder is not None else LadderSizes()
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The names of the blocks that it compares."""
         if self.compare is not None:
             return self.compare
         if self.ladder is not None:
@@ -336,7 +302,6 @@ class Design(Document):
 
     @property
     def ends(self) -> Ends | None:
-        """The design of the edits between two blocks, if it is one."""
         return (
             self.path
             or self.leave_one_out
@@ -366,16 +331,15 @@ def check_search(
     measure: Measure | None,
     seeds: tuple[int, ...] | None,
 ) -> None:
-    """Note what does not fit together in the search of a space and the sections around it.
+    """Check that a search fits the sections around it.
 
     A section that is None has its own mistakes, and what depends on it is not checked.
     """
-    if _has_one_kind(search.budget, "budget", "a budget", origins, problems) and seeds is not None:
+    if _has_one_kind(search.budget, "budget", origins, problems) and seeds is not None:
         _check_trials(search, len(seeds), origins, problems)
     pruner = search.pruner
     if isinstance(pruner, Pruner):
-        extra = "or pruner: none"
-        sound = _has_one_kind(pruner, "pruner", "a pruner", origins, problems, extra)
+        sound = _has_one_kind(pruner, "pruner", origins, problems, "or pruner: none")
         if sound and recipe is not None and measure is not None:
             wrong = misplaced(pruner.rungs, recipe.steps, measure.evaluation.every)
             if wrong is not None:
@@ -393,16 +357,13 @@ def check_search(
         origins.add(problems, message, (*SEARCH, "sampler"), (*SEARCH, "objective"), notes=notes)
 
 
-def _has_one_kind(
-    document: BaseModel, key: str, what: str, origins: Origins, problems: Problems, *or_else: str
-) -> bool:
-    """Return whether exactly one of the kinds of a document is given; if not, note it."""
-    written = origins.written(*SEARCH, key)
-    given = [value for name in type(document).model_fields if (value := getattr(document, name)) is not None]
+def _has_one_kind(document: OneKind, key: str, origins: Origins, problems: Problems, *or_else: str) -> bool:
+    written, kinds = origins.written(*SEARCH, key), list(type(document).model_fields)
+    given = [name for name in kinds if getattr(document, name) is not None]
     if len(given) == 1 and isinstance(written, Mapping) and len(written.entries) == 1:
         return True
-    notes = (f"one of: {', '.join(type(document).model_fields)}", *or_else)
-    problems.add(f"{what} must have exactly one kind", origins.key(*SEARCH, key), notes=notes)
+    notes = (f"one of: {', '.join(kinds)}", *or_else)
+    problems.add(f"a {key} must have exactly one kind", origins.key(*SEARCH, key), notes=notes)
     return False
 
 
@@ -439,7 +400,7 @@ def rung_steps(rungs: Rungs, steps: int, every: int) -> tuple[int, ...]:
 
 
 def misplaced(rungs: Rungs, steps: int, every: int) -> tuple[str, str] | None:
-    """Return what is wrong with the places of rungs, and the way out; None if nothing is.
+    """The mistake in the places of rungs, and the way out; None if there is none.
 
     The first rung must be at an evaluation after the start and before the end.
     """
@@ -455,7 +416,7 @@ def misplaced(rungs: Rungs, steps: int, every: int) -> tuple[str, str] | None:
 
 
 def check_beside(origins: Origins, noise: Noise | None, auto: Auto | None, problems: Problems) -> None:
-    """Note the sections of a space that a search cannot use: A/A arms, and seeds that are added."""
+    """Note the sections that a search cannot use: A/A arms, and seeds that are added."""
     if noise is not None:
         notes = (
             "leave noise out, and measure it in a separate space with the same recipe: "
@@ -472,10 +433,7 @@ def check_beside(origins: Origins, noise: Noise | None, auto: Auto | None, probl
 
 
 class DesignReader(SectionReader):
-    """Reads which blocks are compared or searched."""
-
     def read(self, measure: Measure | None, recipe: Recipe | None, seeds: tuple[int, ...] | None) -> Design | None:
-        """Read which blocks are compared or searched; a design has exactly one kind."""
         located = self.located.get("design")
         search = located.get("search") if isinstance(located, Mapping) else None
         judged = JudgeReader(self.located, self.grammar, self.problems, self.origins)
@@ -488,9 +446,8 @@ class DesignReader(SectionReader):
         plain, sizes = self._sizes(plain)
         sampler = None
         if isinstance(search, Mapping):
-            without = without_vary(without_settings(search, "sampler"))
-            plain = overlay(plain, Mapping(((located.key("search"), without),), located.span))
-            sampler = self.chosen(search, SamplerSpec, "design.search.sampler", "sampler")
+            plain = replaced(plain, "search", without(without_settings(search, "sampler"), VARY))
+            sampler = self.chosen(search, SamplerSpec, "design.search.sampler")
         design = validate(Design, self.opened("design", plain.entries), self.problems, "design", HINTS)
         if design is None or vary is None or sizes is None:
             return None
@@ -514,7 +471,7 @@ class DesignReader(SectionReader):
         return design.model_copy(update={"search": searched})
 
     def _vary(self, located: Mapping) -> tuple[Mapping, Vary | None]:
-        """Return the design without the levels of its factors, and these; None after a mistake, which is noted."""
+        """Return the design without the levels of its factors, and these."""
         entries: list[tuple[Scalar, Located]] = []
         found: Vary | None = Vary()
         for key, body in located.entries:
@@ -527,14 +484,13 @@ class DesignReader(SectionReader):
                     message = f"{key.text} has no vary: only a factorial and a search try several values"
                     notes = ("such as factorial: {from: pre_ln, to: op, vary: {model.layers: [4, 8, 16]}}",)
                     self.problems.add(message, body.key(VARY).span, notes=notes)
-                body = without_vary(body) if searched else fill_end(body)
+                body = without(body, VARY) if searched else fill_end(body)
             entries.append((key, body))
         return Mapping(tuple(entries), located.span), found
 
     def _sizes(self, located: Mapping) -> tuple[Mapping, LadderSizes | None]:
-        """Return the design without the sizes of its ladder, and these; None after a mistake, which is noted."""
+        """Return the design without the sizes of its ladder, and these."""
         ladder = located.get("ladder")
         if not isinstance(ladder, Mapping):
             return located, LadderSizes()
-        entries = ((key, without_sizes(ladder) if body is ladder else body) for key, body in located.entries)
-        return Mapping(tuple(entries), located.span), read_sizes(ladder, self.problems)
+        return replaced(located, "ladder", without(ladder, SIZES, NEXT)), read_sizes(ladder, self.problems)

@@ -1,8 +1,7 @@
-"""Documents: what the sections of a space are written with, and how a section is read into one.
+"""Documents: the kinds of values that sections of a space hold, and the reader of a section.
 
-A document is frozen and strict, and every field is required: what is left out comes from the grammar. Fields hold
-plain values, a choice among the things of one kind with its settings, or paths that stay in the space's folder. For
-what a document refuses there are hints, by the address of the value.
+A document is frozen and strict, and every field is required: what is left out comes from the grammar. Values that it
+refuses have hints, by their addresses.
 """
 
 from __future__ import annotations
@@ -18,17 +17,18 @@ from pydantic import (
     ConfigDict,
     Field,
     GetCoreSchemaHandler,
+    JsonValue,
 )
 from pydantic_core import CoreSchema, PydanticCustomError, PydanticKnownError, core_schema
 
 from ablate.block.arithmetic import Expression, parse
 from ablate.block.catalogue import additions_at_default
-from ablate.extension.declaration import Configured, Kind
+from ablate.extension.declaration import ADDED, Configured, Kind
 from ablate.grammar.grammar import Grammar
 from ablate.source.document import Hints, validate
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems, drawn, quote
-from ablate.space.layers import Origins
+from ablate.space.layers import Origins, replaced
 
 # A choice among the things of one kind, with its settings: `optimizer: {sgd: {lr: 0.1, …}}`, `sampler: tpe`.
 #
@@ -37,10 +37,10 @@ from ablate.space.layers import Origins
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A thing of some kind by its name, with its settings as plain JSON values.
+    """A thing of some kind by its name, with its settings: `{name: settings}`, or just the name if it has none.
 
-    In a document it is `{name: settings}`, or just the name if it has no settings. The values are plain so that a trial
-    can be sent to any machine; `Configured.read` turns them into the document that the thing declares.
+    The settings are plain JSON values, so that a trial can be sent to any machine; `Configured.read` turns them into
+    the document that the thing declares.
     """
 
     name: str
@@ -53,13 +53,12 @@ class Choice:
         settings = ", ".join(f"{name}: {value}" for name, value in self.settings.items())
         return f"{self.name} ({settings})" if settings else self.name
 
-    def plain(self) -> str | dict[str, Any]:
-        """Return the form that a document has."""
+    def plain(self) -> str | dict[str, JsonValue]:
         return {self.name: dict(self.settings)} if self.settings else self.name
 
     @classmethod
     def of(cls, value: object) -> Choice:
-        """Read the form that a document has; PydanticCustomError for anything else."""
+        """Read the form of a document; PydanticCustomError for anything else."""
         if isinstance(value, Choice):
             return value
         if isinstance(value, str):
@@ -82,13 +81,11 @@ class CorpusChoice(Choice):
 
     __slots__ = ()
 
-    def plain(self) -> str | dict[str, Any]:
-        """Return the form that a document has: the settings side by side, or just the name if there are none."""
+    def plain(self) -> str | dict[str, JsonValue]:
         return dict(self.settings) if self.settings else self.name
 
     @classmethod
     def of(cls, value: object) -> CorpusChoice:
-        """Read the form that a document has, the key that names it first; PydanticCustomError for anything else."""
         if isinstance(value, CorpusChoice):
             return value
         if isinstance(value, str):
@@ -101,10 +98,7 @@ class CorpusChoice(Choice):
 def read_choice(
     located: Located, kind: Kind, known: Map[str, Configured], where: str, problems: Problems, hints: Hints
 ) -> Choice | None:
-    """Read which of the `known` things `located`, the value at the address `where`, chooses; None after a mistake.
-
-    Each mistake is noted at its place: no name or several, an unknown name, wrong settings.
-    """
+    """Read the choice, at the address `where`, among the `known` things; None after a mistake, which is noted."""
     body: Located
     if isinstance(located, Scalar) and isinstance(located.value, str):
         name, body, key = located.value, Mapping((), located.span), located
@@ -129,11 +123,9 @@ def read_choice(
         problems.add(f"{where}.{name} must be a mapping of its settings", body.span, notes=(f"its settings: {fields}",))
         return None
     settings = validate(known[name].settings, Mapping(body.entries, key.span), problems, f"{where}.{name}", hints)
-    return (
-        None
-        if settings is None
-        else Choice(name, settings.model_dump(mode="json", exclude=additions_at_default(settings)))
-    )
+    if settings is None:
+        return None
+    return Choice(name, settings.model_dump(mode="json", exclude=additions_at_default(settings)))
 
 
 # Paths that a space names: they stay in its folder unless they are absolute, and files from elsewhere are reported.
@@ -141,7 +133,6 @@ def read_choice(
 # So someone else's space reads only what lies beside it, unless it says otherwise explicitly.
 
 ELSEWHERE = "give an absolute path for a file elsewhere: it is then read, and reported"
-"""What to do about a path that leads out of the folder."""
 
 
 def checked_pattern(pattern: str) -> str:
@@ -173,7 +164,6 @@ def from_elsewhere(names: tuple[str, ...], folder: Path, what: str) -> tuple[str
 
 
 def before_wildcards(pattern: Path) -> Path:
-    """Return the folder that a pattern starts from: the part before its first wildcard."""
     wild = next((n for n, part in enumerate(pattern.parts) if any(sign in part for sign in "*?[")), len(pattern.parts))
     return Path(*pattern.parts[:wild])
 
@@ -198,17 +188,14 @@ def as_share(value: object) -> object:
 
 
 def as_real(value: object) -> object:
-    """Convert a whole number to a float, where a real number is meant."""
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def as_tuple(value: object) -> object:
-    """Convert a list to a tuple; return anything else as it is."""
     return tuple(value) if isinstance(value, list) else value
 
 
 def _arithmetic(value: object) -> object:
-    """Parse a number, which must be above 0, or `1/sqrt(width)`; return anything else as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):
         return value
     expression = parse(value)
@@ -218,12 +205,11 @@ def _arithmetic(value: object) -> object:
 
 
 def none_as_null(value: object) -> object:
-    """Read `none` as null."""
     return None if value == "none" else value
 
 
 PERCENT = r"^\d*[1-9]\d*(\.\d+)?%$|^\d+\.\d*[1-9]\d*%$"
-"""How a share above 0 % is written."""
+"""A share above 0 %, as it is written."""
 
 
 Real = Annotated[float, BeforeValidator(as_real), Field(allow_inf_nan=False)]
@@ -231,6 +217,10 @@ Positive = Annotated[float, BeforeValidator(as_real), Field(gt=0, allow_inf_nan=
 NotNegative = Annotated[float, BeforeValidator(as_real), Field(ge=0, allow_inf_nan=False)]
 Share = Annotated[float, BeforeValidator(as_real), BeforeValidator(as_share), Field(ge=0, le=1)]
 Decay = Annotated[float, BeforeValidator(as_real), BeforeValidator(as_share), Field(ge=0, lt=1)]
+PositiveDecay = Annotated[float, BeforeValidator(as_real), BeforeValidator(as_share), Field(gt=0, lt=1)]
+OrNone = BeforeValidator(none_as_null)
+Later = Field(json_schema_extra={ADDED: True})
+"""Marks a field that came later: identities leave it out at its default."""
 Count = Annotated[int, Field(ge=1)]
 Length = Annotated[
     Annotated[int, Field(ge=0)] | Annotated[float, BeforeValidator(as_share), Field(ge=0, le=1)],
@@ -374,67 +364,49 @@ WAYS: Final = {
 }
 """By the name of the value, where the error message alone does not show what to write."""
 
-LR, STEPS, BATCH, CLIP = "recipe.optimizer.adamw.lr", "recipe.steps", "recipe.batch", "recipe.clip"
-LAYERS, WIDTH, HEADS, CONTEXT = "model.layers", "model.width", "model.heads", "model.context"
-BETAS, EVALUATED = "recipe.optimizer.adamw.betas", "measure.evaluation.every"
-WARMUP, DECAY, TIED = "recipe.schedule.warmup", "recipe.schedule.decay", "model.head, tied or untied"
-ACTIVATION = "for every block: block: {mlp.activation: relu}"
-EPOCHS = "there are no epochs: recipe.steps, of recipe.batch sequences each"
-MIRRORED = "runs are mirrored to MLflow: ablate run --mlflow"
-PLACED = "where trials run is not part of the question: see ablate run --help"
-
-OTHER_NAMES: Final = {
-    **dict.fromkeys(("n_layer", "n_layers", "num_layers", "num_hidden_layers", "depth"), LAYERS),
-    **dict.fromkeys(("n_embd", "hidden_size", "d_model", "dim", "embed_dim", "hidden_dim"), WIDTH),
-    **dict.fromkeys(("n_head", "n_heads", "num_heads", "num_attention_heads"), HEADS),
-    **dict.fromkeys(
-        ("block_size", "seq_len", "seq_length", "max_seq_len", "sequence_length", "context_length", "n_ctx"), CONTEXT
-    ),
-    **dict.fromkeys(("max_position_embeddings", "n_positions"), CONTEXT),
-    **dict.fromkeys(("tie_word_embeddings", "tie_embeddings", "tie_weights", "weight_tying"), TIED),
-    **dict.fromkeys(("vocab_size", "vocabulary"), "the vocabulary is the tokenizer's: data.tokenizer"),
-    **dict.fromkeys(("intermediate_size", "ffn_dim", "d_ff"), "for every block: block: {mlp.hidden: 4x}"),
-    **dict.fromkeys(
-        ("activation", "hidden_act", "activation_function"), "for every block: block: {mlp.activation: relu}"
-    ),
-    "dropout": "for every block: block: {attention.dropout: 0.1}; of the embedding: model.embedding.dropout",
-    **dict.fromkeys(("lr", "learning_rate", "max_lr", "peak_lr"), LR),
-    **dict.fromkeys(("batch_size_ramp", "rampup_batch_size", "batch_size_rampup"), "recipe.batch_ramp"),
-    **dict.fromkeys(("batch_size", "train_batch_size", "per_device_train_batch_size", "bs"), BATCH),
-    **dict.fromkeys(("max_steps", "max_iters", "num_steps", "n_steps", "iterations", "train_steps"), STEPS),
-    **dict.fromkeys(
-        ("epochs", "num_epochs", "num_train_epochs"), "there are no epochs: recipe.steps, of recipe.batch each"
-    ),
-    **dict.fromkeys(("grad_clip", "gradient_clip", "max_grad_norm", "clip_grad_norm", "gradient_clip_val"), CLIP),
-    **dict.fromkeys(("warmup_steps", "warmup_iters", "warmup_ratio", "num_warmup_steps", "warmup_fraction"), WARMUP),
-    **dict.fromkeys(("lr_scheduler", "lr_scheduler_type", "scheduler", "lr_schedule"), DECAY),
-    **dict.fromkeys(("min_lr", "final_lr", "end_lr"), "recipe.schedule.floor"),
-    **dict.fromkeys(("beta1", "beta2", "adam_beta1", "adam_beta2"), BETAS),
-    "weight_decay": "recipe.optimizer.adamw.weight_decay",
-    **dict.fromkeys(("precision", "mixed_precision", "fp16", "bf16"), "recipe.dtype"),
-    **dict.fromkeys(("init_scale", "initial_scale_power", "grad_scaler"), "recipe.loss_scale"),
-    **dict.fromkeys(("eval_interval", "eval_steps", "eval_every"), EVALUATED),
-    **dict.fromkeys(("eval_iters", "eval_batches"), "measure.evaluation.windows"),
-    **dict.fromkeys(("save_steps", "save_interval", "checkpoint_interval"), "measure.checkpoint_every"),
-    **dict.fromkeys(("log_interval", "logging_steps", "log_every"), "measure.every"),
-    **dict.fromkeys(("dataset", "train_data", "data_dir"), "data.corpus"),
-    "files": "here it is data: {corpus: {files: ['texts/**/*.txt']}}",
-    "hub": "here it is data: {corpus: {hub: NAME, split: train, field: text}}",
-    "at_most": "here it is data: {corpus: {hub: NAME, split: train, field: text, at_most: 4 GiB}}",
-    "tokenizer": "all variants of a space share one: data.tokenizer",
-    "name": "space",
-    **dict.fromkeys(("training", "train", "trainer", "training_args"), "recipe"),
-    **dict.fromkeys(
-        ("device", "gpus", "num_gpus", "num_workers", "accelerator", "strategy", "workers", "executor"), PLACED
-    ),
-    **dict.fromkeys(
-        ("wandb", "logger", "logging", "tracker", "mlflow"), "runs are mirrored to MLflow: ablate run --mlflow"
-    ),
-    **dict.fromkeys(("type", "_target_"), "the kind is a key, with its settings as the value: {adamw: {lr: 1e-3}}"),
-    "defaults": "what a space leaves out comes from its grammar",
+CONFIGURED_ELSEWHERE: Final = {
+    "model.layers": "n_layer n_layers num_layers num_hidden_layers depth",
+    "model.width": "n_embd hidden_size d_model dim embed_dim hidden_dim",
+    "model.heads": "n_head n_heads num_heads num_attention_heads",
+    "model.context": "block_size seq_len seq_length max_seq_len sequence_length context_length n_ctx "
+    "max_position_embeddings n_positions",
+    "model.head, tied or untied": "tie_word_embeddings tie_embeddings tie_weights weight_tying",
+    "the vocabulary is the tokenizer's: data.tokenizer": "vocab_size vocabulary",
+    "for every block: block: {mlp.hidden: 4x}": "intermediate_size ffn_dim d_ff",
+    "for every block: block: {mlp.activation: relu}": "activation hidden_act activation_function",
+    "for every block: block: {attention.dropout: 0.1}; of the embedding: model.embedding.dropout": "dropout",
+    "recipe.optimizer.adamw.lr": "lr learning_rate max_lr peak_lr",
+    "recipe.batch_ramp": "batch_size_ramp rampup_batch_size batch_size_rampup",
+    "recipe.batch": "batch_size train_batch_size per_device_train_batch_size bs",
+    "recipe.steps": "max_steps max_iters num_steps n_steps iterations train_steps",
+    "there are no epochs: recipe.steps, of recipe.batch each": "epochs num_epochs num_train_epochs",
+    "recipe.clip": "grad_clip gradient_clip max_grad_norm clip_grad_norm gradient_clip_val",
+    "recipe.schedule.warmup": "warmup_steps warmup_iters warmup_ratio num_warmup_steps warmup_fraction",
+    "recipe.schedule.decay": "lr_scheduler lr_scheduler_type scheduler lr_schedule",
+    "recipe.schedule.floor": "min_lr final_lr end_lr",
+    "recipe.optimizer.adamw.betas": "beta1 beta2 adam_beta1 adam_beta2",
+    "recipe.optimizer.adamw.weight_decay": "weight_decay",
+    "recipe.dtype": "precision mixed_precision fp16 bf16",
+    "recipe.loss_scale": "init_scale initial_scale_power grad_scaler",
+    "measure.evaluation.every": "eval_interval eval_steps eval_every",
+    "measure.evaluation.windows": "eval_iters eval_batches",
+    "measure.checkpoint_every": "save_steps save_interval checkpoint_interval",
+    "measure.every": "log_interval logging_steps log_every",
+    "data.corpus": "dataset train_data data_dir",
+    "here it is data: {corpus: {files: ['texts/**/*.txt']}}": "files",
+    "here it is data: {corpus: {hub: NAME, split: train, field: text}}": "hub",
+    "here it is data: {corpus: {hub: NAME, split: train, field: text, at_most: 4 GiB}}": "at_most",
+    "all variants of a space share one: data.tokenizer": "tokenizer",
+    "space": "name",
+    "recipe": "training train trainer training_args",
+    "where trials run is not part of the question: see ablate run --help": "device gpus num_gpus num_workers "
+    "accelerator strategy workers executor",
+    "runs are mirrored to MLflow: ablate run --mlflow": "wandb logger logging tracker mlflow",
+    "the kind is a key, with its settings as the value: {adamw: {lr: 1e-3}}": "type _target_",
+    "what a space leaves out comes from its grammar": "defaults",
 }
-"""Keys of GPT, Transformers, Lightning and Hydra configurations, and what to write here instead."""
-
+"""The way to write a thing here, and the keys for it in configurations of GPT, Transformers, Lightning and Hydra."""
+OTHER_NAMES: Final = {name: here for here, names in CONFIGURED_ELSEWHERE.items() for name in names.split()}
 HINTS: Final = Hints(WAYS, OTHER_NAMES)
 
 
@@ -445,17 +417,25 @@ T = TypeVar("T", bound=BaseModel)
 C = TypeVar("C", bound=Configured)
 
 
-class SectionReader:
-    """Reads from a resolved space: mistakes are noted at their places, and what has one is then None.
+class AsRead:
+    """A value that its own reader reads: a document takes it without validation."""
 
-    A section that is missing is None, without a note.
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
+        return core_schema.is_instance_schema(cls)
+
+
+class SectionReader:
+    """Reads from a resolved space: mistakes are noted at their places, and what has one is None. So is, without a note,
+    a section that is missing.
     """
 
     def __init__(self, located: Mapping, grammar: Grammar, problems: Problems, origins: Origins):
         self.located, self.grammar, self.problems, self.origins = located, grammar, problems, origins
 
     def section(self, name: str, document: type[T]) -> T | None:
-        """Read a section that is a document as it stands."""
         located = self.located.get(name)
         if isinstance(located, Mapping):
             located = self.opened(name, located.entries)
@@ -465,14 +445,13 @@ class SectionReader:
         """Locate a section at its own key, so that missing keys are reported there, not at its first entry."""
         return Mapping(entries, self.located.key(name).span)
 
-    def chosen(self, located: Mapping, spec: type[C], where: str, key: str) -> Choice | None:
-        """Read what a key chooses among the things of a kind; None, without a note, if the key is missing."""
-        value = located.get(key)
+    def chosen(self, located: Mapping, spec: type[C], where: str) -> Choice | None:
+        """Read a choice among the things of a kind, at the last key of an address; None if that is missing."""
+        value = located.get(where.rpartition(".")[2])
         known = self.grammar.catalogue.of_kind(spec)
         return None if value is None else read_choice(value, spec.kind, known, where, self.problems, HINTS)
 
     def whole(self, name: str) -> int | None:
-        """Read a whole number of at least 1."""
         located = self.located.get(name)
         if located is None:
             return None
@@ -485,6 +464,5 @@ class SectionReader:
 
 
 def without_settings(located: Mapping, key: str) -> Mapping:
-    """Put a bare word at a key of a mapping: what is chosen there is read separately, with its settings."""
-    entries = ((k, Scalar("chosen", "chosen", v.span) if k.value == key else v) for k, v in located.entries)
-    return Mapping(tuple(entries), located.span)
+    """Put a bare word at a key of a mapping: the choice there is read separately, with its settings."""
+    return replaced(located, key, Scalar("chosen", "chosen", located[key].span)) if key in located else located

@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from typing import Annotated, Literal, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field
-from pydantic_core import CoreSchema
-from pydantic_core.core_schema import is_instance_schema
 
 from ablate.block.address import Selector, parse_address
 from ablate.source.document import validate
 from ablate.source.located import Items, Located, Mapping, Scalar, Source, to_python
 from ablate.source.problems import Problems, quote
 from ablate.source.yaml import overlay
-from ablate.space.documents import HINTS, Document, SectionReader, Share, as_tuple
+from ablate.space.documents import HINTS, AsRead, Document, SectionReader, Share, as_tuple
+from ablate.space.layers import replaced
 
 Plain: TypeAlias = "bool | int | float | str | tuple[Plain, ...] | None"
 """A value to try; a mapping is kept as text."""
@@ -41,11 +40,11 @@ class Match(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TunedField:
-    """One field of the recipe or of the block to tune, and the values to try.
+    """A field of the recipe or of the block to tune, and the values to try.
 
     `name` is its address as the user wrote it: `lr`, `recipe.schedule.warmup`, `attention.scale`. `path` leads to a
-    field of the recipe; it is empty for a field of the block. `values` are plain, `written` the same values as they
-    stand in the space.
+    field of the recipe; it is empty for a field of the block. `values` are plain, `written` the same as they stand in
+    the space.
     """
 
     name: str
@@ -56,26 +55,22 @@ class TunedField:
 
     @property
     def address(self) -> Selector:
-        """The address of a field of the block."""
         return parse_address(self.name)
 
     @property
     def spoken(self) -> str:
-        """The name as it is used in a sentence."""
         return spoken(self.name)
 
     @property
     def ordered(self) -> bool:
-        """Return whether all values are numbers, which have a least and a greatest."""
         return all(isinstance(value, int | float) and not isinstance(value, bool) for value in self.values)
 
     def at(self, value: Plain) -> Located:
-        """Return a value as it is written; ValueError for one that is not listed."""
         return self.written[self.values.index(value)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Tune:
+class Tune(AsRead):
     """A grid search for each block: every combination of these values is trained at `seeds` separate seeds.
 
     The block is then compared with its best combination on the tuning split.
@@ -84,13 +79,7 @@ class Tune:
     seeds: int
     fields: tuple[TunedField, ...]
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        """Accept an instance as part of a document, without validation."""
-        return is_instance_schema(cls)
-
     def field(self, name: str) -> TunedField:
-        """Return the field of that name."""
         return next(field for field in self.fields if field.name == name)
 
 
@@ -106,12 +95,12 @@ class Terms(Document):
 
     @property
     def plain(self) -> bool:
-        """Return whether no block is changed: batches have one size, so equal steps are equal tokens."""
+        """Whether no block is changed: batches have one size, so equal steps are equal tokens."""
         return self.budget in ("steps", "tokens") and self.match == "none"
 
 
 class Fair(Document):
-    """What is held equal. `under` names several terms, each by what it changes; one page reports them all."""
+    """The quantities held equal. `under` names several terms, each by what it changes; one page reports them all."""
 
     budget: BudgetKind
     match: Literal["none"] | Match
@@ -175,7 +164,7 @@ def text_of(value: object) -> str:
 
 
 def check_fairness(fair: Fair, located: Mapping, by_hand: Source, problems: Problems) -> None:
-    """Note the mistakes of a located section; what comes from `by_hand` was typed, and must have an effect."""
+    """Note the mistakes of a section; a key from `by_hand` was typed, and must have an effect."""
     under = located.get("under")
     typed = [key.value for key, _ in located.entries if key.span.source == by_hand]
     opens = located.key("under").span.text if "under" in located else ""
@@ -232,17 +221,13 @@ class Auto(Document):
 
 
 LOOKS = (4, 6, 9, 13, 20)
-"""The looks of `seeds: auto`."""
 
 
 class Looks(Document):
-    """`seeds: {auto: {looks: […]}}`."""
-
     auto: Auto
 
 
 def check_looks(declared: Auto, located: Mapping, problems: Problems) -> bool:
-    """Return whether there are several looks, in increasing order; if not, note that at the list."""
     auto = located["auto"]
     listed = auto["looks"] if isinstance(auto, Mapping) else auto
     looks, notes = declared.looks, ("such as auto: {looks: [4, 6, 9, 13]}",)
@@ -265,8 +250,6 @@ MAX_SEEDS = 10_000
 
 
 class SeedsReader(SectionReader):
-    """Reads the seeds, and the A/A arms."""
-
     def read(self) -> tuple[tuple[int, ...] | None, Auto | None]:
         """Read the seeds; with `auto`, or a mapping with its looks, the seeds of the first look, and the looks."""
         located = self.located.get("seeds")
@@ -274,8 +257,7 @@ class SeedsReader(SectionReader):
             return tuple(range(LOOKS[0])), Auto(looks=LOOKS)
         if not isinstance(located, Mapping):
             return self._fixed(), None
-        wrapped = Mapping(tuple(e for e in located.entries), self.located.key("seeds").span)
-        declared = validate(Looks, wrapped, self.problems, "seeds", HINTS)
+        declared = self.section("seeds", Looks)
         if declared is None:
             return None, None
         if not check_looks(declared.auto, located, self.problems):
@@ -283,7 +265,6 @@ class SeedsReader(SectionReader):
         return tuple(range(declared.auto.looks[0])), declared.auto
 
     def _fixed(self) -> tuple[int, ...] | None:
-        """Read a number of seeds, counted from 0, or a list of them."""
         located = self.located.get("seeds")
         if isinstance(located, Items):
             values = [item.value for item in located.items if isinstance(item, Scalar) and type(item.value) is int]
@@ -301,7 +282,6 @@ class SeedsReader(SectionReader):
         return None if number is None else tuple(range(number))
 
     def noise(self) -> Noise | None:
-        """Read the A/A arms; None if there are none."""
         located = self.located.get("noise")
         if located is None or (isinstance(located, Scalar) and located.value in (None, "none")):
             return None
@@ -309,28 +289,23 @@ class SeedsReader(SectionReader):
 
 
 class FairReader(SectionReader):
-    """Reads what is held equal, apart from tuning."""
-
     def read(self) -> Fair | None:
-        """Read what is held equal, apart from tuning; each of the terms in `under` gives only what it changes."""
+        """Read all but `tune`; each of the terms in `under` gives only what it changes."""
         located = self.located.get("fair")
         if located is None:
             return EQUAL_STEPS
         if not isinstance(located, Mapping):
             return self.section("fair", Fair)
         common = tuple((key, value) for key, value in located.entries if key.value in Terms.model_fields)
-        under = located.get("under")
-        entries = located.entries
+        under, plain = located.get("under"), located
         if isinstance(under, Mapping):
             named = tuple(
                 (key, overlay(Mapping(common, key.span), value) if isinstance(value, Mapping) else value)
                 for key, value in under.entries
             )
-            filled = Mapping(named, under.span)
-            entries = tuple((key, filled if key.value == "under" else value) for key, value in entries)
-        untuned = Scalar("none", "none", located.span)
-        entries = tuple((key, untuned if key.value == "tune" else value) for key, value in entries)
-        fair = validate(Fair, self.opened("fair", entries), self.problems, "fair", HINTS)
+            plain = replaced(plain, "under", Mapping(named, under.span))
+        plain = replaced(plain, "tune", Scalar("none", "none", located.span))
+        fair = validate(Fair, self.opened("fair", plain.entries), self.problems, "fair", HINTS)
         if fair is not None:
             check_fairness(fair, located, self.located.key("fair").span.source, self.problems)
         return fair

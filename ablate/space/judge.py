@@ -6,7 +6,6 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import BeforeValidator, Field
 
-from ablate.extension.declaration import ADDED
 from ablate.grammar.grammar import Grammar
 from ablate.source.document import shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar
@@ -17,13 +16,13 @@ from ablate.space.documents import (
     PERCENT,
     Count,
     Document,
+    Later,
+    OrNone,
+    PositiveDecay,
     SectionReader,
-    as_real,
-    as_share,
     as_tuple,
-    none_as_null,
 )
-from ablate.space.layers import GRAMMAR, Keys, Origins
+from ablate.space.layers import GRAMMAR, Keys, Origins, replaced, without
 from ablate.space.metrics import DIRECTIONS, Better, askable_probes, directions, judgeable
 
 # The sections `measure` and `judge`
@@ -40,7 +39,7 @@ class Evaluation(Document):
 
 
 class Measure(Document):
-    """What is measured during training, and when.
+    """The measurements during training, and their steps.
 
     Probes of activations are read at each evaluation. The metrics of a training step, and the probes of parameters and
     gradients, are measured every `every` steps, and on the first and last. `train_loss_ema` is the decay of a moving
@@ -52,9 +51,7 @@ class Measure(Document):
     evaluation: Evaluation
     checkpoint_every: Count
     train_loss_ema: Annotated[
-        Annotated[float, BeforeValidator(as_real), BeforeValidator(as_share), Field(gt=0, lt=1)] | None,
-        BeforeValidator(none_as_null),
-        Field(description="none, or a decay between 0 and 1 such as 0.99", json_schema_extra={ADDED: True}),
+        PositiveDecay | None, OrNone, Later, Field(description="none, or a decay between 0 and 1 such as 0.99")
     ] = None
 
 
@@ -78,19 +75,17 @@ class Judged(Document):
 
 
 Foreseen = Literal["better", "worse", "higher", "lower", "equivalent"]
-"""A verdict that a claim foresees."""
 
 
 Sign = Literal["positive", "negative"]
-"""The sign of a correlation that a claim foresees."""
 
 
 STEP = "<"
-"""Stands between the names of an order, the lower first."""
+"""The sign between the names of an order, the lower first."""
 
 
 FORECAST = "forecast."
-"""Stands before the name of a number of a forecast, with which a metric may be claimed to correlate."""
+"""The prefix of a number of a forecast, with which a metric may be claimed to correlate."""
 
 
 FORECAST_NUMBERS = ("growth", "cosine", "gradient", "logits")
@@ -98,19 +93,17 @@ FORECAST_NUMBERS = ("growth", "cosine", "gradient", "logits")
 
 
 FORMS = ("of", "order", "equivalent", "correlation")
-"""The forms of a claim, each by its key: a claim has exactly one of them."""
+"""The forms of a claim by their keys: a claim has exactly one."""
 
 
 class Expected(Document):
     """A claim, written before it is run, in one of four forms.
 
-    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`, which are
-    `higher` and `lower` in place of `better` and `worse` where neither side of the metric is better. `order` is
-    `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation` is
-    another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
-    variants, within each seed, has the sign `verdict`.
-    `by` is the size of the difference (of each step), or of the correlation, that its power is reported for, written as
-    a margin is; it has no part in the verdict.
+    `of` is a variant, judged against the baseline, or an edit: the verdict on the metric is one of `verdict`. `order`
+    is `a < b < c` of variants, the lowest first, and `equivalent` a list of them: each step of it holds. `correlation`
+    is another metric, or a number of the forecast such as `forecast.cosine`, whose correlation with `metric` over the
+    variants, within each seed, has the sign `verdict`. `by` is the size of the difference (of each step), or of the
+    correlation, that its power is reported for, written as a margin is; it has no part in the verdict.
     """
 
     claim: Annotated[str, Field(min_length=1)]
@@ -136,38 +129,29 @@ class Expected(Document):
 
     @property
     def forms(self) -> tuple[str, ...]:
-        """The forms that it has; of a claim that was checked exactly one."""
         return tuple(form for form in FORMS if getattr(self, form) is not None)
 
     @property
     def variants(self) -> tuple[str, ...]:
-        """The variants that an order or equivalents name; of an order the lowest first."""
+        """The variants of an order, the lowest first, or of equivalents."""
         if self.order is not None:
             return tuple(name.strip() for name in self.order.split(STEP))
         return self.equivalent or ()
 
     @property
     def about(self) -> str:
-        """Its subject in words."""
         if self.correlation is not None:
             return f"with {self.correlation}"
-        return (
-            self.of
-            if self.of is not None
-            else f" {STEP} ".join(self.variants)
-            if self.order
-            else ", ".join(self.variants)
-        )
+        return self.of if self.of is not None else (f" {STEP} " if self.order else ", ").join(self.variants)
 
 
 class Judge(Document):
-    """What is compared, and against which block. `confidence` is that of the intervals printed.
+    """The metrics that are judged, and the block that the others are compared with.
 
-    `family` is the set over which the chance of any false verdict is bounded: the comparisons on one metric, or on all.
-    `budget`: each question has an account of its own, or all those on a metric in the results `folder` that share a
-    training have one.
-    `pairing` by seed is used where it is possible, or required of every comparison. `expect` are the claims that the
-    space is to test.
+    `confidence` is that of the intervals printed. `family` is the set over which the chance of any false verdict is
+    bounded: the comparisons on one metric, or on all. `budget`: each question has an account of its own, or all those
+    on a metric in the results `folder` that share a training have one. `pairing` by seed is used where it is possible,
+    or required of every comparison. `expect` are the claims to test.
     """
 
     metrics: Annotated[dict[str, Judged], Field(min_length=1)]
@@ -192,8 +176,8 @@ WAYS_OF_FORMS = {
 
 
 def check_claims(judge: Judge, origins: Origins, problems: Problems) -> None:
-    """Report claims of no form or several, with a verdict that is not of their form, which any verdict confirms, or
-    which none can.
+    """Report claims of no form or several, with a verdict not of their form, which any verdict confirms, or which none
+    can.
 
     Undecided confirms nothing, so a claim says something if one verdict that can be given speaks against it. Without a
     margin nothing is ever equivalent.
@@ -212,12 +196,11 @@ class _ClaimCheck:
         self.origins, self.problems = origins, problems
 
     def report(self) -> None:
-        """Report what is wrong, the form first."""
         forms = self.claim.forms
         if len(forms) != 1:
             held = f"has {' and '.join(forms)}" if forms else "says nothing of what it is about"
-            message = f"the claim {quote(self.claim.claim)} {held}: it takes exactly one of {', '.join(FORMS)}"
-            self._add(message, forms[-1] if forms else "", "such as of: op, or order: a < b < c, or equivalent: [a, b]")
+            way = "such as of: op, or order: a < b < c, or equivalent: [a, b]"
+            self._add(f"{held}: it takes exactly one of {', '.join(FORMS)}", forms[-1] if forms else "", way)
             return
         form = forms[0]
         if self._fits(form):
@@ -225,7 +208,6 @@ class _ClaimCheck:
             self._check_possible(form)
 
     def _fits(self, form: str) -> bool:
-        """Report a verdict that is not of the form of the claim."""
         given = set(self.claim.verdicts)
         wanted = {"of": {*self.different, EQUIVALENT}, "correlation": SIGNS}.get(form, set())
         if given <= wanted and bool(given) == bool(wanted):
@@ -233,11 +215,11 @@ class _ClaimCheck:
         other = given.intersection(DIRECTIONS).difference(self.different) if form == "of" else set()
         what = "has no verdict" if not given else f"cannot have the verdict {', '.join(sorted(other or given))}"
         why, way = self._of_other_sides() if other else ("", WAYS_OF_FORMS[form])
-        self._add(f"the claim {quote(self.claim.claim)} {what}{why}", "verdict" if given else form, way)
+        self._add(f"{what}{why}", "verdict" if given else form, way)
         return False
 
     def _of_other_sides(self) -> tuple[str, str]:
-        """Return why a metric has no such verdict, and which it has: it has a better side, or none."""
+        """The reason why a metric has no such verdict, and the verdicts that it has."""
         name, better = self.claim.metric, self.metric.better
         way = f"it is {', '.join(directions(better))} or equivalent"
         if better != "none":
@@ -245,17 +227,15 @@ class _ClaimCheck:
         return f": neither side of {name} is better", f"{way}, unless judge.metrics.{name}.better names a side"
 
     def _check_names(self, form: str) -> None:
-        """Report an order or equivalents of fewer than two variants, or of one variant twice."""
         names = self.claim.variants
         if form in ("order", EQUIVALENT) and (len(names) < 2 or len(set(names)) < len(names) or not all(names)):
             way = "such as order: a < b < c, the lowest first" if form == "order" else "such as equivalent: [a, b, c]"
-            self._add(f"the claim {quote(self.claim.claim)} needs two or more different variants", form, way)
+            self._add("needs two or more different variants", form, way)
         if form == "correlation" and self.claim.correlation == self.claim.metric:
-            message = f"the claim {quote(self.claim.claim)} is about the correlation of {self.claim.metric} with itself"
-            self._add(message, form, "name another metric")
+            self._add(f"is about the correlation of {self.claim.metric} with itself", form, "name another metric")
         by = self.claim.by
         if form == "correlation" and by is not None and not (isinstance(by, float) and by < 1):
-            self._add(f"the claim {quote(self.claim.claim)} is about a correlation of {by}", "by", "such as by: 0.5")
+            self._add(f"is about a correlation of {by}", "by", "such as by: 0.5")
 
     def _check_possible(self, form: str) -> None:
         """Report a claim that every verdict confirms, or none that can be given."""
@@ -263,16 +243,16 @@ class _ClaimCheck:
         expected = {EQUIVALENT} if form == EQUIVALENT else set(self.claim.verdicts)
         why = f", since {self.claim.metric} has no margin" if unmargined else ""
         if form == "of" and (self.different if unmargined else {*self.different, EQUIVALENT}) <= expected:
-            message = f"the claim {quote(self.claim.claim)} allows every verdict{why}: whatever is seen, it comes true"
-            self._add(message, "verdict", "leave out the verdict that would speak against it")
+            way = "leave out the verdict that would speak against it"
+            self._add(f"allows every verdict{why}: whatever is seen, it comes true", "verdict", way)
         elif unmargined and expected == {EQUIVALENT}:
-            message = f"the claim {quote(self.claim.claim)} cannot come true: nothing is equivalent{why}"
             way = f"give {self.claim.metric} a margin: judge: {{metrics: {{{self.claim.metric}: {{margin: 1%}}}}}}"
-            self._add(message, form if form == EQUIVALENT else "verdict", way)
+            key = form if form == EQUIVALENT else "verdict"
+            self._add(f"cannot come true: nothing is equivalent{why}", key, way)
 
     def _add(self, message: str, key: str, way: str) -> None:
         place = self.origins.value(*self.keys, key) if key else self.origins.key(*self.keys)
-        self.problems.add(message, place, notes=(way,))
+        self.problems.add(f"the claim {quote(self.claim.claim)} {message}", place, notes=(way,))
 
 
 # Their reading
@@ -280,18 +260,15 @@ class _ClaimCheck:
 
 PROBED = ("measure", "probes")
 ABSENT = (None, "none")
-"""How an optional field says that it is not there."""
+"""The values of an optional field that is not there."""
 
 
 class JudgeReader(SectionReader):
-    """Reads what is measured and what of it is judged."""
-
     def __init__(self, located: Mapping, grammar: Grammar, problems: Problems, origins: Origins):
         super().__init__(located, grammar, problems, origins)
         self.probes, self.metrics = askable_probes(grammar.catalogue), judgeable(grammar.catalogue)
 
     def measure(self) -> Measure | None:
-        """Read which probes run, and when."""
         located = self.located.get("measure")
         probes = located.get("probes") if isinstance(located, Mapping) else None
         seen: set[object] = set()
@@ -307,7 +284,7 @@ class JudgeReader(SectionReader):
         return self.section("measure", Measure)
 
     def judge(self, measure: Measure | None) -> Judge | None:
-        """Read what is compared; `each` holds the defaults of every metric."""
+        """Read the section, in which `each` holds the defaults of every metric."""
         located = self.located.get("judge")
         if not isinstance(located, Mapping):
             return self.section("judge", Judge)
@@ -316,34 +293,31 @@ class JudgeReader(SectionReader):
             message, notes = f"judge.each: expected a mapping, got {shown(each)}", ("such as each: {margin: 1%}",)
             self.problems.add(message, each.span, notes=notes)
             return None
-        entries = [(key, value) for key, value in located.entries if key.value != "each"]
+        plain = without(located, "each")
         self._check_expected(located.get("expect"), metrics)
         if isinstance(metrics, Mapping):
             full = tuple(
                 (key, value if each is None else overlay(self._defaults(str(key.value), each), value))
                 for key, value in metrics.entries
             )
-            filled = Mapping(full, metrics.span)
-            entries = [(key, filled if key.value == "metrics" else value) for key, value in entries]
+            plain = replaced(plain, "metrics", Mapping(full, metrics.span))
             for key, _ in metrics.entries:
                 self.check_metric(key, measure, "judged", ("judge", "metrics"))
         self._check_correlated(located.get("expect"), measure)
-        judge = validate(Judge, self.opened("judge", tuple(entries)), self.problems, "judge", HINTS)
+        judge = validate(Judge, self.opened("judge", plain.entries), self.problems, "judge", HINTS)
         if judge is not None:
             check_claims(judge, self.origins, self.problems)
         return judge
 
     def _defaults(self, metric: str, each: Mapping) -> Mapping:
-        """Return the defaults of a metric: those of each, and its better side unless the space has one for each."""
+        """Return those of `each`, with the better side of the metric unless the space has one for each."""
         if "better" in each and self.origins.layer(each.key("better").span) > GRAMMAR:
             return each
         better = self.metrics[metric].better if metric in self.metrics else "lower"
-        entries = (entry for entry in each.entries if entry[0].value != "better")
         own = Scalar("better", "better", each.span), Scalar(better, better, each.span)
-        return Mapping((*entries, own), each.span)
+        return Mapping((*without(each, "better").entries, own), each.span)
 
     def _check_expected(self, located: Located | None, metrics: Located | None) -> None:
-        """Note claims about a metric that is not judged."""
         if not isinstance(located, Items) or not isinstance(metrics, Mapping):
             return
         for claim in located.items:
@@ -353,7 +327,6 @@ class JudgeReader(SectionReader):
                 self.problems.add_unknown(message, metric.span, metric.text, tuple(metrics), "judged are")
 
     def _check_correlated(self, located: Located | None, measure: Measure | None) -> None:
-        """Note claims about a correlation with a metric that is not measured, or with what no forecast has."""
         for position, claim in enumerate(located.items if isinstance(located, Items) else ()):
             other = claim.get("correlation") if isinstance(claim, Mapping) else None
             if isinstance(other, Scalar) and other.text.startswith(FORECAST):
@@ -365,7 +338,7 @@ class JudgeReader(SectionReader):
                 self.check_metric(other, measure, "correlated", ("judge", "expect", position))
 
     def check_metric(self, key: Scalar, measure: Measure | None, use: str, within: Keys) -> None:
-        """Note a metric that there is not, or that is not measured in this space; `use` says what for."""
+        """Note a metric that is unknown, or that is not measured in this space; `use` says what for."""
         if key.value not in self.metrics:
             message, lead = f"unknown metric {quote(key.text)}", f"metrics that can be {use}"
             self.problems.add_unknown(message, key.span, key.text, self.metrics, lead, command="ablate list metrics")
@@ -379,7 +352,7 @@ class JudgeReader(SectionReader):
             self.origins.add(self.problems, message, *both, notes=notes)
 
     def _check_given(self, key: Scalar, use: str, within: Keys) -> None:
-        """Note a metric that is there only where a field of the space is given, if it is not."""
+        """Note a metric that needs a field of the space which is not given."""
         address = self.metrics[str(key.value)].field
         section, _, name = address.partition(".")
         located = self.located.get(section) if address else None

@@ -38,6 +38,15 @@ TOGETHER = ("model", "embedding"), ("std", "scale")
 comes from the grammar."""
 
 
+def without(located: Mapping, *keys: str) -> Mapping:
+    return Mapping(tuple(entry for entry in located.entries if entry[0].value not in keys), located.span)
+
+
+def replaced(located: Mapping, key: str, value: Located) -> Mapping:
+    """Return a mapping with another value at a key, if it has that key."""
+    return Mapping(tuple((k, value if k.value == key else v) for k, v in located.entries), located.span)
+
+
 def lay(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
     """Lay `over` on `base`: mappings merge key by key, and a choice of `base` is dropped where `over` makes another.
 
@@ -55,9 +64,10 @@ def lay_on_grammar(grammar: Mapping | None, written: Mapping, corpora: Container
     if grammar is None or not written.entries:
         return written
     if "design" not in written:  # a grammar's defaults for designs apply only to a design that is given
-        grammar = Mapping(tuple(entry for entry in grammar.entries if entry[0].value != "design"), grammar.span)
-    if _at(written, OPTIMIZER) is None:
-        grammar = _without_several(grammar, OPTIMIZER)
+        grammar = without(grammar, "design")
+    several = _at(grammar, OPTIMIZER)
+    if _at(written, OPTIMIZER) is None and isinstance(several, Mapping) and len(several) > 1:
+        grammar = _dropped(grammar, OPTIMIZER)  # the choice is then reported as a missing key
     return _placed(lay(grammar, written, corpora), written, written.entries[0][0].span)
 
 
@@ -77,31 +87,30 @@ def lay_on_space(base: Mapping, over: Mapping, grammar: Mapping | None, corpora:
 def lay_preset(grammar: Grammar, written: Mapping, corpora: Container[object], problems: Problems) -> Mapping | None:
     """Lay the preset that a space names on the defaults of its grammar; the space itself is laid on that later.
 
-    A name that is no preset goes to `problems`, and is read as the one that was most likely meant.
+    A name that is no preset is noted, and read as the one that was most likely meant.
     """
     named, presets = written.get("preset"), grammar.presets
+    defaults = _without_half(grammar.space, written)
     if named is None:
-        return _without_half(grammar.space, written)
+        return defaults
     listing = grammar.listing("presets")
     name = named.value if isinstance(named, Scalar) else None
     if not isinstance(name, str):
-        problems.add(
-            "preset must be the name of a preset of the grammar", named.span, notes=(f"`{listing}` lists them",)
-        )
-        return _without_half(grammar.space, written)
+        message = "preset must be the name of a preset of the grammar"
+        problems.add(message, named.span, notes=(f"`{listing}` lists them",))
+        return defaults
     if name not in presets:
         message = f"the grammar has no preset {quote(name)}"
         problems.add_unknown(message, named.span, name, presets, "presets", command=listing)
     meant = name if name in presets else nearest(name, presets)
     if meant is None:
-        return _without_half(grammar.space, written)
+        return defaults
     sections = _only_named(presets[meant].sections, _with_settings(written, OPTIMIZER), OPTIMIZER)
-    base = _without_half(_without_half(grammar.space, written), sections)
+    base = _without_half(defaults, sections)
     return sections if base is None else lay(base, sections, corpora)
 
 
 def lay_profile(written: Mapping, profile: str | None, corpora: Container[object], problems: Problems) -> Mapping:
-    """Lay one of its profiles on a space; a name that is none of them goes to `problems`."""
     if profile is None:
         return written
     profiles = written.get("profiles")
@@ -141,46 +150,28 @@ def _placed(merged: Mapping, over: Mapping | None, span: Span) -> Mapping:
 
 
 def _without_half(grammar: Mapping | None, over: Mapping) -> Mapping | None:
-    """Return a grammar's defaults, without the keys that are set together if `over` sets one of them."""
-    (section, part), keys = TOGETHER
-    model = over.get(section)
-    written = model.get(part) if isinstance(model, Mapping) else None
+    """Drop from a grammar's defaults the keys that are set together, if `over` sets one of them."""
+    path, keys = TOGETHER
+    written = _at(over, path)
     if grammar is None or not isinstance(written, Mapping) or not set(keys) & set(written):
         return grammar
-
-    def without(located: Located, inside: tuple[str, ...]) -> Located:
-        if not isinstance(located, Mapping):
-            return located
-        entries = located.entries if inside else [entry for entry in located.entries if entry[0].value not in keys]
-        changed = ((k, without(v, inside[1:]) if inside and k.value == inside[0] else v) for k, v in entries)
-        return Mapping(tuple(changed), located.span)
-
-    kept = without(grammar, (section, part))
-    assert isinstance(kept, Mapping)
-    return kept
+    return _changed(grammar, path, lambda value: without(value, *keys) if isinstance(value, Mapping) else value)
 
 
 def _without_choice(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
-    first, *rest = path
-    old, new = base.get(first), over.get(first)
-    if not isinstance(old, Mapping) or not isinstance(new, Mapping):
-        return base
-    kept: Located | None = old
-    if rest:
-        kept = _without_choice(old, new, tuple(rest))
-    elif not set(old) & set(new):
-        kept = None
-    entries = ((key, kept if key.value == first else value) for key, value in base.entries)
-    return Mapping(tuple((key, value) for key, value in entries if value is not None), base.span)
+    old, new = _at(base, path), _at(over, path)
+    if isinstance(old, Mapping) and isinstance(new, Mapping) and not set(old) & set(new):
+        return _dropped(base, path)
+    return base
 
 
 def _without_other_corpus(base: Mapping, over: Mapping, corpora: Container[object]) -> Mapping:
-    """Return `base` without its corpus and the settings of that corpus, if `over` names another."""
+    """Drop the corpus of `base` and its settings, if `over` names another."""
     old, new = _at(base, CORPUS), _at(over, CORPUS)
     if not isinstance(old, Mapping) or not isinstance(new, Mapping):
         return base
     named = {key for key in new if key in corpora}
-    return base if not named or named & set(old) else _changed(base, CORPUS, lambda value: None)
+    return base if not named or named & set(old) else _dropped(base, CORPUS)
 
 
 def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:
@@ -195,7 +186,7 @@ def _with_settings(located: Mapping, path: tuple[str, ...]) -> Mapping:
 
 
 def _only_named(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
-    """Return `base` with the settings of only those things that `over` names; of all if it names none."""
+    """Keep the settings of only those things that `over` names; of all if it names none."""
     named = _at(over, path)
 
     def change(value: Located) -> Located | None:
@@ -207,19 +198,14 @@ def _only_named(base: Mapping, over: Mapping, path: tuple[str, ...]) -> Mapping:
     return _changed(base, path, change)
 
 
-def _without_several(located: Mapping, path: tuple[str, ...]) -> Mapping:
-    """Drop the settings of several things, of which none is named, so that the choice is reported as a missing key."""
-    several = _at(located, path)
-    if not isinstance(several, Mapping) or len(several) < 2:
-        return located
-    return _changed(located, path, lambda value: None)
-
-
 def _at(located: Located | None, path: tuple[str, ...]) -> Located | None:
-    """Return the value at a path; None if there is none."""
     for key in path:
         located = located.get(key) if isinstance(located, Mapping) else None
     return located
+
+
+def _dropped(located: Mapping, path: tuple[str, ...]) -> Mapping:
+    return _changed(located, path, lambda value: None)
 
 
 def _changed(located: Mapping, path: tuple[str, ...], change: Callable[[Located], Located | None]) -> Mapping:
@@ -227,13 +213,13 @@ def _changed(located: Mapping, path: tuple[str, ...], change: Callable[[Located]
     first, *rest = path
     entries: list[tuple[Scalar, Located]] = []
     for key, value in located.entries:
-        kept: Located | None = value
+        new: Located | None = value
         if key.value == first and rest:
-            kept = _changed(value, tuple(rest), change) if isinstance(value, Mapping) else value
+            new = _changed(value, tuple(rest), change) if isinstance(value, Mapping) else value
         elif key.value == first:
-            kept = change(value)
-        if kept is not None:
-            entries.append((key, kept))
+            new = change(value)
+        if new is not None:
+            entries.append((key, new))
     return Mapping(tuple(entries), located.span)
 
 
@@ -277,13 +263,12 @@ class Origins:
         return span
 
     def section(self, *keys: str | int) -> Span:
-        """Return where a section opens, or where the profile or an option sets something in it."""
+        """Return the place where a section opens, or where the profile or an option sets something in it."""
         section = self.written(*keys)
         uppermost = max(_keys_below(section), key=self.layer, default=None) if section is not None else None
         return uppermost if uppermost is not None and self.layer(uppermost) >= PROFILE else self.key(*keys)
 
     def layer(self, span: Span) -> int:
-        """Return the layer that wrote a place."""
         if span.source.name == SET:
             return SETTING
         if span.source.name != self.file:
@@ -311,7 +296,6 @@ class Origins:
             problems.add(message, place, label="in this block", notes=notes)
 
     def written(self, *keys: str | int) -> Located | None:
-        """Return the value at these keys; None if there is none."""
         value: Located | None = self.located
         for key in keys:
             if isinstance(value, Mapping):

@@ -1,8 +1,4 @@
-"""Loading: a space by its path, a block by its name or as YAML, and a new space from a template.
-
-File, profile and --set are laid over preset and grammar, then every key is checked, each mistake reported at its
-place.
-"""
+"""Loading: a space by its path, a block by its name or as YAML, and a new space from a template."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ from ablate.grammar.named_blocks import ABOUT
 from ablate.grammar.named_files import own_files, shipped_files
 from ablate.source.document import note_unknown_key
 from ablate.source.located import Mapping, Scalar
-from ablate.source.problems import Problems, nearest, quote, suggest, together, unknown
+from ablate.source.problems import Problems, nearest, note_unknown, quote, suggest, together, unknown
 from ablate.source.yaml import is_file, parse_yaml, read_yaml
 from ablate.space.changes import (
     check_changes,
@@ -45,22 +41,19 @@ from ablate.space.layers import Origins, lay_on_grammar, lay_preset, lay_profile
 from ablate.space.model import ModelReader
 from ablate.space.recipe import RecipeReader
 from ablate.space.space import KeptTexts, Space, read_blocks, read_warned
-from ablate.space.tuning import TuneSectionReader
+from ablate.space.tuning import TuneReader
 from ablate.space.variants import apply_overrides, choices_of, read_overrides
 
 # Reading a space
 
 WRONG_IN_NAME = re.compile(r"^[.-]+|[^A-Za-z0-9_.-]+")
-"""Characters that the name of a space must not start with or contain."""
 LONGEST_NAME = 64
 MAX_THREADS = 1_024
 
 
 class QuestionReader(SectionReader):
-    """Reads the name and the question of a space, and its threads."""
-
     def name(self) -> str | None:
-        """Read the name of the space: one short path segment, since its page is a file of that name."""
+        """Read one short path segment, since the page of the space is a file of that name."""
         name, located = self.text("space"), self.located.get("space")
         if name is None or not isinstance(located, Scalar):
             return None
@@ -76,19 +69,13 @@ class QuestionReader(SectionReader):
             return name
         words = re.findall(r"[A-Za-z0-9_-]+", name.removesuffix(".yaml").removesuffix(".yml"))
         meant = "_".join(words).lstrip("-")
-        self.problems.add(
-            "the name of a space must be usable as a file name: its page is written under it",
-            located.within(*place),
-            label=label,
-            notes=(
-                f"use at most {LONGEST_NAME} of a-z, A-Z, 0-9, _, - and ., and do not start with - or ."
-                + (f", such as {meant}" if 0 < len(meant) <= LONGEST_NAME else ""),
-            ),
-        )
+        such = f", such as {meant}" if 0 < len(meant) <= LONGEST_NAME else ""
+        message = "the name of a space must be usable as a file name: its page is written under it"
+        note = f"use at most {LONGEST_NAME} of a-z, A-Z, 0-9, _, - and ., and do not start with - or .{such}"
+        self.problems.add(message, located.within(*place), label=label, notes=(note,))
         return None
 
     def text(self, name: str) -> str | None:
-        """Read a text that is not empty."""
         located = self.located.get(name)
         if located is None:
             return None
@@ -98,7 +85,6 @@ class QuestionReader(SectionReader):
         return located.value
 
     def threads(self) -> int | None:
-        """Read the number of CPU threads of a trial."""
         threads = self.whole("threads")
         if threads is not None and threads > MAX_THREADS:
             self.problems.add(f"at most {MAX_THREADS:,} threads, got {threads:,}", self.located["threads"].span)
@@ -158,7 +144,7 @@ def load_space(
 
 
 def _searched_from_variant(space: Space) -> Space:
-    """Return a space whose search starts from a variant with the changes of that variant, for all that it proposes."""
+    """Return a space whose search starts from a variant with the changes of that variant around all its proposals."""
     search = space.design.search
     if search is None or not space.changes_of(search.from_):
         return space
@@ -170,12 +156,9 @@ def _searched_from_variant(space: Space) -> Space:
 
 
 def check_presets(grammar: Grammar, problems: Problems) -> None:
-    """Note the keys of presets that are no section of a space, or a section that only the space itself may have."""
     for preset in grammar.presets.values():
-        for key, _ in preset.sections.entries:
-            if key.value not in PRESET:
-                message, accepted = f"unknown key {quote(key.text)} in preset {preset.name}", (*ABOUT, *PRESET)
-                problems.add_unknown(message, key.span, key.text, accepted, "a preset accepts")
+        after = f" in preset {preset.name}"
+        note_unknown(preset.sections, (*ABOUT, *PRESET), problems, "unknown key", after, lead="a preset accepts")
 
 
 def _space(
@@ -187,7 +170,6 @@ def _space(
     problems: Problems,
     kept: KeptTexts | None,
 ) -> Space | None:
-    """Read the resolved space; None if a section has a mistake."""
     origins = Origins(located, path, None if kept is None else kept.tokenizers)
     resolved = (located, grammar, problems, origins)
     opening, judged, seeding = QuestionReader(*resolved), JudgeReader(*resolved), SeedsReader(*resolved)
@@ -206,7 +188,7 @@ def _space(
     warned = read_warned(located.get("constraints"), design, grammar, problems)
     blocks = read_blocks(located, design, judge, grammar, warned, problems)
     others = {} if blocks is None else choices_of(blocks.variants.values())
-    tune = TuneSectionReader(*resolved).read_tune(recipe, None if blocks is None else blocks.named, others)
+    tune = TuneReader(*resolved, recipe, None if blocks is None else blocks.named, others).tune()
     if (
         name is None
         or question is None
@@ -261,7 +243,6 @@ def _space(
 
 
 def _starting(search: Search, grammar: Grammar, origins: Origins, problems: Problems) -> Grammar:
-    """Return the grammar at the start that a search names, if it does; one that the grammar lacks is noted."""
     if search.start is None:
         return grammar
     if search.start in grammar.starts:
@@ -302,7 +283,6 @@ def _check_missing(located: Mapping, problems: Problems) -> None:
 def _grammar(
     located: Mapping, path: Path, catalogue: Catalogue, problems: Problems, kept: KeptTexts | None
 ) -> Grammar | None:
-    """Read the grammar of a space; None if there is none, or if it has mistakes, which are then in `problems`."""
     before = len(problems)
     file = grammar_file(located, path, problems) if kept is None else kept.grammar
     if file is None:
@@ -320,7 +300,7 @@ def grammar_file(located: Mapping, path: Path, problems: Problems) -> Path | Non
     """Return the grammar beside the space (`grammars/NAME.yaml` next to its folder), else the shipped one of that name.
 
     A path is relative to the folder of the space. Neither may leave its folder, by `..` or by a link; an absolute path
-    may name any file. That there is none is noted.
+    may name any file.
     """
     named = located.get("grammar")
     if not isinstance(named, Scalar) or not isinstance(named.value, str):
@@ -355,7 +335,7 @@ def _tried(name: str, space: Path) -> dict[Path, Path]:
 # Reading one block, by its name in a grammar or as YAML, with overrides
 
 NAME_OF_BLOCK = re.compile(r"[A-Za-z_]\w*")
-"""What is read as a name and not as YAML: a block of one part is written in brackets, `[attention]`."""
+"""A name, not YAML: a block of one part is written in brackets, `[attention]`."""
 BARE_KEY = re.compile(r"[A-Za-z_][\w.]*")
 
 
@@ -368,14 +348,18 @@ def load_block(text: str | Block, grammar: Grammar, overrides: Map[str, object])
     problems = Problems()
     label = f"block {quote(text)}" if isinstance(text, str) and NAME_OF_BLOCK.fullmatch(text.strip()) else "this block"
     block = _read_block(text, grammar, problems)
-    written = read_overrides(parse_yaml(_as_yaml(overrides), "overrides"), problems) if overrides else ()
+    lines = [
+        f"{address if BARE_KEY.fullmatch(address) else json.dumps(address, ensure_ascii=False)}: "
+        + _value_as_yaml(address, value)
+        for address, value in overrides.items()
+    ]
+    written = read_overrides(parse_yaml("\n".join(lines), "overrides"), problems) if lines else ()
     problems.raise_if_any()
     assert block is not None
     changed = apply_overrides({label: block}, written, grammar.reader_for(problems), alone=True)[label]
     for broken in grammar.broken(changed):
-        problems.add(
-            f"{label} is refused by {broken.full_name}", notes=(f"because {broken.because}", broken.let_through)
-        )
+        notes = (f"because {broken.because}", broken.let_through)
+        problems.add(f"{label} is refused by {broken.full_name}", notes=notes)
     problems.raise_if_any()
     return changed
 
@@ -401,17 +385,6 @@ def _read_block(text: str | Block, grammar: Grammar, problems: Problems) -> Bloc
         notes.insert(0, meant)
     problems.add(f"there is no block {quote(name)}", notes=tuple(notes))
     return None
-
-
-def _as_yaml(overrides: Map[str, object]) -> str:
-    """Write overrides as a space has them below `block:`, one per line."""
-    return "\n".join(
-        f"{_key_as_yaml(address)}: {_value_as_yaml(address, value)}" for address, value in overrides.items()
-    )
-
-
-def _key_as_yaml(address: str) -> str:
-    return address if BARE_KEY.fullmatch(address) else json.dumps(address, ensure_ascii=False)
 
 
 def _value_as_yaml(address: str, value: object) -> str:
@@ -474,7 +447,6 @@ def _known_space(name: str, path: Path, *, shipped: bool) -> KnownSpace | None:
 
 TEMPLATE: Final = Path(__file__).with_name("template.yaml")
 MINE: Final = "mine"
-"""The name of the template's space."""
 FILE_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,59}")
 
 

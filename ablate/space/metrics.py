@@ -1,4 +1,4 @@
-"""What can be measured and judged: the metrics of probes and of training, and the numbers derived for each trial."""
+"""Metrics: those of probes and of training, and the numbers derived from them for each trial."""
 
 from __future__ import annotations
 
@@ -17,19 +17,20 @@ DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 Reads: TypeAlias = Literal[
     "stream", "sequences", "kernel", "attention", "parameters", "gradients", "layer_gradients", "update"
 ]
-"""What a probe reads: the tokens of the stream, its sequences, the stream for a matrix over positions, attention
-cores, parameters with their gradients, the gradients that the stream passes back at blocks and the head, or at layers
-and behind the last of them, or the stream before and after a step."""
+"""The object that a probe reads: the tokens of the stream, its sequences, the stream for a matrix over positions,
+attention cores, parameters with their gradients, the gradients that the stream passes back at blocks and the head, or
+at layers and behind the last of them, or the stream before and after a step.
+"""
 
 PASSED_BACK: frozenset[Reads] = frozenset({"gradients", "layer_gradients"})
-"""What is read of the gradients of the stream, in the backward pass."""
+"""The gradients of the stream, read in the backward pass."""
 IN_STEPS: frozenset[Reads] = frozenset({"parameters", *PASSED_BACK, "update"})
-"""What is read in measured steps of training, on their batch; the rest is read at evaluations."""
+"""Read in measured steps of training, on their batch; the others are read at evaluations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """What a probe of the stream reads at a site, as it is added to the definitions of its metrics, and the source."""
+    """A place of the stream where a probe may read: the addition to the definitions of its metrics, and the source."""
 
     definition: str
     source: str
@@ -53,7 +54,7 @@ SITES: Mapping[str, Site] = {
 NATS, BITS = "eval_loss", "eval_bits_per_byte"
 """The held-out loss per token, comparable under one tokenizer, and per byte of text, comparable across tokenizers."""
 AVERAGED: Final = "_averaged_weights"
-"""What the name of a number ends in that is of the averaged weights at the end of a trial (`recipe.average`)."""
+"""The ending of the name of a number of the averaged weights at the end of a trial (`recipe.average`)."""
 ACCURACY: Final = "eval_accuracy"
 """The share of held-out targets that are predicted."""
 OF_OBJECTIVE = frozenset({BITS, "perplexity", ACCURACY})
@@ -63,7 +64,6 @@ SMOOTHED: Final = "train_loss_ema"
 LOSSES = (NATS, BITS, "train_loss", SMOOTHED, f"{NATS}{AVERAGED}", f"{BITS}{AVERAGED}")
 """The metrics whose fall with training compute a law describes."""
 OF_AVERAGE = tuple(f"{metric}{AVERAGED}" for metric in (NATS, BITS, ACCURACY))
-"""The numbers of averaged weights."""
 MEASURED_IN_TIME = ("step_seconds", "tokens_per_second")
 """Metrics of the clock: they depend on the machine and its load."""
 AT_THE_END = frozenset({NATS, *OF_OBJECTIVE, *OF_AVERAGE, "train_loss", SMOOTHED, "gradient_norm", *MEASURED_IN_TIME})
@@ -82,7 +82,6 @@ def direction(up: bool, better: Better) -> Direction:
 
 
 def directions(better: Better) -> tuple[Direction, Direction]:
-    """Return both words for a difference in such a metric: `better` and `worse`, or `higher` and `lower`."""
     return ("higher", "lower") if better == "none" else ("better", "worse")
 
 
@@ -97,7 +96,7 @@ def of_averaged_weights(metric: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What the numbers of a metric mean: papers differ, so the definition is stored with the rows."""
+    """The meaning of the numbers of a metric: papers differ, so it is stored with the rows."""
 
     metric: str
     definition: str
@@ -148,7 +147,6 @@ class ProbeSpec(Declaration):
 
     @property
     def in_steps(self) -> bool:
-        """Return whether it reads in measured steps of training, and not at evaluations."""
         return self.reads in IN_STEPS or self.site == IN_TRAINING
 
 
@@ -159,7 +157,7 @@ class Judgeable(Definition):
     names another.
     """
 
-    probe: str | None
+    probe: str | None = None
     field: str = ""
     better: Better = "lower"
 
@@ -175,86 +173,67 @@ OF_AVERAGED = (
 SOURCE_OF_AVERAGED = "Sec. 6.1, arXiv:1706.03762; Polyak & Juditsky 1992; see ablate/train/optimizer.py"
 SOURCE_OF_SMOOTHED = "App. H.1, arXiv:2302.10322, where d = 0.99"
 
+OURS = "this project"
 TRAINING = (
     Judgeable(
         NATS,
         "mean of what the objective minimises over the targets of the evaluation, after the last step; of tokens and "
         "classes it is the cross-entropy in nats",
-        "this project",
-        None,
+        OURS,
     ),
     Judgeable(
         BITS,
         "sum of nats over the evaluation windows / (ln 2 x UTF-8 bytes of the tokens predicted), after the last "
         "step; comparable across tokenizers, as nats per token are not",
         "arXiv:2101.00027, Section 3.1",
-        None,
     ),
-    Judgeable("perplexity", "exp(eval_loss), after the last step", "Jelinek et al. 1977", None),
+    Judgeable("perplexity", "exp(eval_loss), after the last step", "Jelinek et al. 1977"),
     Judgeable(
         ACCURACY,
         "share of the targets of the evaluation that have the largest of the logits, after the last step",
-        "this project",
-        None,
+        OURS,
         better="higher",
     ),
     Judgeable(
         "mean_eval_loss",
         "mean over the evaluations of eval_loss: of two that end alike, the one that learned sooner is lower",
-        "this project",
-        None,
+        OURS,
     ),
     Judgeable(
         "train_loss",
         "mean of what the objective minimises over the targets of the last step's batch, before its update; of tokens "
         "and classes it is the cross-entropy in nats",
-        "this project",
-        None,
+        OURS,
     ),
-    Judgeable(
-        "mean_train_loss",
-        "mean over the measured steps of train_loss",
-        "this project",
-        None,
-    ),
+    Judgeable("mean_train_loss", "mean over the measured steps of train_loss", OURS),
     *(
         Judgeable(
             of_averaged_weights(metric),
             f"{metric} {OF_AVERAGED}",
             SOURCE_OF_AVERAGED,
-            None,
-            "recipe.average",
-            "higher" if metric == ACCURACY else "lower",
+            field="recipe.average",
+            better="higher" if metric == ACCURACY else "lower",
         )
         for metric in (NATS, BITS, ACCURACY)
     ),
-    Judgeable(
-        SMOOTHED,
-        f"after the last step: {OF_SMOOTHED}",
-        SOURCE_OF_SMOOTHED,
-        None,
-        f"measure.{SMOOTHED}",
-    ),
+    Judgeable(SMOOTHED, f"after the last step: {OF_SMOOTHED}", SOURCE_OF_SMOOTHED, field=f"measure.{SMOOTHED}"),
     Judgeable(
         "gradient_norm",
         "2-norm of the gradient of the whole model in the last step, before clipping",
         "Pascanu et al. 2013, arXiv:1211.5063",
-        None,
         better="none",
     ),
     Judgeable(
         "step_seconds",
         "median over the measured stretches of the mean seconds of a training step; depends on the machine and on its "
         "other load",
-        "this project",
-        None,
+        OURS,
     ),
     Judgeable(
         "tokens_per_second",
         "median over the measured stretches of the tokens trained on per second; depends on the machine and on its "
         "other load",
-        "this project",
-        None,
+        OURS,
         better="higher",
     ),
 )
@@ -271,20 +250,18 @@ def known_probes(catalogue: Catalogue) -> Mapping[str, ProbeSpec]:
 
 
 def askable_probes(catalogue: Catalogue) -> tuple[str, ...]:
-    """Return the names of the probes that a space may request, sorted."""
     return tuple(name for name, spec in known_probes(catalogue).items() if spec.asked)
 
 
 def at_site(spec: ProbeSpec, site: str) -> ProbeSpec:
-    """Return the same probe, reading at a site, with its own metrics."""
     metrics = tuple(
-        ProbeMetric(
-            f"{metric.metric}_{site}",
-            f"{metric.definition}; {SITES[site].definition}",
-            f"{metric.source}; {SITES[site].source}",
+        replace(
+            metric,
+            metric=f"{metric.metric}_{site}",
+            definition=f"{metric.definition}; {SITES[site].definition}",
+            source=f"{metric.source}; {SITES[site].source}",
             peak=metric.peak_at.get(site),
-            at_most=metric.at_most,
-            better=metric.better,
+            peak_at={},
         )
         for metric in spec.metrics
     )
@@ -311,13 +288,12 @@ def _of_probe(name: str, spec: ProbeSpec) -> Iterator[Judgeable]:
     probe = name if spec.asked else None
     when = "in a measured step" if spec.in_steps else "at an evaluation"
     for metric in spec.metrics if spec.judged else ():
-        peak = metric.peak or Peak(
-            f"largest finite value, {when} and at any part, of: {metric.definition}", metric.source
-        )
-        yield Judgeable(peak_name(metric), peak.definition, peak.source, probe, better=metric.better)
+        largest = f"largest finite value, {when} and at any part, of: {metric.definition}"
+        peak = metric.peak or Peak(largest, metric.source)
         last = f"mean over the parts measured, at the end, of: {metric.definition}"
-        yield Judgeable(metric.metric, last, metric.source, probe, better=metric.better)
         mean = f"mean over the parts and times measured of: {metric.definition}"
+        yield Judgeable(peak_name(metric), peak.definition, peak.source, probe, better=metric.better)
+        yield Judgeable(metric.metric, last, metric.source, probe, better=metric.better)
         yield Judgeable(f"mean_{metric.metric}", mean, metric.source, probe, better=metric.better)
 
 
@@ -330,7 +306,6 @@ def names_of(spec: ProbeSpec) -> Iterator[tuple[str, str]]:
 
 
 def bounded(catalogue: Catalogue) -> Mapping[str, float]:
-    """Return the upper bounds of probe numbers, by name, for metrics that declare one."""
     return {ACCURACY: 1.0} | {
         name: metric.at_most
         for spec in known_probes(catalogue).values()
@@ -341,5 +316,4 @@ def bounded(catalogue: Catalogue) -> Mapping[str, float]:
 
 
 def peak_name(metric: ProbeMetric) -> str:
-    """Return the name of a metric's largest value."""
     return (metric.peak.name if metric.peak else "") or f"peak_{metric.metric}"

@@ -1,4 +1,4 @@
-"""Model: what is around the blocks of a space.
+"""Model: the model around the blocks of a space.
 
 Some of its keys are plain values, some components. Fields of an encoder are only for models of a kind that has one.
 """
@@ -14,11 +14,10 @@ from ablate.block.catalogue import Part
 from ablate.block.expression import Node, Sequence
 from ablate.block.layers import has_patterns
 from ablate.block.reader import Invalid
-from ablate.extension.declaration import ADDED
 from ablate.source.document import note_unknown_key, validate
 from ablate.source.located import Located, Mapping, Scalar
 from ablate.source.problems import Problems
-from ablate.space.documents import HINTS, Arithmetic, Count, Decay, Document, Positive, SectionReader, none_as_null
+from ablate.space.documents import HINTS, Arithmetic, Count, Decay, Document, Later, OrNone, Positive, SectionReader
 from ablate.space.layers import Origins
 
 # The section `model`
@@ -87,32 +86,17 @@ class Model(Document):
     embedding: Embedding
     head: Literal["tied", "untied", "mlp"]
     logit_scale: Arithmetic
-    logit_softcap: Annotated[Positive | None, BeforeValidator(none_as_null)] = None
+    logit_softcap: Annotated[Positive | None, OrNone] = None
     share: Annotated[
-        Literal["none"] | SharedInTurn | SharedInARow,
-        Field(description="none, {cycle: 2} or {repeat: 3}", json_schema_extra={ADDED: True}),
+        Literal["none"] | SharedInTurn | SharedInARow, Field(description="none, {cycle: 2} or {repeat: 3}"), Later
     ] = "none"
-    ahead: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
-    encoder_layers: Annotated[
-        Annotated[int, Field(ge=1, le=1_000)] | None,
-        BeforeValidator(none_as_null),
-        Field(json_schema_extra={ADDED: True}),
-    ] = None
-    segments: Annotated[int, Field(ge=0, le=1_000, json_schema_extra={ADDED: True})] = 0
-    transform: Annotated[Literal["none", "gelu", "relu", "tanh"], Field(json_schema_extra={ADDED: True})] = "none"
-    source: Annotated[
-        Annotated[int, Field(ge=1, le=10_000_000)] | None,
-        BeforeValidator(none_as_null),
-        Field(json_schema_extra={ADDED: True}),
-    ] = None
-    patch: Annotated[
-        Annotated[int, Field(ge=1, le=10_000)] | None,
-        BeforeValidator(none_as_null),
-        Field(json_schema_extra={ADDED: True}),
-    ] = None
-    pooling: Annotated[
-        Literal["class_token", "mean"] | None, BeforeValidator(none_as_null), Field(json_schema_extra={ADDED: True})
-    ] = None
+    ahead: Annotated[int, Field(ge=0, le=1_000), Later] = 0
+    encoder_layers: Annotated[Annotated[int, Field(ge=1, le=1_000)] | None, OrNone, Later] = None
+    segments: Annotated[int, Field(ge=0, le=1_000), Later] = 0
+    transform: Annotated[Literal["none", "gelu", "relu", "tanh"], Later] = "none"
+    source: Annotated[Annotated[int, Field(ge=1, le=10_000_000)] | None, OrNone, Later] = None
+    patch: Annotated[Annotated[int, Field(ge=1, le=10_000)] | None, OrNone, Later] = None
+    pooling: Annotated[Literal["class_token", "mean"] | None, OrNone, Later] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,30 +117,25 @@ OF_ENCODER: Final = {
     "encoder_layers": "how many layers the encoder has",
     "source": "the length of what the encoder reads",
 }
-"""The fields that only a model of two stacks has."""
 OF_ENCODER_ALONE: Final = {
     "segments": "the rows of a table that tells the parts of a sequence apart",
     "transform": "a layer before the head of an encoder",
 }
-"""The fields that only an encoder has."""
 NO_VALUES: Final = (None, 0, "none")
-"""The values of such fields that say that there is none."""
+"""The values of such fields at which there is none."""
 
 
 def check_encoder(model: Model, origins: Origins, problems: Problems) -> None:
-    """Report fields of an encoder in a model without one."""
-    if model.kind != WITH_ENCODER:
-        for field, what in OF_ENCODER.items():
-            if getattr(model, field) is not None:
-                message = f"model.{field} is {what}, but a model of kind {model.kind} has none beside its own layers"
-                notes = (f"leave it out, or set model.kind: {WITH_ENCODER}",)
-                origins.add(problems, message, ("model", field), notes=notes)
-    if model.kind != ENCODER_ALONE:
-        for field, what in OF_ENCODER_ALONE.items():
-            if getattr(model, field) not in NO_VALUES:
-                message = f"model.{field} is {what}, but model.kind is {model.kind}"
-                notes = (f"leave it out, or set model.kind: {ENCODER_ALONE}",)
-                origins.add(problems, message, ("model", field), notes=notes)
+    for field, what in OF_ENCODER.items() if model.kind != WITH_ENCODER else ():
+        if getattr(model, field) is not None:
+            message = f"model.{field} is {what}, but a model of kind {model.kind} has none beside its own layers"
+            notes = (f"leave it out, or set model.kind: {WITH_ENCODER}",)
+            origins.add(problems, message, ("model", field), notes=notes)
+    for field, what in OF_ENCODER_ALONE.items() if model.kind != ENCODER_ALONE else ():
+        if getattr(model, field) not in NO_VALUES:
+            message = f"model.{field} is {what}, but model.kind is {model.kind}"
+            notes = (f"leave it out, or set model.kind: {ENCODER_ALONE}",)
+            origins.add(problems, message, ("model", field), notes=notes)
 
 
 def check_source(model: Model, frames: int | None, origins: Origins, problems: Problems) -> None:
@@ -182,14 +161,11 @@ COMPONENTS = {
 }
 """The keys of `model` that hold components; the others are plain values."""
 NOT_NEEDED = frozenset({"head_init"})
-"""Those of them that came later: left out they are none."""
+"""Those that came later: left out they are none."""
 
 
 class ModelReader(SectionReader):
-    """Reads the model around the blocks."""
-
     def read(self) -> tuple[Model | None, Around | None]:
-        """Read the model around the blocks: plain values, and components."""
         located = self.located.get("model")
         if not isinstance(located, Mapping):
             return self.section("model", Model), None

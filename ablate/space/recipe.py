@@ -12,11 +12,10 @@ from typing import Annotated, Any, ClassVar, Final, Literal, NamedTuple, Self, T
 
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator, model_serializer
 
-from ablate.extension.declaration import ADDED, OBJECTIVE, OPTIMIZER, SCHEDULE, Configured, Kind
+from ablate.extension.declaration import OBJECTIVE, OPTIMIZER, SCHEDULE, Configured, Kind
 from ablate.source.document import validate
 from ablate.source.located import Mapping
 from ablate.source.problems import Problems
-from ablate.source.yaml import overlay
 from ablate.space.data import CorpusSpec
 from ablate.space.documents import (
     HINTS,
@@ -24,19 +23,20 @@ from ablate.space.documents import (
     Count,
     Decay,
     Document,
+    Later,
     Length,
     NotNegative,
+    OrNone,
     Positive,
+    PositiveDecay,
     SectionReader,
     Share,
     as_real,
-    as_share,
     as_tuple,
     counted,
-    none_as_null,
     without_settings,
 )
-from ablate.space.layers import Origins, lay_on_space
+from ablate.space.layers import Origins, lay_on_space, replaced
 
 # Declarations of optimisers and schedules, and the settings that all shipped optimisers share
 
@@ -93,8 +93,8 @@ class Settings(Document):
 
     lr: Positive
     embedding_lr: Positive | None
-    head_lr: Positive | None = Field(default=None, json_schema_extra={ADDED: True})
-    norm_lr: Positive | None = Field(default=None, json_schema_extra={ADDED: True})
+    head_lr: Annotated[Positive | None, Later] = None
+    norm_lr: Annotated[Positive | None, Later] = None
     weight_decay: NotNegative
     decays: Annotated[
         tuple[ParameterKind, ...],
@@ -112,7 +112,7 @@ class Settings(Document):
         return Rate(self.lr, "lr")
 
     def rates(self) -> dict[str, Rate]:
-        """Return the rates in force, by the parameters that they are of."""
+        """Return the rates in force, by the group of parameters."""
         rates, others = {"matrices": Rate(self.lr, "lr", self.rule)}, self.others
         for name, kind in EACH.items():
             own = setting_of_rate(self, kind)
@@ -148,17 +148,17 @@ class ScheduleSpec(Configured):
 # Declarations of objectives: what a model learns to predict, and which families of models can
 
 Reads: TypeAlias = Literal["text", "pairs", "records"]
-"""What batches are made of: windows of a stream of text, pairs of a source and a target, or records such as images."""
+"""The material of batches: windows of a stream of text, pairs of a source and a target, or records such as images."""
 Special: TypeAlias = Literal["padding", "start", "mask"]
-"""What an objective may need tokens for that stand for no text: see `data/subwords.py`."""
+"""Tokens that stand for no text and that an objective may need: see `data/subwords.py`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObjectiveSpec(Configured):
     """An objective; `recipe.objective` chooses one.
 
-    `models` are the kinds of models that can have it, `reads` what its batches are made of, such as text. `measures`
-    are the metrics that its evaluations give beside `eval_loss`. `likelihood`: its loss is a cross-entropy, to which
+    `models` are the kinds of models that can have it, `reads` is the material of its batches. `measures` are the
+    metrics that its evaluations give beside `eval_loss`. `likelihood`: its loss is a cross-entropy, to which
     `recipe.loss` may add. `mixtures`: of an example it takes two classes [B] each, and the share of the first [B].
     """
 
@@ -197,9 +197,11 @@ NEXT_TOKEN: Final = Choice("next_token")
 
 
 class Loss(Document):
-    """What is minimised beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and
-    `z` weighs the mean square of the logits' log normaliser. `ahead` weighs what else is predicted: the second token
-    ahead, the third, and so on, by the same logits, or by blocks of their own (`ahead` of the model).
+    """The terms beside the cross-entropy: a share `label_smoothing` of it is of all tokens, equally likely, and `z`
+    weighs the mean square of the logits' log normaliser.
+
+    `ahead` weighs the second token ahead, the third, and so on, predicted by the same logits, or by blocks of their own
+    (`ahead` of the model).
     """
 
     label_smoothing: Decay = 0.0
@@ -215,31 +217,31 @@ class RandAugment(Document):
 
 
 class Augment(Document):
-    """What is changed at random in the images of training batches: see `data/records.py`.
+    """Random changes of the images of training batches: see `data/records.py`.
 
     `mixup` is α of Beta(α, α), from which the share of each of two images that are mixed is drawn (0: not mixed).
     """
 
-    randaugment: Annotated[RandAugment | None, BeforeValidator(none_as_null)] = None
+    randaugment: Annotated[RandAugment | None, OrNone] = None
     mixup: Annotated[float, BeforeValidator(as_real), Field(ge=0, le=1000, allow_inf_nan=False)] = 0.0
 
 
 class BatchRamp(Document):
-    """A batch that grows: `from` sequences in the first step, then linearly in steps, `batch` after `until` of them
-    (see `batch_ramp.py`).
+    """A batch that grows: `from` sequences in the first step, then linearly, `batch` after `until` steps (see
+    `schedule.py`).
     """
 
     from_: Annotated[Count, Field(alias="from")]
     until: Length
 
     @model_serializer
-    def _serialised(self) -> dict[str, Any]:
+    def _serialised(self) -> dict[str, int | float]:
         return {"from": self.from_, "until": self.until}
 
 
 class LossScale(Document):
-    """What the loss is multiplied by in float16 (see `train/loss.py`): `initial` at first, twice as much after
-    `every` steps in a row without an overflow, and half as much after one.
+    """The factor of the loss in float16 (see `train/loss.py`): `initial` at first, doubled after `every` steps in a row
+    without an overflow, and halved after one.
     """
 
     initial: Annotated[int, Field(ge=1, le=2**24)] = 65536
@@ -256,16 +258,15 @@ class AverageOfLast(Document):
 class MovingAverage(Document):
     """The exponential moving average of the weights after every step, of decay `ema`."""
 
-    ema: Annotated[float, BeforeValidator(as_real), BeforeValidator(as_share), Field(gt=0, lt=1)]
+    ema: PositiveDecay
 
 
 class Recipe(Document):
     """How a model is trained. `clip` bounds the global gradient norm (null: no clipping).
 
-    `objective` is what is learned, `loss` what is minimised beside it, `augment` what is changed in training images.
-    `batch_ramp` lets the batch grow to `batch`. On the `average` of the weights a trial is evaluated once more at its
-    end. `loss_scale` is how the loss is scaled in float16 (none: as it is by default). They came later: a recipe that
-    minimises the cross-entropy of the next token alone, in batches of one size, is the same with and without them.
+    On the `average` of the weights a trial is evaluated once more at its end. The fields from `loss` on came later: a
+    recipe that minimises the cross-entropy of the next token alone, in batches of one size, is the same with and
+    without them.
     """
 
     steps: Count
@@ -274,26 +275,20 @@ class Recipe(Document):
     optimizer: Annotated[Choice, Field(description="one optimiser, such as {adamw: {lr: 1e-3}}")]
     schedule: Schedule
     dtype: Literal["float32", "float64", "bfloat16", "float16"]
-    loss: Loss = Field(default=Loss(), json_schema_extra={ADDED: True})
+    loss: Annotated[Loss, Later] = Loss()
     objective: Annotated[
-        Choice,
-        Field(description="one objective, such as next_token or {masked_words: {}}", json_schema_extra={ADDED: True}),
+        Choice, Later, Field(description="one objective, such as next_token or {masked_words: {}}")
     ] = NEXT_TOKEN
-    augment: Augment = Field(default=Augment(), json_schema_extra={ADDED: True})
-    batch_ramp: Annotated[
-        BatchRamp | None,
-        BeforeValidator(none_as_null),
-        Field(description="none, or {from: 32, until: 60%}", json_schema_extra={ADDED: True}),
-    ] = None
+    augment: Annotated[Augment, Later] = Augment()
+    batch_ramp: Annotated[BatchRamp | None, OrNone, Later, Field(description="none, or {from: 32, until: 60%}")] = None
     average: Annotated[
         AverageOfLast | MovingAverage | None,
-        BeforeValidator(none_as_null),
-        Field(description="none, {last: 10, every: 500} or {ema: 0.999}", json_schema_extra={ADDED: True}),
+        OrNone,
+        Later,
+        Field(description="none, {last: 10, every: 500} or {ema: 0.999}"),
     ] = None
     loss_scale: Annotated[
-        LossScale | None,
-        BeforeValidator(none_as_null),
-        Field(description="none, or {initial: 65536, every: 2000}", json_schema_extra={ADDED: True}),
+        LossScale | None, OrNone, Later, Field(description="none, or {initial: 65536, every: 2000}")
     ] = None
 
     @field_validator("loss_scale")
@@ -304,10 +299,7 @@ class Recipe(Document):
 
 
 class RecipeReader(SectionReader):
-    """Reads how a model is trained."""
-
     def read(self) -> Recipe | None:
-        """Read how a model is trained; the optimiser is one of the catalogue's."""
         located = self.located.get("recipe")
         if not isinstance(located, Mapping):
             return self.section("recipe", Recipe)
@@ -316,16 +308,14 @@ class RecipeReader(SectionReader):
             plain = without_settings(plain, key)
         decay = None
         if isinstance(schedule, Mapping):
-            plain = overlay(
-                plain, Mapping(((located.key("schedule"), without_settings(schedule, "decay")),), plain.span)
-            )
+            plain = replaced(plain, "schedule", without_settings(schedule, "decay"))
         recipe = validate(Recipe, self.opened("recipe", plain.entries), self.problems, "recipe", HINTS)
-        optimizer = self.chosen(located, OptimizerSpec, "recipe.optimizer", "optimizer")
+        optimizer = self.chosen(located, OptimizerSpec, "recipe.optimizer")
         if isinstance(schedule, Mapping):
-            decay = self.chosen(schedule, ScheduleSpec, "recipe.schedule.decay", "decay")
-        objective = NEXT_TOKEN
+            decay = self.chosen(schedule, ScheduleSpec, "recipe.schedule.decay")
+        objective: Choice | None = NEXT_TOKEN
         if "objective" in located:
-            objective = self.chosen(located, ObjectiveSpec, "recipe.objective", "objective")  # type: ignore[assignment]
+            objective = self.chosen(located, ObjectiveSpec, "recipe.objective")
         if recipe is None or optimizer is None or decay is None or objective is None:
             return None
         timed = recipe.schedule.model_copy(update={"decay": decay})
@@ -338,7 +328,7 @@ class RecipeReader(SectionReader):
         return recipe
 
     def read_with(self, over: Mapping, problems: Problems) -> Recipe | None:
-        """Read the recipe with `over` laid over the space, as the space itself is read; mistakes go to `problems`."""
+        """Read the recipe with `over` laid over the space; mistakes go to `problems`."""
         located = lay_on_space(self.located, over, self.grammar.space, self.grammar.catalogue.of_kind(CorpusSpec))
         origins = Origins(located, Path(self.origins.file), self.origins.tokenizers)
         return RecipeReader(located, self.grammar, problems, origins).read()
@@ -357,7 +347,6 @@ class RecipeReader(SectionReader):
             self.origins.add(self.problems, f"a {decay} schedule has no floor", at, (*at[:-1], "decay"), notes=notes)
 
     def _check_lengths(self, recipe: Recipe) -> None:
-        """Check that warm-up and hold together take no more than all steps."""
         lengths = {key: getattr(recipe.schedule, key) for key in ("warmup", "hold")}
         taken = sum(length if isinstance(length, int) else length * recipe.steps for length in lengths.values())
         if taken > recipe.steps + 0.5:
@@ -367,7 +356,6 @@ class RecipeReader(SectionReader):
             self.origins.add(self.problems, message, *paths, notes=notes)
 
     def _check_ramp(self, recipe: Recipe) -> None:
-        """Check that the batch grows, and within the steps of the recipe."""
         ramp, at = recipe.batch_ramp, ("recipe", "batch_ramp")
         if ramp is None:
             return
@@ -382,19 +370,16 @@ class RecipeReader(SectionReader):
             self.origins.add(self.problems, message, (*at, "until"), ("recipe", "steps"), notes=notes)
 
     def _check_average(self, recipe: Recipe) -> None:
-        """Check that the checkpoints to be averaged are after the first step."""
         average, at = recipe.average, ("recipe", "average")
         if not isinstance(average, AverageOfLast) or (average.last - 1) * average.every < recipe.steps:
             return
         spanned = (average.last - 1) * average.every + 1
-        message = (
-            f"the last {average.last:,} checkpoints, every {average.every:,} steps, take {spanned:,} steps or more"
-        )
+        checkpoints = f"the last {average.last:,} checkpoints, every {average.every:,} steps"
+        message = f"{checkpoints}, take {spanned:,} steps or more"
         notes = (f"there are {recipe.steps:,}: average fewer checkpoints, or closer ones",)
         self.origins.add(self.problems, message, (*at, "every"), (*at, "last"), ("recipe", "steps"), notes=notes)
 
     def _check_scale(self, recipe: Recipe) -> None:
-        """Check that a scale of the loss is one of float16."""
         if recipe.loss_scale is not None and recipe.dtype != "float16":
             message = f"recipe.loss_scale is for float16, and recipe.dtype is {recipe.dtype}"
             notes = ("leave it out: other types need no scale; or set recipe.dtype: float16",)

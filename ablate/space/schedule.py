@@ -66,7 +66,6 @@ def rate_schedule(recipe: Recipe, catalogue: Catalogue) -> Callable[[int], float
 
 
 def share_of_peak(schedule: Schedule, steps: int, lr: float, catalogue: Catalogue) -> Callable[[int], float]:
-    """Return the same of a schedule over `steps`, where the recipe's own peak is `lr`."""
     chosen = schedule.decay
     decay: Decay = catalogue.of_kind(ScheduleSpec)[chosen.name].read(chosen.settings)
     return partial(relative_rate, steps=steps, schedule=schedule, decay=decay, lr=lr)
@@ -100,7 +99,6 @@ def relative_rate(step: int, steps: int, schedule: Schedule, decay: Decay, lr: f
 
 
 def batch_at(recipe: Recipe, step: int) -> int:
-    """Return the number of sequences in the batch of `step` (from 0)."""
     ramp = ramp_of(recipe)
     if ramp is None or step >= ramp[1]:
         return recipe.batch
@@ -115,7 +113,6 @@ def ramp_of(recipe: Recipe, steps: int | None = None) -> tuple[int, int] | None:
 
 
 def smallest_batch(recipe: Recipe) -> int:
-    """Return the number of sequences in the smallest batch: the first."""
     return batch_at(recipe, 0)
 
 

@@ -13,7 +13,7 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ablate.block.architecture import Architecture, Share
+from ablate.block.architecture import Architecture, Sharing
 from ablate.block.expression import Block
 from ablate.block.sizes import Sizes
 from ablate.grammar.choices import decide
@@ -24,11 +24,11 @@ from ablate.grammar.named_blocks import read_described
 from ablate.grammar.named_files import shipped_files
 from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
 from ablate.source.problems import Problems, quote, shorten, suggest
-from ablate.space.data import CorpusSpec, Data, Layout, Saved
+from ablate.space.data import Data, Layout, TokenizerFile
 from ablate.space.design import Design
 from ablate.space.documents import from_elsewhere
 from ablate.space.fair import Auto, Fair, Noise, Plain
-from ablate.space.fits import layout_of
+from ablate.space.fits import corpus_settings, layout_of
 from ablate.space.judge import Judge, Measure
 from ablate.space.layers import Origins
 from ablate.space.metrics import BITS
@@ -105,7 +105,7 @@ class Space:
 
     @cached_property
     def origins(self) -> Origins:
-        """Where each value was written, for mistakes that a later room reports."""
+        """The places of its values, for mistakes that a later room reports."""
         assert isinstance(self.located, Mapping)
         return Origins(self.located, self.path, None if self.kept is None else self.kept.tokenizers)
 
@@ -132,27 +132,21 @@ class Space:
 
     @property
     def texts_from_elsewhere(self) -> tuple[str, ...]:
-        """A note for each pattern of its corpus that names files outside its folder; the corpus report has them too.
-
-        Likewise for the file of its tokenizer.
-        """
-        corpus, tokenizer = self.data.corpus, self.data.tokenizer
-        settings = self.grammar.catalogue.of_kind(CorpusSpec)[corpus.name].read(corpus.settings)
-        saved = (tokenizer.file,) if isinstance(tokenizer, Saved) else ()
-        texts = from_elsewhere(settings.patterns, self.folder, "text")
+        """A note for each pattern of its corpus, and the file of its tokenizer, that is outside its folder."""
+        tokenizer, patterns = self.data.tokenizer, corpus_settings(self.data, self.grammar.catalogue).patterns
+        saved = (tokenizer.file,) if isinstance(tokenizer, TokenizerFile) else ()
+        texts = from_elsewhere(patterns, self.folder, "text")
         return (*texts, *from_elsewhere(saved, self.folder, "the tokenizer"))
 
     @cached_property
     def layout(self) -> Layout | None:
-        """What the examples of its corpus are; None if they are text."""
         return layout_of(self.data, self.grammar.catalogue)
 
     def changes_of(self, name: str) -> Changes:
-        """Return what a block or variant of that name changes outside the block."""
+        """Return the changes outside the block of a block or variant of that name."""
         return changes_in(self.variants[name].changes) if name in self.variants else ()
 
     def written_changes(self, changes: Changes) -> tuple[Change, ...]:
-        """Return changes as they are written in the space."""
         return tuple(self._written[change] for change in changes)
 
     @cached_property
@@ -163,7 +157,6 @@ class Space:
         return {(change.address, change.value): change for change in (*declared, *around)}
 
     def refused(self, block: Block) -> tuple[Constraint, ...]:
-        """Return the constraints that refuse a block in this space."""
         return tuple(constraint for constraint in self.grammar.broken(block) if constraint.name not in self.warned)
 
     def tolerated(self, block: Block) -> tuple[Constraint, ...]:
@@ -190,7 +183,7 @@ class Space:
             entry_norm=self.around.entry_norm,
             final_norm=self.around.final_norm,
             init=self.around.init,
-            share=None if model.share == "none" else Share(**model.share.model_dump()),
+            share=None if model.share == "none" else Sharing(**model.share.model_dump()),
             ahead=model.ahead,
             encoder_layers=model.encoder_layers,
             segments=model.segments,
@@ -205,7 +198,6 @@ class Space:
         return replace(built, sizes=replace(sizes, repetition=repetition)) if REPETITION in built.names() else built
 
     def sizes(self, vocab_size: int) -> Sizes:
-        """Return the sizes of its model for a tokenizer of so many tokens."""
         model = self.model
         special, vocab_size = self.special_tokens(vocab_size)
         return Sizes(
@@ -222,28 +214,24 @@ class Space:
 
     @cached_property
     def objective(self) -> Any:
-        """The settings of the objective, as its file reads them."""
         return self.objective_spec.read(self.recipe.objective.settings)
 
     @property
     def reads(self) -> Reads:
-        """What its batches are made of."""
         return self.objective_spec.reads
 
     @property
     def has_bits(self) -> bool:
-        """Whether its evaluations may give bits per byte."""
         return BITS in self.objective_spec.measures
 
     @property
     def objective_spec(self) -> ObjectiveSpec:
-        """The declaration of the objective."""
         return self.grammar.catalogue.of_kind(ObjectiveSpec)[self.recipe.objective.name]
 
     def special_tokens(self, vocab_size: int) -> tuple[dict[str, int], int]:
-        """Return the tokens that the objective needs and that stand for no text, and the vocabulary with them.
+        """Return the tokens that stand for no text and that the objective needs, and the vocabulary with them.
 
-        What the tokenizer lacks is one more id behind its own.
+        One that the tokenizer lacks is one more id behind its own.
         """
         needed = self.objective.special
         lacking = [name for name in needed if name not in self.data.special]
@@ -278,8 +266,8 @@ DRAWN = 1_000
 
 
 class Blocks(NamedTuple):
-    """The blocks that a space names, with its overrides applied, by name; those overrides, for derived blocks; the
-    variants, whose blocks are among the named; and notes on what overrides replace.
+    """The blocks that a space names, by name, with its overrides applied; those overrides, for derived blocks; the
+    variants, whose blocks are among the named; and notes on the values that overrides replace.
     """
 
     named: dict[str, Block]
@@ -298,8 +286,7 @@ def read_blocks(
 ) -> Blocks | None:
     """Read the blocks that design and judge name, and the variants; None if one is unknown.
 
-    A variant has the block that it names, with the fields it sets there. `warned` holds the names of the constraints
-    that may be broken.
+    `warned` holds the names of the constraints that may be broken.
     """
     overrides = read_overrides(located.get("block"), problems)
     written, broken = located.get("blocks"), len(problems)
@@ -313,9 +300,8 @@ def read_blocks(
     sections = [section for section in (written, declared) if isinstance(section, Mapping)]
     own_names = {str(name) for section in sections for name in section}  # broken ones too
     missing = {name: place_of_block(located, name) for name in wanted if name not in known and name not in own_names}
-    missing |= {
-        str(v.block.value): v.block.span for v in variants.values() if v.block.value not in {*known, *own_names}
-    }
+    named = [variant.block for variant in variants.values()]
+    missing |= {str(block.value): block.span for block in named if block.value not in {*known, *own_names}}
     for name, place in missing.items():
         message, command = f"unknown block {quote(name)}", grammar.listing("blocks")
         problems.add_unknown(message, place, name, (*known, *variants), "blocks", command=command)
@@ -328,28 +314,22 @@ def read_blocks(
     of = {name: str(variants[name].block.value) if name in variants else name for name in wanted}
     chosen = {name: known[block] for name, block in of.items()}
     presets = [preset.sections.span.source for preset in grammar.presets.values()]
-    drawn = (
-        None
-        if design.search is None
-        else FurtherBlocks(cache(lambda: drawn_blocks(grammar)), grammar.reader_for(Problems()))
-    )
-    reader = grammar.reader_for(problems)
+    drawn, reader = None, grammar.reader_for(problems)
+    if design.search is not None:
+        drawn = FurtherBlocks(cache(lambda: drawn_blocks(grammar)), grammar.reader_for(Problems()))
     overriding = len(problems)
     changed = apply_overrides(chosen, overrides, reader, presets, drawn)
-    replaced = (
-        tuple(own_values_replaced(chosen, overrides, reader, grammar.defaults)) if len(problems) == overriding else ()
-    )
-    for name in set(changed) & set(variants):
+    replaced: tuple[str, ...] = ()
+    if len(problems) == overriding:
+        replaced = tuple(own_values_replaced(chosen, overrides, reader, grammar.defaults))
+    for name in [name for name in changed if name in variants]:
         changed |= apply_overrides({name: changed[name]}, variants[name].overrides, reader, alone=True)
     for name, block in changed.items():
         for constraint in grammar.broken(block):
             if constraint.name not in warned:
-                search = design.search is not None
-                problems.add(
-                    f"block {quote(name)} is refused by {constraint.full_name}",
-                    place_of_block(located, name),
-                    notes=(f"because {constraint.because}", *([] if search else [constraint.let_through])),
-                )
+                message = f"block {quote(name)} is refused by {constraint.full_name}"
+                reasons = [f"because {constraint.because}", *[constraint.let_through] * (design.search is None)]
+                problems.add(message, place_of_block(located, name), notes=reasons)
     return Blocks(changed, overrides, variants, replaced)
 
 
@@ -361,7 +341,6 @@ def drawn_blocks(grammar: Grammar) -> tuple[Block, ...]:
 
 
 def place_of_block(located: Located, name: str) -> Span | None:
-    """Find where the design or the judge of a space names a block or an edit."""
     for section in ("design", "judge"):
         body = located.get(section) if isinstance(located, Mapping) else None
         if body is not None and (span := _find_scalar(body, name)) is not None:
@@ -408,7 +387,6 @@ LEVELS = ("refuse", "warn")
 
 
 def read_warned(located: Located | None, design: Design | None, grammar: Grammar, problems: Problems) -> frozenset[str]:
-    """Read the names of the constraints that only warn; each mistake goes to `problems`."""
     if located is None:
         return frozenset()
     known = tuple(dict.fromkeys(constraint.name for constraint in grammar.constraints if constraint.name))
@@ -423,25 +401,18 @@ def read_warned(located: Located | None, design: Design | None, grammar: Grammar
             message = f"the grammar {grammar.name} has no constraint named {quote(key.text)}"
             problems.add_unknown(message, key.span, key.text, known, "named constraints")
         if not isinstance(value, Scalar) or value.value not in LEVELS:
-            got = (
-                quote(value.text)
-                if isinstance(value, Scalar)
-                else "a list"
-                if isinstance(value, Items)
-                else "a mapping"
-            )
+            got = "a list" if isinstance(value, Items) else "a mapping"
+            got = quote(value.text) if isinstance(value, Scalar) else got
             label = (suggest(value.text, LEVELS) or "") if isinstance(value, Scalar) else ""
             message = f"constraints.{key.text}: expected warn or refuse, got {got}"
             problems.add(message, value.span, label=label, notes=(such,))
         elif value.value == "warn" and design is not None and design.search is not None:
-            problems.add(
-                f"a search always refuses what a constraint forbids: it cannot let {quote(key.text)} through",
-                value.span,
-                notes=(
-                    "it derives thousands of blocks, and nobody would read the warnings",
-                    "leave it out; to train blocks that break it, name them in a space with design: {compare: […]}",
-                ),
+            message = f"a search always refuses what a constraint forbids: it cannot let {quote(key.text)} through"
+            notes = (
+                "it derives thousands of blocks, and nobody would read the warnings",
+                "leave it out; to train blocks that break it, name them in a space with design: {compare: […]}",
             )
+            problems.add(message, value.span, notes=notes)
         elif value.value == "warn":
             warned.add(str(key.value))
     return frozenset(warned)

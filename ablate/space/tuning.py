@@ -10,12 +10,12 @@ A field of the block may exist in some blocks only; one that no block has is a m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Mapping as Map
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from itertools import product
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -28,10 +28,11 @@ from ablate.source.document import shown, validate
 from ablate.source.located import Items, Located, Mapping, Scalar, Span, to_python
 from ablate.source.problems import Problems, nearest, quote
 from ablate.source.yaml import overlay
-from ablate.space.documents import HINTS, Count, Document
+from ablate.space.documents import HINTS, Choice, Count, Document
 from ablate.space.fair import Plain, Tune, TunedField, plain, text_of
+from ablate.space.layers import Origins
 from ablate.space.recipe import OptimizerSpec, Recipe, RecipeReader, ScheduleSpec
-from ablate.space.variants import Override, document_with, entries_of, with_value
+from ablate.space.variants import Override, document_with, entries_of, is_inside, with_value
 
 MOST_TRIALS = 256
 """The most trials to tune one block: more would delay the question itself for too long."""
@@ -57,45 +58,20 @@ NOT_TUNED = {
     "data": ("all blocks are trained on the same text", FOR_ALL),
     "block": ("a field of the block is named by its part", "leave out block.: attention.scale, mlp.activation"),
 }
-"""What cannot be tuned: the reason, and the way out."""
+"""The reason why an address cannot be tuned, and the way out."""
 NO_SETTING = (
-    "design",
-    "judge",
-    "measure",
-    "noise",
-    "fair",
-    "threads",
-    "grammar",
-    "constraints",
-    "blocks",
-    "variants",
+    *("design", "judge", "measure", "noise", "fair", "threads", "grammar", "constraints", "blocks", "variants"),
     "profiles",
 )
 """Sections of a space that do not affect the training of a block."""
 
 
 class _Seeds(Document):
-    """The keys of `fair.tune` that are not addresses."""
-
     seeds: Annotated[Count, Field(le=1_000)]
-
-
-class Addressed(Protocol):
-    """What is written at an address: its words, and the key that it ends in."""
-
-    @property
-    def words(self) -> tuple[Scalar, ...]:
-        """The words of the address."""
-
-    @property
-    def key(self) -> Scalar:
-        """The key that it ends in."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """One address as it is written: its words, the key that it ends in, and the values to try there."""
-
     words: tuple[Scalar, ...]
     key: Scalar
     value: Located
@@ -105,56 +81,69 @@ class _Entry:
         return ".".join(word.text for word in self.words)
 
 
-class TuneReader:
+class TuneReader(RecipeReader):
     """Reads the section, for a recipe and blocks by name; if either is None, it has mistakes, and is not checked here.
 
-    `recipe_with` reads the recipe of the space with something laid over it. `others` are the optimisers and schedules
-    that variants choose, by address and name, with the document that chooses each.
+    `others` are the optimisers and schedules that variants choose, by address and name, with the document that chooses
+    each.
     """
 
     def __init__(
         self,
-        recipe: Recipe | None,
-        recipe_with: Callable[[Mapping, Problems], Recipe | None],
-        blocks: Map[str, Block] | None,
+        located: Mapping,
         grammar: Grammar,
         problems: Problems,
+        origins: Origins,
+        recipe: Recipe | None,
+        blocks: Map[str, Block] | None,
         others: Map[tuple[str, str], Mapping],
     ):
-        self._others = others
-        self._recipe, self._recipe_with = recipe, recipe_with
-        self._blocks, self._grammar, self._problems = blocks, grammar, problems
+        super().__init__(located, grammar, problems, origins)
+        self._recipe, self._blocks, self._others = recipe, blocks, others
 
-    def read(self, key: Scalar, located: Mapping) -> Tune | None:
-        """Read what is tuned; None after a mistake, which is then in the problems."""
-        before = len(self._problems)
+    def tune(self) -> Literal["none"] | Tune | None:
+        """Read the section; None if it, the recipe or the blocks have a mistake."""
+        fair = self.located.get("fair")
+        located = fair.get("tune") if isinstance(fair, Mapping) else None
+        if located is None or (isinstance(located, Scalar) and located.value == "none"):
+            return "none"
+        if isinstance(fair, Mapping) and isinstance(located, Mapping):
+            return self._grid(fair.key("tune"), located)
+        message = f"fair.tune: expected none, or lists of values by address, got {shown(located)}"
+        self.problems.add(message, located.span, notes=HINTS.way("fair.tune"))
+        return None
+
+    def _grid(self, key: Scalar, located: Mapping) -> Tune | None:
+        before = len(self.problems)
         counted = Mapping(tuple(entry for entry in located.entries if entry[0].value == SEEDS), key.span)
-        seeds = validate(_Seeds, counted, self._problems, "fair.tune", HINTS)
-        entries = [_Entry(*entry) for entry in entries_of(located, self._problems)]
+        seeds = validate(_Seeds, counted, self.problems, "fair.tune", HINTS)
+        entries = [_Entry(*entry) for entry in entries_of(located, self.problems)]
         entries = [entry for entry in entries if entry.name != SEEDS]
         fields = [field for entry in entries if (field := self._field(entry)) is not None]
         self._check_twice(fields)
         if seeds is not None and len(fields) == len(entries):
             self._check_size(fields, seeds.seeds, key)
-        if len(self._problems) == before and self._recipe is not None:
+        if len(self.problems) == before and self._recipe is not None:
             of = [(field, self._other(field.path)) for field in fields if field.path]
             for other in dict.fromkeys([None, *(own for _, own in of)]):
+                left = "" if other is None else f"{other[0]}."  # a variant replaces it by its own choice
                 together = [
-                    field for field, own in of if own == other or (own is None and not self._left(field, other))
+                    field
+                    for field, own in of
+                    if own == other or (own is None and not (left and ".".join(field.path).startswith(left)))
                 ]
                 self._check_together(together, key, other)
-        if seeds is None or len(self._problems) > before or self._recipe is None or self._blocks is None:
+        if seeds is None or len(self.problems) > before or self._recipe is None or self._blocks is None:
             return None
         return Tune(seeds=seeds.seeds, fields=tuple(fields))
 
     def _field(self, entry: _Entry) -> TunedField | None:
-        """Read the field that an entry names; None if the entry, the recipe or the blocks have a mistake."""
         section = entry.words[0].text
         refused = next((name for name in NOT_TUNED if f"{entry.name}.".startswith(f"{name}.")), None)
         if refused is not None or (section in NO_SETTING and len(entry.words) > 1):
             reason, way = NOT_TUNED.get(refused or "", ("it does not affect how a block is trained", "leave it out"))
             notes = (way.format(name=entry.name) if "{name}" in way else way,)
-            self._problems.add(f"{entry.name} cannot be tuned: {reason}", entry.key.span, notes=notes)
+            self.problems.add(f"{entry.name} cannot be tuned: {reason}", entry.key.span, notes=notes)
             return None
         given = self._values(entry)
         if given is None:
@@ -167,7 +156,6 @@ class TuneReader:
         return self._of_the_block(entry, given)
 
     def _values(self, entry: _Entry) -> tuple[Located, ...] | None:
-        """Read the values to try: a list of at least one."""
         value = entry.value
         if isinstance(value, Items) and value.items:
             return value.items
@@ -175,16 +163,15 @@ class TuneReader:
         label = f"write a list: [{text}]" if text else ""
         notes = (f"list the values to choose from: {entry.name}: [{text + ', ' if text else ''}…]",)
         message = f"fair.tune.{entry.name}: expected a list of values, got {shown(value)}"
-        self._problems.add(message, value.span, label=label, notes=notes)
+        self.problems.add(message, value.span, label=label, notes=notes)
         return None
 
     def _of_the_optimizer(self, word: Scalar) -> tuple[Scalar, ...] | None:
-        """Return the path of a field of the optimiser; None if it has no such field."""
         if self._recipe is None:
             return None
         dumped = self._recipe.model_dump()
         ((name, _),) = dumped[OPTIMIZER].items()
-        settings = self._grammar.catalogue.of_kind(OptimizerSpec)[name].settings.model_fields
+        settings = self.grammar.catalogue.of_kind(OptimizerSpec)[name].settings.model_fields
         if word.text in settings:
             return tuple(Scalar(step, step, word.span) for step in (RECIPE, OPTIMIZER, name, word.text))
         elsewhere = [path for path in _leaves(RECIPE, dumped) if path.endswith(f".{word.text}")]
@@ -199,99 +186,92 @@ class TuneReader:
             "name other fields by their path in the recipe (recipe.clip) or the block (mlp.activation)",
         )
         message = f"unknown key {quote(word.text)} in fair.tune: {name} has no such field"
-        self._problems.add(message, word.span, label=label, notes=notes)
+        self.problems.add(message, word.span, label=label, notes=notes)
         return None
 
     def _of_the_recipe(self, entry: _Entry, path: Sequence[Scalar], given: tuple[Located, ...]) -> TunedField | None:
-        """Read a field of the recipe, each value as the recipe itself is read.
+        """Read each value as the recipe itself is read.
 
         A mapping (`{sgd: {lr: 0.1}}`) is kept as it is written, since the value read from it has every setting.
         """
         if self._recipe is None:
             return None
-        steps, before = tuple(step.text for step in path), len(self._problems)
+        steps, before = tuple(step.text for step in path), len(self.problems)
         if self._is_of_another(entry, path):
             return None
+        other = self._other(steps)
         values: list[Plain] = []
         read: list[Plain] = []
         for value in given:
             problems = Problems()
-            recipe = self._recipe_with(self._laid(steps, document_with(path, value)), problems)
+            document = document_with(path, value)
+            recipe = self.read_with(document if other is None else overlay(self._others[other], document), problems)
             here = [
                 problem
                 for problem in problems
                 if problem.is_at((*(word.span for word in entry.words), entry.value.span))
             ]
             for problem in here:
-                self._problems.append(problem)
+                self.problems.append(problem)
             written = plain(to_python(value))
             read.append(written if recipe is None else plain(_at(recipe.model_dump(), steps[1:], written)))
             values.append(written if isinstance(value, Mapping) else read[-1])
-        if len(self._problems) > before:
+        if len(self.problems) > before:
             return None
         field = TunedField(name=entry.name, path=steps, key=entry.key, written=given, values=tuple(values))
         return self._different(field, read)
 
-    def _other(self, steps: Sequence[str]) -> tuple[str, str] | None:
-        """Return the optimiser or schedule that a path leads into, if only a variant chooses it."""
+    def _led_into(self, steps: Sequence[str]) -> tuple[type[OptimizerSpec | ScheduleSpec], str, Choice] | None:
+        """Return the optimiser or schedule into whose settings a path leads: its declaration, address and choice."""
         if self._recipe is None:
             return None
-        chosen = {"recipe.optimizer": self._recipe.optimizer, "recipe.schedule.decay": self._recipe.schedule.decay}
-        for where, own in chosen.items():
-            inside = where.count(".") + 1
-            if ".".join(steps[:inside]) == where and len(steps) > inside and steps[inside] != own.name:
-                key = where, steps[inside]
-                return key if key in self._others else None
-        return None
+        chosen: tuple[tuple[type[OptimizerSpec | ScheduleSpec], str, Choice], ...] = (
+            (OptimizerSpec, "recipe.optimizer", self._recipe.optimizer),
+            (ScheduleSpec, "recipe.schedule.decay", self._recipe.schedule.decay),
+        )
+        return next((each for each in chosen if is_inside(".".join(steps[:-1]), each[1])), None)
 
-    def _left(self, field: TunedField, other: tuple[str, str] | None) -> bool:
-        """Return whether a field belongs to what a variant replaces by its own choice."""
-        return other is not None and ".".join(field.path).startswith(f"{other[0]}.")
-
-    def _laid(self, steps: Sequence[str], document: Mapping) -> Mapping:
-        """Return a document laid over the variant's choice that its path leads into, if it leads into one."""
-        other = self._other(steps)
-        return document if other is None else overlay(self._others[other], document)
+    def _other(self, steps: Sequence[str]) -> tuple[str, str] | None:
+        """Return the optimiser or schedule that a path leads into, if only a variant chooses it."""
+        led = self._led_into(steps)
+        if led is None:
+            return None
+        key = led[1], steps[led[1].count(".") + 1]
+        return key if key[1] != led[2].name and key in self._others else None
 
     def _is_of_another(self, entry: _Entry, path: Sequence[Scalar]) -> bool:
-        """Return whether it is a setting of an optimiser or schedule that the space does not use; if so, note it."""
-        assert self._recipe is not None
-        for spec, *way in ((OptimizerSpec, RECIPE, OPTIMIZER), (ScheduleSpec, RECIPE, "schedule", "decay")):
-            inside, known = len(way), self._grammar.catalogue.of_kind(spec)
-            if [step.text for step in path[:inside]] != way or len(path) <= inside or path[inside].text not in known:
-                continue
-            chosen = self._recipe.optimizer if way[-1] == OPTIMIZER else self._recipe.schedule.decay
-            named, where = path[inside], ".".join(way)
-            if named.text != chosen.name and (where, named.text) not in self._others:
-                message = (
-                    f"{entry.name} cannot be tuned: the space has {spec.kind.noun} {chosen.name}, not {named.text}"
-                )
-                here = f"here it is {where}.{chosen.name}.{path[-1].text}"
-                several = f"to choose among several: {where}: [{chosen.name}, {{{named.text}: {{…}}}}]"
-                notes = (here, several) if path[-1].text in chosen.settings else (several,)
-                self._problems.add(message, named.span, notes=notes)
-                return True
-        return False
+        led = self._led_into([step.text for step in path])
+        if led is None:
+            return False
+        spec, where, own = led
+        named, known = path[where.count(".") + 1], self.grammar.catalogue.of_kind(spec)
+        if named.text == own.name or named.text not in known or (where, named.text) in self._others:
+            return False
+        message = f"{entry.name} cannot be tuned: the space has {spec.kind.noun} {own.name}, not {named.text}"
+        here = f"here it is {where}.{own.name}.{path[-1].text}"
+        several = f"to choose among several: {where}: [{own.name}, {{{named.text}: {{…}}}}]"
+        notes = (here, several) if path[-1].text in own.settings else (several,)
+        self.problems.add(message, named.span, notes=notes)
+        return True
 
     def _of_the_block(self, entry: _Entry, given: tuple[Located, ...]) -> TunedField | None:
-        """Read a field of the block, each value as that of an override."""
         if self._blocks is None:
             return None
         try:
             address = parse_address(entry.name)
         except ValueError as error:
-            self._problems.add(str(error), entry.key.span)
+            self.problems.add(str(error), entry.key.span)
             return None
         if not address.fields:
             notes = (f"such as {address.text}.FIELD: […]",)
-            self._problems.add(f"{address.text} is a part: name one of its fields", entry.key.span, notes=notes)
+            self.problems.add(f"{address.text} is a part: name one of its fields", entry.key.span, notes=notes)
             return None
-        catalogue, before = self._grammar.catalogue, len(self._problems)
+        catalogue, before = self.grammar.catalogue, len(self.problems)
         there = [block for block in self._blocks.values() if is_there(block, address, catalogue)]
         if not there:
-            note_absent(address, entry, self._blocks.values(), catalogue, self._problems)
+            note_absent(address, entry.words, entry.key, self._blocks.values(), catalogue, self.problems)
             return None
-        reader = self._grammar.reader_for(self._problems)
+        reader = self.grammar.reader_for(self.problems)
         for block in there:
             seen: dict[Block, Located] = {}
             for value in given:
@@ -302,14 +282,13 @@ class TuneReader:
                 if changed in seen and plain(to_python(value)) != plain(to_python(seen[changed])):
                     self._note_repeated(entry.name, value)
                 seen.setdefault(changed, value)
-        if len(self._problems) > before:
+        if len(self.problems) > before:
             return None
         values = tuple(plain(to_python(value)) for value in given)
         field = TunedField(name=address.text, path=(), key=entry.key, written=given, values=values)
         return self._different(field, values)
 
     def _different(self, field: TunedField, read: Sequence[Plain]) -> TunedField | None:
-        """Return the field if the values read for it are distinct; otherwise note those that repeat."""
         repeated = False
         for index, value in enumerate(read):
             if any((value, type(value)) == (other, type(other)) for other in read[:index]):
@@ -319,7 +298,7 @@ class TuneReader:
 
     def _note_repeated(self, name: str, value: Located, read: Plain | None = None) -> None:
         text = text_of(plain(to_python(value)) if read is None else read)
-        self._problems.add(f"{text} is listed twice in fair.tune.{name}", value.span, notes=("list each value once",))
+        self.problems.add(f"{text} is listed twice in fair.tune.{name}", value.span, notes=("list each value once",))
 
     def _check_twice(self, fields: Sequence[TunedField]) -> None:
         """Note a field that is given twice, also under two names."""
@@ -329,20 +308,19 @@ class TuneReader:
             if same is not field:
                 alike = "given twice" if field.name == same.name else f"the same field as {same.name}"
                 message, also = f"{field.name} is {alike} in fair.tune", ((same.key.span, "first given here"),)
-                self._problems.add(message, field.key.span, label="and again", also=also)
+                self.problems.add(message, field.key.span, label="and again", also=also)
 
     def _check_size(self, fields: Sequence[TunedField], seeds: int, key: Scalar) -> None:
-        """Check that there is something to choose from, and not too much."""
         settings = math.prod(len(field.values) for field in fields)
         if settings * seeds > MOST_TRIALS:
             grid = " × ".join(f"{len(field.values)} of {field.name}" for field in fields)
             message = f"fair.tune needs {settings * seeds:,} trials per block ({grid} × {seeds:,} seeds)"
             notes = (f"at most {MOST_TRIALS} are allowed: list fewer values, or use fewer seeds",)
-            self._problems.add(message, key.span, notes=notes)
+            self.problems.add(message, key.span, notes=notes)
         if settings == 1:
             what = "only one setting: there is nothing to choose" if fields else "no setting to choose"
             notes = ("list several values of each field to tune: tune: {lr: [1e-3, 3e-3, 1e-2], seeds: 2}",)
-            self._problems.add(f"fair.tune lists {what}", key.span, notes=notes)
+            self.problems.add(f"fair.tune lists {what}", key.span, notes=notes)
 
     def _check_together(self, fields: Sequence[TunedField], key: Scalar, other: tuple[str, str] | None) -> None:
         """Check that each combination is a valid recipe: its peak rate is above its floor, for example."""
@@ -353,18 +331,19 @@ class TuneReader:
             for field, value in chosen:
                 over = overlay(over, document_with([Scalar(step, step, field.key.span) for step in field.path], value))
             problems = Problems()
-            self._recipe_with(over, problems)
+            self.read_with(over, problems)
             for problem in problems:
                 if problem.message not in noted:
                     values = ", ".join(f"{field.name} {text_of(to_python(value))}" for field, value in chosen)
                     message = f"fair.tune lists {values}: {problem.message}"
-                    self._problems.add(message, chosen[-1][1].span, notes=problem.notes)
+                    self.problems.add(message, chosen[-1][1].span, notes=problem.notes)
                 noted.add(problem.message)
 
 
 def note_absent(
     address: Selector,
-    entry: Addressed,
+    words: Sequence[Scalar],
+    key: Scalar,
     blocks: Iterable[Block],
     catalogue: Catalogue,
     problems: Problems,
@@ -373,7 +352,7 @@ def note_absent(
     """Note how far an address leads that no block has, and the names nearest to it; `verb`: tune or vary."""
 
     def place(text: str) -> Span:
-        return next((word.span for word in entry.words if word.text == text), entry.key.span)
+        return next((word.span for word in words if word.text == text), key.span)
 
     parts = [part for block in blocks for part in parts_by_name(block, catalogue)]
     matched = [node for name, node in parts if fnmatchcase(name, address.part)]
@@ -403,7 +382,6 @@ def _at(dumped: Any, path: Sequence[str], default: object) -> object:
 
 
 def _leaves(prefix: str, dumped: Any) -> Iterator[str]:
-    """Yield the paths of all values in a document."""
     if not isinstance(dumped, dict):
         yield prefix
         return
@@ -424,25 +402,3 @@ def _end_of(node: Node, fields: Sequence[str]) -> tuple[str, str, tuple[str, ...
             return (where, rest[0], (START,)) if rest and is_start(inner, START) else (where, field, ())
         node = inner
     return where, "", ()
-
-
-class TuneSectionReader(RecipeReader):
-    """Reads whether and how each block is tuned."""
-
-    def read_tune(
-        self, recipe: Recipe | None, blocks: Map[str, Block] | None, others: Map[tuple[str, str], Mapping]
-    ) -> Literal["none"] | Tune | None:
-        """Read what each block is tuned over; None if that, the recipe or the blocks have a mistake.
-
-        `others` are the optimisers and schedules that variants choose.
-        """
-        fair = self.located.get("fair")
-        located = fair.get("tune") if isinstance(fair, Mapping) else None
-        if located is None or (isinstance(located, Scalar) and located.value == "none"):
-            return "none"
-        if isinstance(fair, Mapping) and isinstance(located, Mapping):
-            reader = TuneReader(recipe, self.read_with, blocks, self.grammar, self.problems, others)
-            return reader.read(fair.key("tune"), located)
-        message = f"fair.tune: expected none, or lists of values by address, got {shown(located)}"
-        self.problems.add(message, located.span, notes=HINTS.way("fair.tune"))
-        return None

@@ -22,14 +22,13 @@ from ablate.block.normal_form import normalise
 from ablate.block.reader import Invalid, Reader
 from ablate.output.words import listed
 from ablate.source.located import Located, Mapping, Scalar, Source, to_python
-from ablate.source.problems import Problems, nearest, quote, shorten
+from ablate.source.problems import Problems, missing_keys, note_unknown, quote, shorten
 from ablate.space.fair import Plain, plain
 
 # Dotted keys: their words, each at its place, their values, and documents that hold one of them
 
 
 def words_of(key: Scalar) -> Iterator[Scalar]:
-    """Yield the words of a dotted key, each at its place."""
     start = 0
     for word in key.text.split("."):
         yield Scalar(word, word, key.within(start, start + len(word)))
@@ -42,7 +41,7 @@ def entries_of(
     before: tuple[Scalar, ...] = (),
     is_value: Callable[[Mapping], bool] = lambda located: not located.entries,
 ) -> Iterator[tuple[tuple[Scalar, ...], Scalar, Located]]:
-    """Yield the words, the last key and the value of every address in nested mappings, down to values that are none.
+    """Yield the words, the last key and the value of every address in nested mappings.
 
     `is_value` says of a mapping that it is itself the value at its address; by default an empty one is.
     """
@@ -58,7 +57,6 @@ def entries_of(
 
 
 def document_with(path: Sequence[Scalar], value: Located) -> Mapping:
-    """Return a document with a value at a path, and nothing else."""
     *outer, last = path
     document = Mapping(((last, value),), value.span)
     for step in reversed(outer):
@@ -74,13 +72,11 @@ def document_with(path: Sequence[Scalar], value: Located) -> Mapping:
 # blocks.
 
 PART = Sequenced()
-"""The kind of what a part of a block stands in."""
+"""The place of a part of a block."""
 
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """An address of a field, and the value to set there."""
-
     address: Selector
     key: Scalar
     value: Located
@@ -98,7 +94,6 @@ class FurtherBlocks:
 
 
 def read_overrides(located: Located | None, problems: Problems) -> tuple[Override, ...]:
-    """Read the overrides of a space's `block:`, one per field; mistakes go to `problems`."""
     if located is None:
         return ()
     if not isinstance(located, Mapping):
@@ -145,7 +140,7 @@ def apply_overrides(
 ) -> dict[str, Block]:
     """Apply every override to every block.
 
-    An override that changes none of them, nor any of the `drawn`, is noted as having no effect, unless it comes from
+    An override that changes none of them, nor any of the `drawn`, has no effect, which is noted unless it comes from
     one of the texts of `presets`. `alone`: there is one block, which belongs to no design.
     """
     changed = dict(blocks)
@@ -188,7 +183,7 @@ def own_values_replaced(
 def _own_value(
     before: Node, after: Node, fields: tuple[str, ...], catalogue: Catalogue, defaults: Defaults
 ) -> Iterator[str]:
-    """Yield the value of a field that a part sets itself, printed, if it is another afterwards."""
+    """Yield the value that a part sets itself, printed, if it is another afterwards."""
     *way, last = fields
     holder = value_at(before, way)
     there, now = value_at(before, fields), value_at(after, fields)
@@ -202,7 +197,7 @@ def _own_value(
 def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) -> Block:
     """Apply every override to a block; one for a part that it does not have changes nothing, and is no mistake here.
 
-    Raises Invalid for a value that a part cannot take; the reader's problems then say why.
+    Raises Invalid for a value that a part cannot take.
     """
     for override in overrides:
         block, _ = _apply(override, block, reader)
@@ -210,7 +205,7 @@ def overridden(block: Block, overrides: tuple[Override, ...], reader: Reader) ->
 
 
 def with_value(block: Block, override: Override, reader: Reader) -> Block:
-    """Apply an override to each part that has its field; raise Invalid for a value that such a field refuses."""
+    """Apply an override to each part that has its field; Invalid for a value that such a field refuses."""
     fields = override.address.fields
 
     def change(node: Node) -> Node:
@@ -228,7 +223,7 @@ def _apply(override: Override, block: Block, reader: Reader) -> tuple[Block, int
 def _set_field(
     node: Node, fields: tuple[str, ...], override: Override, reader: Reader, place: FieldType = PART
 ) -> Node:
-    """Change the field of a node that `fields` leads to; `place` is the kind of what the node stands in.
+    """Change the field of a node that `fields` leads to, in a node that stands at a `place`.
 
     The fields of a pattern over layers are its own and those of its alternatives: all that have such a field are
     changed. The node stays as it is if there is an empty slot on the way, or if it stands in for a component that has
@@ -283,7 +278,6 @@ def _stands_for_one_with(field: str, spec: ComponentSpec, catalogue: Catalogue) 
 
 
 def _changes_any(override: Override, drawn: FurtherBlocks | None) -> bool:
-    """Return whether it changes one of the drawn blocks; those that cannot take it do not count."""
     if drawn is None:
         return False
     for block in drawn.blocks():
@@ -348,7 +342,7 @@ REFUSED: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A value at an address of the resolved space, outside the block; `written` is where and how it stands there."""
+    """A value at an address of the resolved space, outside the block; `written` is the value as it stands there."""
 
     address: str
     value: Plain
@@ -358,25 +352,22 @@ class Change:
 
     @property
     def document(self) -> Mapping:
-        """The change as a document to be laid over the space."""
         return document_with(self.path, self.written)
 
 
 class Keyed(Protocol):
-    """What stands under a key of the space: a change, or the levels of a factor."""
+    """A change or the levels of a factor: both stand under a key of the space."""
 
     @property
-    def address(self) -> str:
-        """Its address."""
+    def address(self) -> str: ...
 
     @property
-    def key(self) -> Scalar:
-        """Its key."""
+    def key(self) -> Scalar: ...
 
 
 @dataclass(frozen=True, slots=True)
 class NamedVariant:
-    """A variant as the space declares it: the name of its block, the block's fields it sets, and all other changes."""
+    """A variant as declared: the name of its block, the block's fields that it sets, and all other changes."""
 
     name: str
     block: Scalar
@@ -386,7 +377,6 @@ class NamedVariant:
 
 
 def read_variants(located: Located | None, blocks: Container[str], problems: Problems) -> dict[str, NamedVariant]:
-    """Read the section, by name; mistakes go to `problems`. `blocks` are the names that are taken already."""
     if located is None:
         return {}
     if not isinstance(located, Mapping):
@@ -407,12 +397,9 @@ def _variant(key: Scalar, body: Located, blocks: Container[str], problems: Probl
         problems.add(f"variant {key.text} must be a mapping with the keys block and set", body.span, notes=notes)
         return None
     before = len(problems)
-    for part, _ in body.entries:
-        if part.value not in KEYS:
-            message = f"unknown key {quote(part.text)} in variant {key.text}"
-            problems.add_unknown(message, part.span, part.text, KEYS, "a variant accepts")
-    meant = {nearest(part.text, KEYS) for part, _ in body.entries if part.value not in KEYS}
-    for missing in (name for name in KEYS if name not in body and name not in meant):
+    after = f" in variant {key.text}"
+    unknown = note_unknown(body, KEYS, problems, "unknown key", after, lead="a variant accepts")
+    for missing in missing_keys(body, KEYS, unknown):
         problems.add(f"missing key {missing!r} in variant {key.text}", key.span)
     block, written = body.get(BLOCK), body.get("set")
     if block is not None and not (isinstance(block, Scalar) and isinstance(block.value, str)):
@@ -458,16 +445,14 @@ def _entries(written: Mapping) -> Iterator[tuple[tuple[Scalar, ...], Scalar, Loc
 
 
 def read_change(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Problems) -> Change | None:
-    """Read a change at an address outside the block; None after a mistake."""
     address, section = ".".join(word.text for word in words), words[0].text
     if section not in SECTIONS:
         message = f"{address} cannot be a treatment: it does not decide how a model is built or trained"
         problems.add_unknown(message, words[0].span, section, (BLOCK, *SECTIONS), "an address begins with")
         return None
     if len(words) == 1:
-        problems.add(
-            f"{address} is a whole section: name what changes in it", key.span, notes=(f"such as {address}.…",)
-        )
+        message = f"{address} is a whole section: name what changes in it"
+        problems.add(message, key.span, notes=(f"such as {address}.…",))
         return None
     refused = next((name for name in REFUSED if f"{address}.".startswith(f"{name}.")), None)
     if refused is not None:
@@ -478,7 +463,6 @@ def read_change(words: tuple[Scalar, ...], key: Scalar, value: Located, problems
 
 
 def read_override(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Problems) -> Override | None:
-    """Read a change at an address of the block's parts; None after a mistake."""
     text = ".".join(word.text for word in words[1:])
     try:
         address = parse_address(text)
@@ -487,9 +471,8 @@ def read_override(words: tuple[Scalar, ...], key: Scalar, value: Located, proble
         return None
     if not address.fields:
         notes = (f"such as block.{text or 'PART'}.FIELD: …",)
-        problems.add(
-            f"{'.'.join(word.text for word in words)} is a part: name one of its fields", key.span, notes=notes
-        )
+        whole = ".".join(word.text for word in words)
+        problems.add(f"{whole} is a part: name one of its fields", key.span, notes=notes)
         return None
     return Override(address, key, value)
 
@@ -497,7 +480,7 @@ def read_override(words: tuple[Scalar, ...], key: Scalar, value: Located, proble
 def check_apart(change: Keyed, others: Map[str, Keyed], problems: Problems) -> None:
     """Report an address that is another one, or inside it."""
     for other in others.values():
-        if is_inside(change.address, other.address) or is_inside(other.address, change.address):
+        if overlap(change.address, other.address):
             also = ((other.key.span, "beside this"),)
             message = f"{change.address} and {other.address} set the same value"
             problems.add(message, change.key.span, notes=("keep one of them",), also=also)
@@ -523,6 +506,10 @@ def is_inside(address: str, outer: str) -> bool:
     return f"{address}.".startswith(f"{outer}.")
 
 
+def overlap(address: str, other: str) -> bool:
+    """Return whether two addresses are the same, or one leads into the value of the other."""
+    return is_inside(address, other) or is_inside(other, address)
+
+
 def changes_in(changes: tuple[Change, ...]) -> Changes:
-    """Return the addresses and values of changes."""
     return tuple(sorted((change.address, change.value) for change in changes))

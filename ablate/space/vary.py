@@ -16,16 +16,15 @@ from dataclasses import dataclass, field, replace
 from decimal import Context, Decimal
 from typing import Literal, TypeAlias
 
-from pydantic_core import CoreSchema
-from pydantic_core.core_schema import is_instance_schema
-
 from ablate.block.address import Selector, parse_address
 from ablate.grammar.derivation import Scale
 from ablate.grammar.rules import DIGITS, EXACT, as_plain, read_number, read_scale
 from ablate.source.document import shown
 from ablate.source.located import Atom, Items, Located, Mapping, Scalar, to_python
-from ablate.source.problems import Problems, nearest, quote
+from ablate.source.problems import Problems, missing_keys, note_unknown
+from ablate.space.documents import AsRead
 from ablate.space.fair import Plain, plain, text_of
+from ablate.space.layers import without
 from ablate.space.variants import (
     BLOCK,
     Change,
@@ -45,8 +44,6 @@ SUCH_LEVELS = "such as vary: {model.layers: [4, 8, 16]}"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactorLevel:
-    """One value of a factor: as plain data, and as it stands in the space."""
-
     value: Plain
     written: Located
 
@@ -55,7 +52,7 @@ class FactorLevel:
 class VariedAddress:
     """A factor with several levels; `address` is as written, `words` lead to it. Numbers ascend.
 
-    `range` is what its numbers were written as, if that is no list.
+    `range`: its numbers were written as one, not as a list.
     """
 
     address: str
@@ -66,7 +63,6 @@ class VariedAddress:
 
     @property
     def values(self) -> tuple[Plain, ...]:
-        """The values of its levels."""
         return tuple(level.value for level in self.levels)
 
     @property
@@ -76,17 +72,14 @@ class VariedAddress:
 
     @property
     def in_block(self) -> bool:
-        """Return whether it is a field of the block's parts."""
         return self.words[0].text == BLOCK
 
     @property
     def selector(self) -> Selector:
-        """The address of a field of the block's parts."""
         return parse_address(".".join(word.text for word in self.words[1:]))
 
     @property
     def described(self) -> str:
-        """The address and what is tried there, in words."""
         if self.range is None:
             return f"{self.address}: {', '.join(level_texts(self.values))}"
         first, *_, last = level_texts(self.values)
@@ -94,33 +87,26 @@ class VariedAddress:
         return f"{self.address}: {first} to {last}, {len(self.levels):,} numbers spaced {how}"
 
     def override(self, level: FactorLevel) -> Override:
-        """Return a level as an override of a block."""
         return Override(self.selector, self.key, level.written)
 
     def change(self, level: FactorLevel) -> Change:
-        """Return a level as a change around the block."""
         return Change(self.address, level.value, self.words, self.key, level.written)
 
 
 @dataclass(frozen=True, slots=True)
-class Vary:
+class Vary(AsRead):
     """The factors of a design, in the order written."""
 
     factors: tuple[VariedAddress, ...] = ()
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        """Accept an instance as part of a document, without validation."""
-        return is_instance_schema(cls)
-
     @property
     def changes(self) -> Iterator[Change]:
-        """The levels outside the block, as changes."""
+        """The levels outside the block."""
         return (factor.change(level) for factor in self.factors if not factor.in_block for level in factor.levels)
 
 
 def read_vary(key: Scalar, located: Located, problems: Problems, *, ranges: bool = False) -> Vary | None:
-    """Read the section; None after a mistake, which is then in `problems`. `ranges`: an address may have a range."""
+    """Read the section; `ranges`: an address may have a range."""
     before = len(problems)
     if not isinstance(located, Mapping) or not located.entries:
         message = f"vary must map addresses to lists of values, got {shown(located)}"
@@ -145,16 +131,14 @@ def _factor(
         return _ranging(address, words, key, located, problems)
     items = _items(address, key, located, problems, ranges=ranges)
     _check_address(words, key, items[0] if items else located, problems)
-    seen: list[tuple[Plain, type]] = []
-    for item in items:
-        value = plain(to_python(item))
-        if (value, type(value)) in seen:
-            notes = ("list each value once",)
-            problems.add(f"{text_of(value)} is listed twice in vary of {address}", item.span, notes=notes)
-        seen.append((value, type(value)))
+    levels = [FactorLevel(value=plain(to_python(item)), written=item) for item in items]
+    values = [(level.value, type(level.value)) for level in levels]
+    for place, level in enumerate(levels):
+        if values[place] in values[:place]:
+            message = f"{text_of(level.value)} is listed twice in vary of {address}"
+            problems.add(message, level.written.span, notes=("list each value once",))
     if len(problems) > before:
         return None
-    levels = [FactorLevel(value=plain(to_python(item)), written=item) for item in items]
     numbers = as_numbers([level.value for level in levels])
     if numbers is not None:
         levels = [level for _, level in sorted(zip(numbers, levels, strict=True), key=lambda pair: pair[0])]
@@ -177,7 +161,6 @@ def _ranging(
 
 
 def _check_address(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Problems) -> None:
-    """Note an address that cannot be varied."""
     if words[0].text == BLOCK:
         read_override(words, key, value, problems)
     else:
@@ -185,7 +168,6 @@ def _check_address(words: tuple[Scalar, ...], key: Scalar, value: Located, probl
 
 
 def _items(address: str, key: Scalar, located: Located, problems: Problems, *, ranges: bool) -> tuple[Located, ...]:
-    """Return the values listed; none after a mistake."""
     text = located.text if isinstance(located, Scalar) else ""
     if not isinstance(located, Items) or not located.items:
         label = f"write a list: [{text}, …]" if text else ""
@@ -221,14 +203,9 @@ def level_texts(values: Sequence[Plain]) -> tuple[str, ...]:
     return texts if len(set(texts)) == len(texts) else tuple(str(value) for value in values)
 
 
-def without_vary(search: Mapping) -> Mapping:
-    """Return a search without its `vary`, which is read apart."""
-    return Mapping(tuple(entry for entry in search.entries if entry[0].value != VARY), search.span)
-
-
 def fill_end(factorial: Mapping) -> Mapping:
-    """Return a factorial that ends where it starts, if it has levels and no other end, and without the levels."""
-    entries = [*without_vary(factorial).entries]
+    """Return a factorial without its levels, which ends where it starts if it has levels and no other end."""
+    entries = [*without(factorial, VARY).entries]
     if VARY in factorial and "from" in factorial and "to" not in factorial:
         key = factorial.key("from")
         entries.append((replace(key, value="to", text="to"), factorial["from"]))
@@ -252,8 +229,7 @@ FROM, TO, SCALE, STEP = RANGE_KEYS = ("from", "to", "scale", "step")
 READABLE = 3
 """The significant digits of a number of a range, if they suffice."""
 DECADE = 230
-"""The numbers from one power of ten to the next: as many as all differ at three digits, since each is 1 % above the one
-before."""
+"""The numbers from one power of ten to the next: at three digits all differ, since each is 1 % above the one before."""
 ENOUGH = 100
 """A range without a step has at least this many steps, as far as six digits allow."""
 MOST = 10_000
@@ -281,28 +257,17 @@ def is_range(located: Mapping) -> bool:
 
 
 def read_range(address: str, located: Mapping, problems: Problems) -> NumberRange | None:
-    """Read a range; None after a mistake, which is then in `problems`."""
     before = len(problems)
-    _check_range_keys(address, located, problems)
-    low = _range_number(address, FROM, located, problems)
-    high = _range_number(address, TO, located, problems)
-    step = _range_number(address, STEP, located, problems) if STEP in located else None
+    unknown = note_unknown(located, RANGE_KEYS, problems, f"vary of {address}: a range has no key")
+    for word in missing_keys(located, (FROM, TO), unknown):
+        problems.add(f"vary of {address}: a range needs `{word}`", located.span, notes=(RANGE_WRITTEN,))
+    low, high, step = (
+        read_number(located[key], f"vary of {address}: {key} must be a number", problems) if key in located else None
+        for key in (FROM, TO, STEP)
+    )
     scale: Scale | None = read_scale(located[SCALE], problems) if SCALE in located else "linear"
     if len(problems) > before or low is None or high is None or scale is None:
         return None
-    return _range_of(address, located, low, high, scale, step, problems)
-
-
-def _range_of(
-    address: str,
-    located: Mapping,
-    low: Decimal,
-    high: Decimal,
-    scale: Scale,
-    step: Decimal | None,
-    problems: Problems,
-) -> NumberRange | None:
-    """Return the range of these numbers; None if they do not fit together, which is then noted."""
     if low >= high:
         message = f"vary of {address}: from must be below to"
         notes = ("a range goes from its lower end to its higher one",)
@@ -348,9 +313,7 @@ def _by_unit(low: Decimal, high: Decimal) -> Iterator[Decimal]:
 
 
 def _by_ratio(low: Decimal, high: Decimal) -> Iterable[Decimal]:
-    """Return numbers at equal ratios, powers of ten among them, at the fewest digits, from three to six, at which they
-    differ.
-    """
+    """Return numbers at equal ratios, powers of ten among them, at the fewest digits, from 3 to 6, that differ."""
     first, last = EXACT.log10(low), EXACT.log10(high)
     per_decade = DECADE
     # Finer than a millionth of a decade no six digits differ.
@@ -371,27 +334,9 @@ def _rounded(numbers: Iterable[Decimal], digits: int) -> Iterator[Decimal]:
     return (context.plus(number) for number in numbers)
 
 
-def _check_range_keys(address: str, located: Mapping, problems: Problems) -> None:
-    unknown = [key for key, _ in located.entries if key.value not in RANGE_KEYS]
-    for key in unknown:
-        message = f"vary of {address}: a range has no key {quote(key.text)}"
-        problems.add_unknown(message, key.span, key.text, RANGE_KEYS, "it has")
-    missing = [key for key in (FROM, TO) if key not in located]
-    meant = {nearest(key.text, missing) for key in unknown}
-    for word in missing:
-        if word not in meant:
-            problems.add(f"vary of {address}: a range needs `{word}`", located.span, notes=(RANGE_WRITTEN,))
-
-
-def _range_number(address: str, key: str, located: Mapping, problems: Problems) -> Decimal | None:
-    value: Located | None = located.get(key)
-    return None if value is None else read_number(value, f"vary of {address}: {key} must be a number", problems)
-
-
 def _is_sound_step(
     address: str, located: Mapping, low: Decimal, high: Decimal, step: Decimal, scale: Scale, problems: Problems
 ) -> bool:
-    """Return whether a step leads from one end to the other; if not, note it."""
     place, before = located[STEP].span, len(problems)
     if scale == "log":
         notes = ("leave out step, or list the numbers: [8, 16, 32, 64]",)
@@ -429,14 +374,11 @@ NOT_IN_SIZES = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderSize:
-    """One size: what it changes in the space."""
-
     changed: tuple[Change, ...]
     written: Located = field(compare=False, repr=False)
 
     @property
     def changes(self) -> Changes:
-        """Its values by their addresses."""
         return changes_in(self.changed)
 
     @property
@@ -450,30 +392,22 @@ class LadderSize:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LadderSizes:
+class LadderSizes(AsRead):
     """The sizes of a ladder in the order written, and the next one, if it is given."""
 
     sizes: tuple[LadderSize, ...] = ()
     next: LadderSize | None = None
 
-    @classmethod
-    def __get_pydantic_core_schema__(cls, source: object, handler: object) -> CoreSchema:
-        """Accept an instance as part of a document, without validation."""
-        return is_instance_schema(cls)
-
     @property
     def every(self) -> tuple[LadderSize, ...]:
-        """The sizes and, after them, the next one."""
         return (*self.sizes, *([self.next] if self.next is not None else []))
 
     @property
     def changes(self) -> Iterator[Change]:
-        """The changes of all sizes."""
         return (change for size in self.every for change in size.changed)
 
 
 def read_sizes(ladder: Mapping, problems: Problems) -> LadderSizes | None:
-    """Read the sizes of a ladder; None after a mistake, which is then in `problems`."""
     before = len(problems)
     located = ladder.get(SIZES)
     if located is None:
@@ -514,8 +448,3 @@ def _change(words: tuple[Scalar, ...], key: Scalar, value: Located, problems: Pr
         problems.add(f"{address} cannot differ between sizes: {why}", key.span, notes=notes)
         return None
     return read_change(words, key, value, problems)
-
-
-def without_sizes(ladder: Mapping) -> Mapping:
-    """Return a ladder without its sizes and the next one."""
-    return Mapping(tuple(entry for entry in ladder.entries if entry[0].value not in (SIZES, NEXT)), ladder.span)

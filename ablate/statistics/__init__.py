@@ -9,13 +9,11 @@
     contrasts.py       least squares with seeds as blocks, and whether all contrasts of a table vary equally over
                        seeds
     planning.py        seeds, power and the smallest visible difference, of a noise floor and of simulated families
-    size_noise.py      noise that depends on size, and the error of sums over sizes
     scaling_law.py     a law of loss against training compute
     ladder.py          two treatments over a ladder of sizes: speed-ups and their trend
     next_size.py       the next size of a ladder: losses predicted, cost, and the chance of a verdict
-    spread.py          standard deviations and their limits, Wilson's interval, and powers of two that keep squares
-                       finite
-    separation.py      how well a score tells what failed from what did not: the AUC and its interval
+    spread.py          standard deviations and their limits, noise over sizes and the error of sums over these,
+                       Wilson's interval, and powers of two that keep squares finite
 
 Of SciPy only `special` is loaded (the distributions): the rest takes longer to import than anything here to compute.
 """
@@ -36,7 +34,6 @@ from ablate.statistics.planning import (
     seeds_for_margin,
     seeds_for_power,
     seeds_for_signs,
-    seeds_per_arm,
     visible_difference,
 )
 from ablate.statistics.ranks import (
@@ -50,7 +47,6 @@ from ablate.statistics.ranks import (
     worst_rank,
 )
 from ablate.statistics.scaling_law import Law, SizeLadder, fit_law
-from ablate.statistics.separation import Separation, separation
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper, spread, wilson
 from ablate.statistics.t_tests import AgainstFloor, ByT, KnownNoise, Stratified, Welch, against_floor, stratified, welch
 
@@ -71,7 +67,6 @@ __all__ = [
     "NextSize",
     "Paired",
     "Ranked",
-    "Separation",
     "SizeLadder",
     "SpeedUp",
     "Sphericity",
@@ -100,8 +95,6 @@ __all__ = [
     "seeds_for_power",
     "seeds_for_ranks",
     "seeds_for_signs",
-    "seeds_per_arm",
-    "separation",
     "speed_ups",
     "sphericity",
     "spread",

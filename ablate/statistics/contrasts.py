@@ -40,7 +40,7 @@ class Fit:
 
 
 def less_block_means(columns: Floats, blocks: NDArray[np.intp]) -> Floats:
-    """Subtract from columns [cells, columns] the means of their blocks, which are numbered from 0."""
+    """Columns [cells, columns] less the means of their blocks, which are numbered from 0."""
     counts = np.maximum(np.bincount(blocks), 1)
     sums = np.zeros((counts.size, columns.shape[1]))
     np.add.at(sums, blocks, columns)
@@ -48,7 +48,7 @@ def less_block_means(columns: Floats, blocks: NDArray[np.intp]) -> Floats:
 
 
 def least_squares(x: Floats, y: Floats) -> Fit:
-    """Fit y [cells] on x [cells, columns], of any rank, by least squares."""
+    """Fit y [cells] on x [cells, columns], of any rank."""
     if not x.shape[1]:
         none = np.zeros(0)
         empty = np.zeros((0, y.size))
@@ -109,7 +109,7 @@ def sphericity(contrasts: Floats) -> Sphericity | None:
 
 
 def _u(tables: Floats) -> Floats:
-    """Compute U of each of several tables [tables, contrasts, seeds]; NaN where one does not vary."""
+    """U of each of several tables [tables, contrasts, seeds]; NaN where one does not vary."""
     apart = tables - tables.mean(axis=2, keepdims=True)
     p, n = apart.shape[1:]
     products = apart @ apart.swapaxes(1, 2) if p <= n else apart.swapaxes(1, 2) @ apart
@@ -121,7 +121,7 @@ def _u(tables: Floats) -> Floats:
 
 @lru_cache(maxsize=32)
 def _without_structure(p: int, n: int) -> Floats:
-    """Simulate U of normal tables whose contrasts vary equally; sorted."""
+    """U of simulated normal tables whose contrasts vary equally; sorted."""
     random = np.random.default_rng(0)
     at_once = max(1, 2_000_000 // (p * n))
     drawn = [_u(random.standard_normal((min(at_once, DRAWS - start), p, n))) for start in range(0, DRAWS, at_once)]

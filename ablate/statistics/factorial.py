@@ -100,7 +100,7 @@ class Estimate:
     over_seeds: tuple[float, ...] = ()
 
     def p_equivalent(self, margin: float) -> float | None:
-        """Return the larger p of the two one-sided tests against ±margin; None where there is no error to test with."""
+        """The larger p of the two one-sided tests against ±margin; None where there is no error to test with."""
         if self.estimate is None or self.error is None:
             return None
         return one_sided_p(self.estimate, margin, self.error, self.df, self.n)
@@ -182,8 +182,6 @@ def analyse(
 
 
 def _multiplied(analysis: Analysis, k: int) -> Analysis:
-    """Return the analysis of the values times 2^k."""
-
     def of(number: float | None) -> float | None:
         return None if number is None else times(number, k)
 
@@ -217,7 +215,6 @@ def _over_values(
     level: float | None,
     only_student: bool,
 ) -> Analysis:
-    """Estimate the effects from the values alone."""
     there = ~np.isnan(values)
     kept: Mask = np.logical_or.reduce(there, axis=1)
     lost = tuple(np.flatnonzero(~kept).tolist())
@@ -272,7 +269,7 @@ def _over_values(
 def _ranked(
     levels: Floats, effects: Sequence[tuple[int, ...]], values: Floats, gone: Floats, *, size: float
 ) -> list[Ranked | None]:
-    """Return the ranks of each effect; None where it is not estimable, and where no seed that counts lost a run."""
+    """The ranks of each effect; None where it is not estimable, and where no seed that counts lost a run."""
     counted: Mask = np.logical_and.reduce(~np.isnan(values) | (gone != 0), axis=0)
     some: Mask = counted & np.logical_or.reduce(gone != 0, axis=0)
     if not some.any():
@@ -310,7 +307,7 @@ def _of_cells(
 ) -> Analysis:
     """Estimate effects from the available cells, with seeds as blocks, where fewer than two seeds are complete.
 
-    In a table of one seed, what the effects leave unexplained is the error, if any degrees of freedom are left.
+    In a table of one seed, the lack of fit is the error, if any degrees of freedom are left.
     """
     runs, seeds = np.nonzero(~np.isnan(values))
     _, seeds = np.unique(seeds, return_inverse=True)
@@ -378,7 +375,7 @@ def _of_cells(
 
 
 def _without_spread(effect: tuple[int, ...], estimate: float, alpha: float) -> Estimate:
-    """Return the estimate of a single seed that the effects fit exactly: one sign."""
+    """The estimate of a single seed that the effects fit exactly: one sign."""
     low, high = bounds_without_spread(estimate, 1, alpha)
     tost_low, tost_high = bounds_without_spread(estimate, 1, 2 * alpha)
     return Estimate(
@@ -396,7 +393,7 @@ def _without_spread(effect: tuple[int, ...], estimate: float, alpha: float) -> E
 
 
 def _columns(levels: Levels, effects: Sequence[tuple[int, ...]]) -> Floats:
-    """Return the products of levels [runs, effects]."""
+    """Products of levels [runs, effects]."""
     x = np.ones((levels.shape[0], len(effects)))
     for column, effect in enumerate(effects):
         x[:, column] = levels[:, list(effect)].prod(axis=1)
@@ -404,14 +401,14 @@ def _columns(levels: Levels, effects: Sequence[tuple[int, ...]]) -> Floats:
 
 
 def _basis(x: Floats) -> Floats:
-    """Return orthonormal rows that span the orthogonal complement of the columns of x."""
+    """Orthonormal rows that span the orthogonal complement of the columns of x."""
     vectors, sizes, _ = np.linalg.svd(x, full_matrices=True)
     rank = int((sizes > TOLD * max(float(sizes.max(initial=0.0)), 1.0)).sum())
     return vectors[:, rank:].T
 
 
 def _own(x: Floats, group: Sequence[int]) -> Floats:
-    """Return orthonormal rows that span what the columns of a group have beside the mean and all other columns."""
+    """Orthonormal rows that span the part of a group's columns beside the mean and all other columns."""
     others = np.column_stack([np.ones(len(x)), np.delete(x, list(group), axis=1)])
     mine = x[:, list(group)]
     left = mine - others @ np.linalg.lstsq(others, mine)[0]
@@ -420,7 +417,7 @@ def _own(x: Floats, group: Sequence[int]) -> Floats:
 
 
 def _varies(contrasts: Floats, size: float) -> bool:
-    """Return whether contrasts [contrasts, seeds] differ over seeds by more than rounding of values of this size."""
+    """Whether contrasts [contrasts, seeds] differ over seeds by more than rounding of values of this size."""
     left = contrasts - contrasts.mean(axis=1, keepdims=True)
     return bool(contrasts.size) and float(np.sqrt((left**2).mean())) > ROUNDING * size
 

@@ -1,4 +1,4 @@
-"""Two treatments over a ladder of sizes: what the one saves in training compute, and whether that grows with size.
+"""Two treatments over a ladder of sizes: the speed-up in training compute by one of them, and its trend over sizes.
 
 The speed-up of a treatment B over a baseline A at size k is the factor g by which A would need more compute to reach
 the loss of B, by the law L_A of the baseline (`scaling_law`), on the scale on which that is fitted:
@@ -7,14 +7,14 @@ the loss of B, by the law L_A of the baseline (`scaling_law`), on the scale on w
     not paired      L_A(g·C_B) = mean loss of B
 
 Where seeds are paired the law thus only gives the slope, and passes through A's own mean at that size. That takes out
-what seeds share, and is the better of the two from a correlation of 1/2 on: 2(1-ρ) against 1 + h - 2ρh, in units of the
-variance of a mean, with h that of the law.
+the noise that seeds share, and is the better of the two from a correlation of 1/2 on: 2(1-ρ) against 1 + h - 2ρh, in
+units of the variance of a mean, with h that of the law.
 
     interval    of all g that a test does not refuse: what the equation leaves, over its error, against t* (Fieller
                 1954); the error is of the seeds of B, those of A, what they share, and the parameters of L_A
     trend       the slope of log g over log C_B, by least squares whose weights are from the line of the noise of each
                 size. All log g have L_A in common, so its error is of the slope as one sum over all means of A and B
-    t*          from ladders simulated about the laws fitted, weights made anew in each (`size_noise`)
+    t*          from ladders simulated about the laws fitted, weights made anew in each (`spread`)
 
 The trend is of the ladder itself: where log g bends, it is the slope of the straight line nearest to it. It rests on
 L_A being right: a saturating law fitted as a power law tilts log g, and `curvature_p` of the law says so.
@@ -41,8 +41,7 @@ from ablate.statistics.scaling_law import (
     scaled,
     tangents_of,
 )
-from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
-from ablate.statistics.spread import magnitude, spread
+from ablate.statistics.spread import DRAWS, critical, magnitude, noise_line, satterthwaite, simulated, spread
 
 Floats = NDArray[np.float64]
 
@@ -98,7 +97,7 @@ class Trend:
     simulated: Floats = field(repr=False, compare=False)
 
     def critical(self, level: float) -> float:
-        """Return the t that |slope| over its error is compared with, at another confidence level.
+        """The critical t of |slope| over its error, at another confidence level.
 
         Infinite where no p of so many simulated ladders is that small, so that p and interval agree.
         """
@@ -168,7 +167,7 @@ def trend(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Both:
-    """The means [..., sizes] of a baseline, and of what stands beside them, with the variances of single seeds.
+    """The means [..., sizes] of a baseline, and of the values beside them, with the variances of single seeds.
 
     `other` is the paired difference, baseline - treatment, or the treatment itself where seeds are not `paired`.
     """
@@ -187,16 +186,14 @@ class Both:
 
     @property
     def seeds(self) -> tuple[tuple[int, int], ...]:
-        """The seeds of the baseline and of the treatment at each size."""
         return tuple((int(n), int(m)) for n, m in zip(self.n, self.other_n, strict=True))
 
     @property
     def treatment(self) -> Floats:
-        """The means of the treatment."""
         return self.means - self.other if self.paired else self.other
 
     def weights(self, variances: Floats, other: Floats, covariances: Floats) -> tuple[Floats, Floats]:
-        """Return the weights of means in either law, but for their n, and those of what stands beside the baseline.
+        """The weights of means in either law, but for their n, and those of the values beside the baseline.
 
         Those of a law are from the noise of both treatments, and the same in both.
         """
@@ -212,7 +209,7 @@ class Both:
     def error(
         self, p: Floats, q: Floats, variances: Floats, other: Floats, covariances: Floats
     ) -> tuple[Floats, Floats]:
-        """Return the error and df of sums p·means + q·other, [..., sums, sizes], from variances [..., sizes]."""
+        """The error and df of sums p·means + q·other, [..., sums, sizes], from variances [..., sizes]."""
         v, w, c = (one[..., None, :] for one in (variances, other, covariances))
         if self.paired:
             return satterthwaite((p**2 * v + q**2 * w + 2 * p * q * c) / self.n, self.n - 1)
@@ -220,11 +217,11 @@ class Both:
         return satterthwaite(terms, np.concatenate([self.n - 1, self.other_n - 1]))
 
     def own_error(self, p: Floats, q: Floats) -> tuple[Floats, Floats]:
-        """Return the error and df of sums from the variances of these seeds."""
+        """The error and df of sums from the variances of these seeds."""
         return self.error(p, q, self.variances, self.other_variances, self.covariances)
 
     def lines(self) -> tuple[Floats, Floats, Floats]:
-        """Return by the lines of noise the variances at each size, those beside, and the correlation of both."""
+        """By the lines of noise, the variances at each size, those beside, and the correlation of both."""
         v = noise_line(self.variances, self.n - 1, self.x).variance(self.x)
         w = noise_line(self.other_variances, self.other_n - 1, self.other_x).variance(self.other_x)
         if not self.paired:
@@ -233,7 +230,7 @@ class Both:
         return v, w, np.clip(correlation, -MOST, MOST)
 
     def noise_at(self, x: float, other_x: float, drawn: DrawnNoise | None = None) -> NoiseAt:
-        """Return by the lines of noise the variances at a further size, of these seeds or of simulated ones."""
+        """By the lines of noise, the variances at a further size, of these seeds or of simulated ones."""
         v, w, c = (self.variances, self.other_variances, self.covariances) if drawn is None else drawn.covariance
 
         def at(variances: Floats, n: Floats, sizes: Floats, place: float) -> Floats:
@@ -264,12 +261,12 @@ EDGE = 1e-9
 
 
 def magnitude_of(baseline: SizeLadder, treatment: SizeLadder) -> int:
-    """Return the k of the power of two that losses of both are divided by."""
+    """The k of the power of two that losses of both are divided by."""
     return magnitude(*baseline.losses, *treatment.losses)
 
 
 def both_of(baseline: SizeLadder, treatment: SizeLadder, *, paired: bool, kind: Kind, level: float) -> Both:
-    """Check two ladders, and return what is compared of them."""
+    """Check two ladders, and compute their means and variances."""
     checked(baseline, kind, level)
     checked(treatment, kind, level)
     if len(baseline.compute) != len(treatment.compute):
@@ -294,7 +291,7 @@ def both_of(baseline: SizeLadder, treatment: SizeLadder, *, paired: bool, kind: 
 def moments(
     before: Sequence[Floats], after: Sequence[Floats], x: Floats, other_x: Floats, *, paired: bool, kind: Kind
 ) -> Both:
-    """Take means and variances over seeds of a baseline and a treatment, each a list by size of values [..., seeds]."""
+    """Means and variances over seeds of a baseline and a treatment, each a list by size of values [..., seeds]."""
     other = [one - two for one, two in zip(before, after, strict=True)] if paired else list(after)
 
     def over_sizes(of: Callable[[int], Floats]) -> Floats:
@@ -322,7 +319,7 @@ def moments(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
+class LadderComparison:
     """Log speed-ups [..., sizes] with their bounds and df, and their slope [...] with its t* and p; NaN without one."""
 
     log: Floats
@@ -337,7 +334,7 @@ class Compared:
     p: Floats
 
 
-def compare(both: Both, *, level: float, random: np.random.Generator, draws: int = DRAWS) -> Compared:
+def compare(both: Both, *, level: float, random: np.random.Generator, draws: int = DRAWS) -> LadderComparison:
     """Compare as many pairs of ladders as there are in [...]; `speed_ups` and `trend` are of a single one."""
     curve = curves_of(both)[0]
     at_sizes = curve.value(both.x)
@@ -352,7 +349,7 @@ def compare(both: Both, *, level: float, random: np.random.Generator, draws: int
         return p - tangents(both.x) @ hat if both.paired else p
 
     def sums(g: Floats, weights: tuple[Floats, Floats], wider: int) -> tuple[Floats, Floats]:
-        """Return the sums over means that make what each equation leaves, and the trend as one more."""
+        """The sums over means that make the rest of each equation, and the trend as one more."""
 
         def tangents(x: Floats) -> Floats:
             found = tangents_of(both.kind, x - curve.centre, curve.b, curve.size)
@@ -385,7 +382,7 @@ def compare(both: Both, *, level: float, random: np.random.Generator, draws: int
     reached = (np.abs(t[..., -1]) >= np.abs(slope / error[..., -1])[..., None]).sum(axis=-1)
     student = 2 * stdtr(df[..., -1], -np.abs(slope / error[..., -1]))
     step = error[..., :-1] / fall
-    return Compared(
+    return LadderComparison(
         log=log,
         low=bound_from(kept, near, -step),
         high=np.where(np.isfinite(log), bound_from(kept, near, step), np.inf),
@@ -400,7 +397,6 @@ def compare(both: Both, *, level: float, random: np.random.Generator, draws: int
 
 
 def curves_of(both: Both) -> tuple[Curve, Curve]:
-    """Fit the laws of the baseline and of the treatment."""
     weights, _ = both.weights(both.variances, both.other_variances, both.covariances)
     return (
         fit_curve(both.kind, both.x, both.means, both.n * weights),
@@ -409,7 +405,7 @@ def curves_of(both: Both) -> tuple[Curve, Curve]:
 
 
 def _slope_weights(weights: Floats, x: Floats) -> Floats:
-    """Return the coefficients of values at x [..., sizes] in the slope of their weighted line."""
+    """The coefficients of values at x [..., sizes] in the slope of their weighted line."""
     apart = weights * (x - (weights * x).sum(axis=-1, keepdims=True) / weights.sum(axis=-1, keepdims=True))
     slope: Floats = apart / (apart * x).sum(axis=-1, keepdims=True)
     return slope
@@ -417,20 +413,20 @@ def _slope_weights(weights: Floats, x: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DrawnNoise:
-    """Simulated deviations of means and of what stands beside them [..., draws, sizes], and their covariances."""
+    """Simulated deviations of means and of the values beside them [..., draws, sizes], and their covariances."""
 
     means: Floats
     other: Floats
     covariance: tuple[Floats, Floats, Floats]
 
     def sums(self, p: Floats, q: Floats) -> Floats:
-        """Return the sums p·means + q·other of each draw, [..., draws, sums]."""
+        """The sums p·means + q·other of each draw, [..., draws, sums]."""
         found: Floats = (p * self.means[..., None, :] + q * self.other[..., None, :]).sum(axis=-1)
         return found
 
 
 def drawn_noise(both: Both, random: np.random.Generator, draws: int) -> DrawnNoise:
-    """Simulate ladders about the lines of noise."""
+    """Ladders simulated about the lines of noise."""
     noise = simulated(both.n, both.other_n, paired=both.paired, random=random, shape=(*both.means.shape[:-1], draws))
     v, w, r = both.lines()
     means, other, *covariance = noise.correlated(np.sqrt(v), np.sqrt(w), r)
@@ -438,7 +434,7 @@ def drawn_noise(both: Both, random: np.random.Generator, draws: int) -> DrawnNoi
 
 
 def bound_from(kept: Callable[[Floats], Floats], start: Floats, step: Floats) -> Floats:
-    """Return how far from `start`, by steps of that sign, nothing is refused; infinite beyond `FARTHEST`."""
+    """The distance from `start`, by steps of that sign, up to which nothing is refused; infinite beyond `FARTHEST`."""
     side = np.sign(step)
     inside, outside = np.zeros_like(start), np.maximum(np.abs(step), 1e-12)
     for _ in range(DOUBLINGS):

@@ -25,7 +25,7 @@ from ablate.statistics.planning import zero_of
 
 
 def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return Holm's step-down adjusted p-values: compared with α, all claims together err with probability at most α.
+    """Holm's step-down adjusted p-values: compared with α, all claims together err with probability at most α.
 
     >>> holm([0.01, 0.04, 0.03])
     (0.03, 0.06, 0.06)
@@ -39,7 +39,7 @@ def holm(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> tuple[float | None, ...]:
-    """Return step-up adjusted p-values q: of the claims with q < level, at most that share is false on average.
+    """Step-up adjusted p-values q: of the claims with q < level, at most that share is false on average.
 
     This holds where tests are independent, or positively dependent as those that share a baseline are.
 
@@ -146,13 +146,13 @@ def _shape_of_levels(looks: tuple[int, ...]) -> Floats:
 
 
 def _crossing(looks: tuple[int, ...], sides: int, levels: Floats) -> Floats:
-    """Return π at each of the levels."""
+    """π at each of the levels."""
     return levels * np.interp(np.log(levels), np.log(LEVELS), _inflation(looks, sides))
 
 
 @cache
 def _inflation(looks: tuple[int, ...], sides: int) -> Floats:
-    """Return π(u)/u at `LEVELS`: one for a single look, up to the sum of the shape for many independent looks."""
+    """π(u)/u at `LEVELS`: one for a single look, up to the sum of the shape for many independent looks."""
     random = np.random.default_rng(0)
     through = [_Through(looks, j, sides, random) for j in range(len(looks))]
     shape = _shape_of_levels(looks)
@@ -180,7 +180,7 @@ class _Through:
         self.at = random.permutation((np.arange(PATHS) + 0.5) / PATHS)
 
     def share(self, level: float) -> float:
-        """Return E[1/number of looks crossed | this look is crossed] when u is `level`."""
+        """E[1/number of looks crossed | this look is crossed] when u is `level`."""
         tails = level * _shape_of_levels(self.looks) / self.sides
         critical = stdtrit(np.array(self.looks) - 1, 1 - tails)
         crossed = np.zeros(PATHS)
@@ -189,7 +189,7 @@ class _Through:
         return float((1 / (1 + crossed)).mean())
 
     def _reached(self, tail: float) -> Iterator[tuple[int, Floats]]:
-        """Yield the index and t of every other look."""
+        """The index and t of every other look."""
         n = self.looks[self.j]
         grid = np.linspace(0, 1, 257)[1:]
         t = np.interp(np.log(self.at), np.log(grid), stdtrit(n - 1, 1 - tail * grid))
@@ -209,7 +209,7 @@ class _Through:
 
 
 def _cumulated(counts: tuple[int, ...], random: np.random.Generator) -> tuple[Floats, Floats]:
-    """Return sums and sums of squares of the first n standard normal values, for each n of `counts`."""
+    """Sums and sums of squares of the first n standard normal values, for each n of `counts`."""
     steps = np.diff(np.array((0, *counts)))[:, None]
     sums = random.standard_normal((len(counts), PATHS)) * np.sqrt(steps)
     apart = np.where(steps > 1, random.chisquare(np.maximum(steps - 1, 1), (len(counts), PATHS)), 0.0)
@@ -232,7 +232,7 @@ SHARE_LEFT = 0.2
 
 
 def spent(left: float, *, looks: bool = False) -> float:
-    """Return the share of α that a judgement spends when the share `left` of it remains.
+    """The share of α that a judgement spends when the share `left` of it remains.
 
     With `looks` (interim analyses) all of it is spent: their boundaries allow for every look, and leave nothing.
 

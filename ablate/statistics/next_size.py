@@ -1,4 +1,4 @@
-"""The next size of a ladder: what two treatments would reach there, what it costs, and whether it would decide.
+"""The next size of a ladder: the losses of two treatments there, its cost, and the chance that it decides.
 
 Losses and their difference are predicted by the laws of both, fitted as for `ladder`. The verdict there is that of the
 t-test of n seeds, Welch's where they are not paired, at the same level; the chance that it decides is over what the
@@ -15,15 +15,14 @@ from scipy.special import stdtrit
 
 from ablate.statistics.ladder import FARTHEST, Both, Method, both_of, bound_from, curves_of, drawn_noise, magnitude_of
 from ablate.statistics.scaling_law import Curve, Kind, SizeLadder, hat_of, tangents_of
-from ablate.statistics.size_noise import DRAWS, critical, satterthwaite
-from ablate.statistics.spread import times
+from ablate.statistics.spread import DRAWS, critical, satterthwaite, times
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NextSize:
-    """What a further size would show: the losses of `n` seeds each, the speed-up there, and the chance of a verdict.
+    """A further size: the losses of `n` seeds each, the speed-up there, and the chance of a verdict.
 
     Bounds of the `baseline` and the `treatment` are for the mean loss of n seeds yet to run, those of the speed-up for
     the true one. `decided` is the chance that the t-test of the n seeds finds a difference at 1 - `level`, and `better`
@@ -131,7 +130,7 @@ def predict(
         return found.reshape(*found.shape[:-2], *(1,) * wider, *found.shape[-2:])
 
     def sums(weights: tuple[Floats, Floats], wider: int, g: Floats = near) -> tuple[Floats, Floats]:
-        """Return the sums that are both losses, what the equation of the speed-up leaves, and the difference of losses.
+        """The sums that are both losses, the rest of the speed-up's equation, and the difference of losses.
 
         The law of the treatment is of its own means, which are those of the baseline less the paired differences.
         """

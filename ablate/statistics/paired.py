@@ -61,11 +61,11 @@ class Paired:
     differences: tuple[float, ...] = ()
 
     def inside(self, margin: float) -> bool:
-        """Return whether two one-sided tests find the mean difference inside ±margin."""
+        """Whether two one-sided tests find the mean difference inside ±margin."""
         return -margin < self.tost_low and self.tost_high < margin
 
     def p_equivalent(self, margin: float) -> float:
-        """Return the p of equivalence: the larger of the tests against a difference of -margin or less, margin or more.
+        """The p of equivalence: the larger of the tests against a difference of -margin or less, margin or more.
 
         Without spread each is a one-sided sign test, 2^-n where the differences lie on the right side of it.
         """
@@ -147,35 +147,35 @@ def of_differences(
 
 
 def flips_suffice(n: int, level: float) -> bool:
-    """Return whether n pairs are enough for sign flips to replace t at that level."""
+    """Whether n pairs are enough for sign flips to replace t at that level."""
     return FLIPS_BELOW * least_flip_p(n) < level
 
 
 def flips_from(level: float) -> int | None:
-    """Return the fewest pairs at which sign flips replace t at that level of one test; None where no number does."""
+    """The fewest pairs at which sign flips replace t at that level of one test; None where no number does."""
     return next((n for n in range(2, EXACT + 1) if flips_suffice(n, level)), None)
 
 
 def student_interval(mean: float, error: float, df: float, tail: float) -> tuple[float, float]:
-    """Return the interval by t that leaves out `tail` on each side, given the standard error of the mean."""
+    """The interval by t that leaves out `tail` on each side, given the standard error of the mean."""
     half = float(stdtrit(df, 1 - tail)) * error
     return mean - half, mean + half
 
 
 def student_p(mean: float, error: float, df: float) -> float:
-    """Return the two-sided p by t."""
+    """Two-sided."""
     return 2 * float(stdtr(df, -abs(mean) / error))
 
 
 def one_sided_p(mean: float, margin: float, error: float, df: float | None, n: int) -> float:
-    """Return the p of two one-sided tests against ±margin; by the sign test where the n differences do not vary."""
+    """The p of two one-sided tests against ±margin; by the sign test where the n differences do not vary."""
     if df is None or error == 0:
         return 2.0**-n if abs(mean) < margin else 1.0
     return float(stdtr(df, (abs(mean) - margin) / error))
 
 
 def bounds_without_spread(shift: float, n: int, miss: float) -> tuple[float, float]:
-    """Return the interval of n identical differences: that number, or no bounds where n is too small."""
+    """The interval of n identical differences: that number, or no bounds where n is too small."""
     return (shift, shift) if 2.0 ** (1 - n) <= miss else (-math.inf, math.inf)
 
 
@@ -221,7 +221,7 @@ TIE = 1e-9
 
 
 def sign_flip_p(differences: Floats) -> float:
-    """Return the two-sided p of sign flips: exact up to `EXACT` pairs, then (1 + count)/(1 + draws)."""
+    """Two-sided: exact up to `EXACT` pairs, then (1 + count)/(1 + draws)."""
     return _p_of_shifted(differences)(0.0)
 
 
@@ -247,7 +247,7 @@ def sign_flip_interval(differences: Floats, miss: float) -> tuple[float, float]:
 
 
 def _end_of_interval(p: Callable[[float], float], inside: float, outside: float, miss: float) -> float:
-    """Find where p reaches `miss` between a shift that is not rejected and one that is."""
+    """The point where p reaches `miss` between a shift that is not rejected and one that is."""
     for _ in range(HALVINGS):
         middle = (inside + outside) / 2
         if p(middle) < miss:
@@ -258,12 +258,12 @@ def _end_of_interval(p: Callable[[float], float], inside: float, outside: float,
 
 
 def least_flip_p(n: int) -> float:
-    """Return the smallest p that flips of n pairs can give."""
+    """The smallest p that flips of n pairs can give."""
     return max(2.0 ** (1 - n), 0.0 if n <= EXACT else 1 / (1 + DRAWS))
 
 
 def _p_of_shifted(differences: Floats) -> Callable[[float], float]:
-    """Return p as a function of the shift δ that is taken off each difference."""
+    """p as a function of the shift δ that is taken off each difference."""
     counted = _exact(differences) if differences.size <= EXACT else _drawn(differences)
 
     def p(shift: float) -> float:

@@ -18,7 +18,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtr, nctdtr, ndtri, stdtrit
+from scipy.special import chdtr, nctdtr, stdtrit
 
 from ablate.statistics.paired import paired
 from ablate.statistics.spread import SD_LEVEL, sd_interval, sd_upper
@@ -74,38 +74,12 @@ def seeds_for_power(difference: float, sd: float, *, alpha: float = 0.05, power:
 
 
 def seeds_for_signs(level: float) -> int:
-    """Return the fewest pairs at which identical differences have 2^(1-n) ≤ level."""
+    """The fewest pairs at which identical differences have 2^(1-n) ≤ level."""
     return max(2, math.ceil(1 - math.log2(level)))
 
 
-def seeds_per_arm(
-    difference: float, sd: float, *, alpha: float = 0.05, power: float = POWER, normal: bool = False
-) -> int:
-    """Return the fewest seeds per arm at which a two-sided test of unpaired arms at level α finds `difference`.
-
-    For readers of published losses, which are not paired. `sd` is that of each arm. By the t-test with 2(n-1) degrees
-    of freedom, or by its normal approximation n = 2·((z(1-α/2) + z(power))·sd/difference)², which gives fewer.
-    ValueError for a difference of 0, and for an sd that is not above zero.
-
-    >>> seeds_per_arm(0.0005, 0.0019, normal=True), seeds_per_arm(0.0005, 0.0019)
-    (227, 228)
-    """
-    if difference == 0:
-        raise ValueError("no number of seeds finds a difference of 0")
-    if not sd > 0:
-        raise ValueError(f"planning needs an sd above 0, got {sd}")
-    apart = abs(difference) / sd
-    n = max(2, math.ceil(2 * ((float(ndtri(1 - alpha / 2)) + float(ndtri(power))) / apart) ** 2))
-    while not normal:
-        df = 2 * (n - 1)
-        if _power(math.sqrt(n / 2) * apart, df, float(stdtrit(df, 1 - alpha / 2))) >= power:
-            break
-        n += 1
-    return n
-
-
 def _power(centre: float, df: int, critical: float) -> float:
-    """Return P(|T| > critical), with T noncentral around `centre`.
+    """P(|T| > critical), with T noncentral around `centre`.
 
     At nine times the critical value the chance of a smaller T is below rounding, even at one degree of freedom.
     """
@@ -120,7 +94,7 @@ def _power(centre: float, df: int, critical: float) -> float:
 
 @lru_cache(maxsize=4096)
 def _centre(df: int, alpha: float, power: float) -> float:
-    """Return the noncentrality at which a two-sided test at level α has that power."""
+    """The noncentrality at which a two-sided test at level α has that power."""
     critical = float(stdtrit(df, 1 - alpha / 2))
     high = critical + 10.0
     while _power(high, df, critical) < power:
@@ -129,7 +103,7 @@ def _centre(df: int, alpha: float, power: float) -> float:
 
 
 def _fewest(enough: Callable[[int], bool]) -> int | None:
-    """Return the smallest n from 2 to `MOST_SEEDS` that is enough, where any larger n is too; None if none is."""
+    """The smallest n from 2 to `MOST_SEEDS` that is enough, where any larger n is too; None if none is."""
     n = bisect.bisect_left(range(2, MOST_SEEDS + 1), True, key=enough) + 2
     return n if n <= MOST_SEEDS else None
 
@@ -141,7 +115,7 @@ HALVINGS = 60
 
 
 def zero_of(rising: Callable[[float], float], low: float, high: float) -> float:
-    """Find the zero of a function that rises from below 0 at `low` to 0 or above at `high`, by bisection."""
+    """The zero of a function that rises from below 0 at `low` to 0 or above at `high`, by bisection."""
     for _ in range(HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if rising(middle) >= 0 else (middle, high)
@@ -177,7 +151,7 @@ class Floor:
     pairs: int = 0
 
     def sd_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the χ² interval of the true standard deviation, at 95 % by default."""
+        """The χ² interval of the true standard deviation."""
         return sd_interval(self.sd, self.n, level)
 
     def visible(self, n: int, alpha: float = 0.05, power: float = POWER) -> tuple[float, float, float]:
@@ -299,7 +273,7 @@ class SimulatedFamily:
 
 
 def _stepped(t: Floats, critical: Floats) -> NDArray[np.bool_]:
-    """Return which of each row are rejected step by step: the largest t first, until one does not exceed its bound."""
+    """True for those of each row rejected step by step: the largest t first, until one does not exceed its bound."""
     order = np.argsort(-t, axis=1)
     passed = np.logical_and.accumulate(np.take_along_axis(t, order, axis=1) > critical, axis=1)
     rejected = np.zeros_like(passed)

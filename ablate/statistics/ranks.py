@@ -51,11 +51,10 @@ class MannWhitney:
 
     @property
     def n(self) -> int:
-        """The size of the smaller sample."""
         return min(self.before, self.after)
 
     def interval(self, alpha: float) -> tuple[float, float]:
-        """Return the interval of the shift that leaves out α/2 on each side."""
+        """The interval of the shift that leaves out α/2 on each side."""
         return _moses(self.differences, self.before, self.after, alpha)
 
 
@@ -97,7 +96,7 @@ def mann_whitney(before: Sequence[float], after: Sequence[float], *, confidence:
 
 
 def _rank_sum_p(ranks: tuple[int, ...], m: int, total: int) -> float:
-    """Return the two-sided p of a sum of m ranks, all of which are doubled."""
+    """The two-sided p of a sum of m ranks, all of which are doubled."""
     if len(ranks) > MOST_COUNTED:
         mean, n = m * (len(ranks) + 1), len(ranks) - m
         sd = math.sqrt(n * m / (len(ranks) - 1) * float(np.var(ranks)))
@@ -108,7 +107,7 @@ def _rank_sum_p(ranks: tuple[int, ...], m: int, total: int) -> float:
 
 @cache
 def _rank_sums(ranks: tuple[int, ...], m: int) -> Floats:
-    """Return how likely each sum of m of these ranks is, all choices being equally likely."""
+    """The probability of each sum of m of these ranks, all choices being equally likely."""
     chances = np.zeros((m + 1, sum(sorted(ranks)[-m:]) + 1))
     chances[0, 0] = 1.0
     for k, rank in enumerate(ranks):
@@ -118,7 +117,7 @@ def _rank_sums(ranks: tuple[int, ...], m: int) -> Floats:
 
 
 def _moses(differences: Floats, n: int, m: int, alpha: float) -> tuple[float, float]:
-    """Return the interval of the shift from the sorted differences; without bounds where there are too few."""
+    """The interval of the shift from the sorted differences; without bounds where there are too few."""
     if n + m <= MOST_COUNTED:
         sums = np.cumsum(_rank_sums(tuple(range(2, 2 * (n + m) + 1, 2)), m)[m * (m + 1) :: 2])
         k = int((sums <= alpha / 2).sum())
@@ -170,7 +169,7 @@ class Ranked:
     signed: tuple[float, ...]
 
     def mirrored(self) -> Ranked:
-        """Return the same ranks with before and after swapped."""
+        """The same ranks with before and after swapped."""
         signed = tuple(-rank for rank in self.signed)
         return replace(self, total=-self.total, tendency=1 - self.tendency, signed=signed)
 
@@ -261,14 +260,14 @@ def seeds_for_agreement(ranks: Ranked, *, alpha: float = 0.05, least: int = 0) -
 
 
 def _planned_p(signed: Floats) -> float:
-    """Return p for planning: by the normal limit where drawing would take long."""
+    """p for planning: by the normal limit where drawing would take long."""
     if signed.size <= EXACT:
         return sign_flip_p(signed)
     return 2 * float(ndtr(-abs(signed.sum()) / math.sqrt((signed**2).sum())))
 
 
 def _signed_ranks(more: Floats, d: Floats) -> Floats:
-    """Return the rank of each by |more|, then by |d|, with its sign; 0 for ties, which have no rank."""
+    """The rank of each by |more|, then by |d|, with its sign; 0 for ties, which have no rank."""
     signs = np.where(more != 0, np.sign(more), np.sign(d))
     told = signs != 0
     _, place, counts = np.unique(
@@ -280,7 +279,7 @@ def _signed_ranks(more: Floats, d: Floats) -> Floats:
 
 
 def _tendency(more: Floats, d: Floats) -> float:
-    """Return the share of pairs of seeds whose mean increases."""
+    """The share of pairs of seeds whose mean increases."""
     first, second = np.triu_indices(d.size, 1)
     if not first.size:
         return 0.5

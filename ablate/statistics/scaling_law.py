@@ -3,10 +3,10 @@
     power        L = a·C^-b          a line of log L over log C, through the means of log L      Hestness et al. 2017
     saturating   L = E + a·C^-b      through the means of L, from four sizes on; 0 ≤ E           Hoffmann et al. 2022
 
-Weights and errors are those of `size_noise`. For a fixed b the saturating law is linear in E and a, so it is fitted by
+Weights and errors are those of `spread`. For a fixed b the saturating law is linear in E and a, so it is fitted by
 a scan over b, and least squares at each (variable projection, Golub & Pereyra 1973).
 
-Intervals of the power law are estimate ± t*·error, with the simulated t* of `size_noise`. In the saturating law a, b
+Intervals of the power law are estimate ± t*·error, with the simulated t* of `spread`. In the saturating law a, b
 and E make up for one another, and estimates are far from normal. There the interval of b is of all values that a test
 does not refuse, and likewise that of E: the others are fitted beside it, what the means then keep is summed along the
 direction in which it would move the curve and the others could not, and divided by the error of that sum (a score test,
@@ -34,8 +34,18 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from ablate.statistics.paired import student_p
-from ablate.statistics.size_noise import DRAWS, critical, noise_line, satterthwaite, simulated
-from ablate.statistics.spread import divided, logarithms, magnitude, spread, times
+from ablate.statistics.spread import (
+    DRAWS,
+    critical,
+    divided,
+    logarithms,
+    magnitude,
+    noise_line,
+    satterthwaite,
+    simulated,
+    spread,
+    times,
+)
 
 Floats = NDArray[np.float64]
 
@@ -60,7 +70,7 @@ FARTHEST = 40.0
 """An interval of b by tests is searched down to b/40 and up to 40·b."""
 
 RIDGE = 1e-13
-"""What is added to a matrix of correlations, so that it has an inverse."""
+"""Added to the diagonal of a matrix of correlations, so that it has an inverse."""
 
 STEPS = 4
 """Gauss-Newton steps of a and b beside a given E, from a line through log(L - E), which is nearly there."""
@@ -105,7 +115,6 @@ class Law:
     method: Literal["simulated_t", "score"]
 
     def loss(self, compute: float) -> float:
-        """Return the loss of the law at a training compute in FLOPs."""
         return float(self.irreducible + self.factor * compute**-self.exponent)
 
 
@@ -173,13 +182,12 @@ def checked(ladder: SizeLadder, kind: Kind, level: float) -> None:
 
 
 def falls(curve: Curve) -> None:
-    """Raise ValueError for a curve that does not fall."""
     if not (curve.b > 0 and (curve.kind == "power" or curve.size > 0)):  # a logarithm may have either sign
         raise ValueError("a law needs loss that falls with compute, and over these sizes it does not")
 
 
 def scaled(losses: Floats, kind: Kind, k: int) -> Floats:
-    """Return losses over 2^k, on the scale on which the law is fitted: logarithms for the power law."""
+    """Losses over 2^k, on the scale on which the law is fitted: logarithms for the power law."""
     return logarithms(losses, k) if kind == "power" else divided(losses, k)
 
 
@@ -202,22 +210,22 @@ class Curve:
     hat: Floats
 
     def value(self, x: Floats) -> Floats:
-        """Return the curve at log compute x [..., places]."""
+        """At log compute x [..., places]."""
         z, b, size = x - self.centre, self.b[..., None], self.size[..., None]
         return size - b * z if self.kind == "power" else self.floor[..., None] + size * np.exp(-b * z)
 
     def fall(self, x: Floats) -> Floats:
-        """Return how fast the curve falls with log compute at x."""
+        """The fall of the curve with log compute at x."""
         if self.kind == "power":
             return np.broadcast_to(self.b[..., None], x.shape)
         return self.b[..., None] * (self.value(x) - self.floor[..., None])
 
     def coefficients(self, x: Floats) -> Floats:
-        """Return the change of the curve at x with each mean, [..., places, sizes]."""
+        """The change of the curve at x with each mean, [..., places, sizes]."""
         return tangents_of(self.kind, x - self.centre, self.b, self.size) @ self.hat
 
     def reach(self, value: Floats) -> Floats:
-        """Return the log compute at which the curve has a value [..., places]; infinite at the floor and below."""
+        """The log compute at which the curve has a value [..., places]; infinite at the floor and below."""
         b, size = self.b[..., None], self.size[..., None]
         if self.kind == "power":
             return self.centre + (size - value) / b
@@ -243,7 +251,7 @@ def fit_curve(kind: Kind, x: Floats, means: Floats, weights: Floats) -> Curve:
 
 
 def tangents_of(kind: Kind, z: Floats, b: Floats, size: Floats) -> Floats:
-    """Return the derivatives of a curve by its parameters, [..., places, parameters]."""
+    """The derivatives of a curve by its parameters, [..., places, parameters]."""
     if kind == "power":
         return np.stack([np.ones(np.broadcast_shapes(z.shape, (*b.shape, 1))), -z + 0 * b[..., None]], axis=-1)
     e = np.exp(-b[..., None] * z)
@@ -251,7 +259,7 @@ def tangents_of(kind: Kind, z: Floats, b: Floats, size: Floats) -> Floats:
 
 
 def hat_of(tangents: Floats, weights: Floats) -> Floats:
-    """Return the change of parameters with each mean, by weighted least squares, [..., parameters, sizes]."""
+    """The change of parameters with each mean, by weighted least squares, [..., parameters, sizes]."""
     weighted = (tangents * weights[..., None]).swapaxes(-1, -2)
     products = weighted @ tangents
     # Columns of very different length are common, and a law that is flat but at one size has two nearly alike.
@@ -261,7 +269,7 @@ def hat_of(tangents: Floats, weights: Floats) -> Floats:
 
 
 def _least_squares(b: Floats, z: Floats, means: Floats, weights: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return E, the size and the weighted squares left of the saturating law with exponent b [...]; E ≥ 0."""
+    """E, the size and the weighted squares left of the saturating law with exponent b [...]; E ≥ 0."""
     e = np.exp(-b[..., None] * z)
     total = weights.sum(axis=-1)
     mean_e, mean_y = (weights * e).sum(axis=-1) / total, (weights * means).sum(axis=-1) / total
@@ -275,7 +283,7 @@ def _least_squares(b: Floats, z: Floats, means: Floats, weights: Floats) -> tupl
 
 
 def _scanned(z: Floats, means: Floats, weights: Floats) -> Floats:
-    """Return the exponent of the saturating law with the least squares: the best of a scan, narrowed down."""
+    """The exponent of the saturating law with the least squares: the best of a scan, narrowed down."""
     scan = SCAN / float(z.max() - z.min())
     left = _least_squares(scan, z, means[..., None, :], weights[..., None, :])[2]
     best = left.argmin(axis=-1)
@@ -295,8 +303,9 @@ def _scanned(z: Floats, means: Floats, weights: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tests:
-    """What is asked of a fitted curve, given its means [sizes], their variances, and the line of these; `within` are
-    the values [seeds, sizes] of the seeds that all sizes share.
+    """Tests of a fitted curve, given its means [sizes], their variances, and the line of these.
+
+    `within` are the values [seeds, sizes] of the seeds that all sizes share.
     """
 
     x: Floats
@@ -398,12 +407,12 @@ class _Tests:
         return max(float(by_draws), 2 * float(stdtr(df, -t)[0]))
 
     def t_of_exponent(self, b: Floats) -> Floats:
-        """Return t of what the saturating law leaves with exponents b [tried]."""
+        """t of the rest that the saturating law leaves with exponents b [tried]."""
         tangents = tangents_of("saturating", self.z, b, np.ones(b.size))
         return self.t_along(tangents[..., 2], tangents[..., :2], self.means)
 
     def t_of_floor(self, floor: Floats) -> Floats:
-        """Return t of what the saturating law leaves with values E [tried], all below every mean."""
+        """t of the rest that the saturating law leaves with values E [tried], all below every mean."""
         above = self.means - floor[:, None]
         line = np.stack([np.ones(above.shape), np.broadcast_to(-self.z, above.shape)], axis=-1)
         log_size, b = np.moveaxis(
@@ -425,7 +434,7 @@ class _Tests:
         return satterthwaite(coefficients**2 * self.variances / self.n, self.n - 1)
 
     def t(self, rows: Callable[[Floats], Floats]) -> Floats:
-        """Return the simulated t [draws, statistics] of sums over the means, whose coefficients follow the weights."""
+        """The simulated t [draws, statistics] of sums over the means, whose coefficients follow the weights."""
         noise = simulated(self.n, self.n, paired=False, random=np.random.default_rng(0), shape=(DRAWS,))
         means, _, variances, _, _ = noise.correlated(np.sqrt(self.line), np.sqrt(self.line), np.zeros(()))
         coefficients = rows(self.n / noise_line(variances, self.n - 1, self.x).variance(self.x))
@@ -435,20 +444,20 @@ class _Tests:
 
 
 def _within_seeds(seeds: Sequence[Sequence[int | str]], values: Sequence[Floats]) -> Floats:
-    """Return the values [seeds, sizes] of the seeds that all sizes have."""
+    """The values [seeds, sizes] of the seeds that all sizes have."""
     tables = [dict(zip(own, of_size.tolist(), strict=True)) for own, of_size in zip(seeds, values, strict=False)]
     shared = [seed for seed in tables[0] if all(seed in table for table in tables)] if tables else []
     return np.array([[table[seed] for table in tables] for seed in shared]).reshape(len(shared), len(tables))
 
 
 def along(direction: Floats, others: Floats, weights: Floats) -> Floats:
-    """Return the coefficients of means [..., sizes] that see a direction, and nothing of the others [..., sizes, j]."""
+    """The coefficients of means [..., sizes] that see a direction, and nothing of the others [..., sizes, j]."""
     apart = direction - (others @ (hat_of(others, weights) @ direction[..., None]))[..., 0]
     return weights * apart
 
 
 def _last(tried: Floats, kept: Floats) -> float | None:
-    """Return how far a walk along `tried` comes before `kept` falls below 0; None where it does not."""
+    """The end of a walk along `tried` before `kept` falls below 0; None where it does not."""
     refused = np.flatnonzero(kept < 0)
     if not refused.size:
         return None

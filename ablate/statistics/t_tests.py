@@ -10,12 +10,12 @@ from typing import Any, Self
 import numpy as np
 
 from ablate.statistics.paired import student_interval, student_p
-from ablate.statistics.spread import divided, logarithms, magnitude, spread, times
+from ablate.statistics.spread import Floats, divided, logarithms, magnitude, spread, times
 
 # A difference judged by t: from its standard error and degrees of freedom to its interval, p and that of equivalence.
 #
-# interval difference ± t_{1-α/2, df} error equivalence difference ± t_{1-α, df} error: the interval of two one-sided
-# tests Schuirmann 1987
+#     interval       difference ± t_{1-α/2, df} error
+#     equivalence    difference ± t_{1-α, df} error: the interval of two one-sided tests      Schuirmann 1987
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class ByT:
 # little: from five values on, and for samples of one size, where they err most with 2 and 2 and sds 10 and 1 (5.1 %).
 
 TELLING = 5
-"""So many values tell the noise of the smaller of two samples well enough for Welch's degrees of freedom."""
+"""So many values give the noise of the smaller of two samples well enough for Welch's degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,17 +105,16 @@ class Welch(ByT):
 
     @property
     def n(self) -> int:
-        """The size of the smaller sample."""
         return min(self.before, self.after)
 
     @property
     def of_smaller(self) -> bool:
-        """Return whether the degrees of freedom are those of the smaller sample alone."""
+        """Whether the degrees of freedom are those of the smaller sample alone."""
         return self.df is not None and of_smaller(self.before, self.after)
 
 
 def of_smaller(n: int, m: int) -> bool:
-    """Return whether samples of n and m values are compared with the degrees of freedom of the smaller one."""
+    """Whether samples of n and m values are compared with the degrees of freedom of the smaller one."""
     return n != m and min(n, m) < TELLING
 
 
@@ -128,14 +127,7 @@ def welch(before: Sequence[float], after: Sequence[float], *, log: bool = False,
     >>> round(result.difference, 3), result.df
     (-0.05, 2.0)
     """
-    x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
-    if min(x.size, y.size) < 2 or not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise ValueError(f"two samples need two or more finite values each, got {x.size} and {y.size}")
-    if log and min(x.min(), y.min()) <= 0:
-        raise ValueError("ratios need values above zero")
-    k = magnitude(x, y)
-    x, y = (logarithms(side, k) if log else divided(side, k) for side in (x, y))
-    unit = 0 if log else k
+    x, y, unit = _over_unit(before, after, 2, "two samples need two or more finite values", log=log)
     difference = float(y.mean() - x.mean())
     sds = [spread(side, of=max(float(np.abs(side).max()), float(log))) for side in (x, y)]
     shares = [sd**2 / side.size for sd, side in zip(sds, (x, y), strict=True)]
@@ -147,6 +139,19 @@ def welch(before: Sequence[float], after: Sequence[float], *, log: bool = False,
         df = float(min(x.size, y.size) - 1)
     sd = times(math.hypot(*sds), unit)
     return Welch.of(difference, error, df, confidence=confidence, unit=unit, before=x.size, after=y.size, sd=sd)
+
+
+def _over_unit(
+    before: Sequence[float], after: Sequence[float], fewest: int, need: str, *, log: bool
+) -> tuple[Floats, Floats, int]:
+    """Both sides over 2^unit, or as logarithms with a unit of 0; ValueError for sides that cannot be compared."""
+    x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
+    if min(x.size, y.size) < fewest or not (np.isfinite(x).all() and np.isfinite(y).all()):
+        raise ValueError(f"{need} each, got {x.size} and {y.size}")
+    if log and min(x.min(), y.min()) <= 0:
+        raise ValueError("ratios need values above zero")
+    k = magnitude(x, y)
+    return (logarithms(x, k), logarithms(y, k), 0) if log else (divided(x, k), divided(y, k), k)
 
 
 # Runs too few to tell their own noise, judged against a floor: that of reruns of one configuration, or a given sd.
@@ -212,14 +217,7 @@ def against_floor(
     >>> round(result.difference, 3), round(result.error, 4), result.df
     (0.4, 0.1155, 2)
     """
-    x, y = np.asarray(before, dtype=np.float64), np.asarray(after, dtype=np.float64)
-    if min(x.size, y.size) < 1 or not (np.isfinite(x).all() and np.isfinite(y).all()):
-        raise ValueError(f"two sides need a finite value each, got {x.size} and {y.size}")
-    if log and min(x.min(), y.min()) <= 0:
-        raise ValueError("ratios need values above zero")
-    k = magnitude(x, y)
-    x, y = (logarithms(side, k) if log else divided(side, k) for side in (x, y))
-    unit = 0 if log else k
+    x, y, unit = _over_unit(before, after, 1, "two sides need a finite value", log=log)
     error = noise.sd / 2.0**unit * math.sqrt(1 / x.size + 1 / y.size)
     difference = float(y.mean() - x.mean())
     return AgainstFloor.of(difference, error, noise.df, confidence=confidence, unit=unit, before=x.size, after=y.size)
@@ -240,7 +238,7 @@ def against_floor(
 # of two differences each, one of ten times the sd of the others, in 6.3 % of three, and in 4.8 % of five.
 
 Samples = Sequence[Sequence[float]]
-"""What is known of one stratum: its differences, or the values of both sides, before and after."""
+"""The values of one stratum: its differences, or the values of both sides, before and after."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -253,7 +251,7 @@ class Stratified(ByT):
 
     @property
     def of_smallest(self) -> bool:
-        """Return whether the degrees of freedom are those of the smallest stratum alone."""
+        """Whether the degrees of freedom are those of the smallest stratum alone."""
         return self.df is not None and self.n < TELLING
 
 

@@ -45,8 +45,8 @@ by its content, or by the trial whose results it is. All else can be deleted and
     faults.py            what is wrong with the files of a folder and with the DuckDB file, and the cure of each fault
     repair.py            all of that repaired: what `ablate doctor` does, and what a run needs before it writes
     mirror.py            the results in MLflow, as the rest of the program sees it, and MLflow's own pages over it
-    mlflow_pages.py      what MLflow should show: a page for each space, its runs, their numbers, saved views
-    mlflow_texts.py      texts that MLflow accepts, and the answers that its runs show
+    mlflow_pages.py      pages of MLflow, read from the results: a page for each space, its numbers, saved views
+    mlflow_texts.py      the runs and variants of a page, their texts as MLflow accepts them, and the answers they show
     mlflow_client.py     the connection to MLflow, and one experiment brought up to date
     foreign_tables.py    tables of runs that were trained elsewhere, read and never written
 

@@ -22,7 +22,7 @@ from ablate.errors import InputError
 from ablate.store import files
 from ablate.store.documents import Question, digest
 from ablate.store.durable import compact, write_whole, writing
-from ablate.store.files import Document, Written, digest_of
+from ablate.store.files import KeptDocument, Written, digest_of
 from ablate.store.machines import of_machine
 from ablate.store.records import KeptPlan
 from ablate.store.snapshot import Snapshot
@@ -35,7 +35,7 @@ MOST = 2**36
 
 
 def collect(now: Snapshot, plan: KeptPlan, into: Path) -> None:
-    """Copy what a folder owns of a plan into another, which is a results folder of its own."""
+    """Copy the files that belong to a plan into another folder, which is a results folder of its own."""
     written: dict[str, Written] = {}
 
     def put(name: str, content: bytes, listed: Written | None = None) -> None:
@@ -74,7 +74,6 @@ def _judgements(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:
 
 
 def _asked_in(question: Question) -> set[str]:
-    """Return the id of a question, and a mark of each training that it compares."""
     trained = (each for account in question.get("accounts", ()) for each in account["trained"].items())
     return {question["question"], *(f"{variant} {training}" for variant, training in trained)}
 
@@ -92,7 +91,7 @@ def _requests(now: Snapshot, plan: KeptPlan) -> Iterator[tuple[str, bytes]]:
             yield name, (now.folder / name).read_bytes()
 
 
-def _encoded(kind: str, document: Document[Any], content: Mapping[str, object]) -> tuple[str, bytes]:
+def _encoded(kind: str, document: KeptDocument[Any], content: Mapping[str, object]) -> tuple[str, bytes]:
     bare = {name: value for name, value in content.items() if name not in ("format", "number")}
     encoded = files.encoded(bare, document.number)
     return f"{kind}/{digest_of(encoded)}.json", encoded
@@ -112,7 +111,7 @@ def write(path: Path, members: Mapping[str, bytes]) -> None:
 
 
 def members_of(results: Path) -> dict[str, bytes]:
-    """Return what a bundle keeps of a results folder, by the names of its members."""
+    """Return the files of a results folder that a bundle keeps, by the names of its members."""
     names = [name for kind in files.FOLDERS for name in files.names(results, kind)]
     return {f"{RESULTS}/{name}": (results / name).read_bytes() for name in (*names, files.WITNESS)}
 

@@ -16,7 +16,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 
 from ablate.errors import RefusedError
 from ablate.store.durable import writing
@@ -34,7 +33,7 @@ BEAT_EVERY = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """What a claim's file says: the process, its start, its step, its last heartbeat, and whether it is alive.
+    """The content of a claim's file: the process, its start, its step, its last heartbeat, and whether it is alive.
 
     `heard` is seconds since 1970; `since` is ISO 8601, UTC.
     """
@@ -77,9 +76,7 @@ class Claim:
             self._write()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         try:
             # The lock ends with the descriptor, so a file that cannot be deleted blocks nobody.
             with suppress(OSError):
@@ -160,12 +157,6 @@ def forget(folder: Path, trial_id: str) -> None:
                 path.unlink()
         finally:
             os.close(descriptor)
-
-
-def sweep(folder: Path) -> None:
-    """Delete the claims of all dead workers, and traces that belong to no living one."""
-    for trial_id in sorted({path.name.removesuffix(TRACE) for path in (folder / FOLDER).glob("*")}):
-        forget(folder, trial_id)
 
 
 def _take(descriptor: int) -> bool:

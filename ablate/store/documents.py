@@ -18,13 +18,16 @@ from ablate.plan.identity import SCHEME
 from ablate.plan.plan import PLAIN, Comparison, Factors, Forecast, KeptProposal, Plan, Setting, Trial, Variant
 from ablate.space.data import Data
 from ablate.space.judge import Measure
-from ablate.space.metrics import Definition
+from ablate.space.metrics import Better, Definition
 from ablate.space.recipe import Recipe
-from ablate.store.durable import compact
+from ablate.store.durable import JsonObject, compact
 from ablate.verdict.experiment import Seed
 
 Specification: TypeAlias = Mapping[str, Any]
 """Everything that a trial's numbers depend on: `trial_document`."""
+
+ResolvedSpace: TypeAlias = JsonObject
+"""A complete space with all defaults, as JSON values: what identifies its plan."""
 
 EffectDocument: TypeAlias = Mapping[str, Any]
 """A `verdict.Effect`; in a question also its `comparison`."""
@@ -40,9 +43,9 @@ class VariantDocument(TypedDict):
     spared: NotRequired[int]
     block: str
     terms: NotRequired[Sequence[str]]
-    setting: NotRequired[Mapping[str, object]]
+    setting: NotRequired[JsonObject]
     breaks: NotRequired[Sequence[Mapping[str, str]]]
-    forecast: NotRequired[Mapping[str, object]]
+    forecast: NotRequired[JsonObject]
 
 
 class ComparisonDocument(TypedDict):
@@ -69,7 +72,7 @@ class ProposalDocument(TypedDict):
 
 
 class TextDocument(TypedDict):
-    """What planning needs of the text of a space, or of that of a treatment that makes these `changes`."""
+    """The facts about the text of a space, or of a treatment that makes these `changes`, that planning needs."""
 
     repetition: float | None
     changes: NotRequired[Sequence[tuple[str, Any]]]
@@ -92,12 +95,12 @@ class PlanDocument(TypedDict):
     proposals: NotRequired[Sequence[ProposalDocument]]
     open: NotRequired[bool]
     looks: NotRequired[Sequence[int]]
-    factors: NotRequired[Sequence[tuple[str, Mapping[str, object]]]]
-    ladders: NotRequired[Sequence[tuple[str, Mapping[str, object]]]]
+    factors: NotRequired[Sequence[tuple[str, JsonObject]]]
+    ladders: NotRequired[Sequence[tuple[str, JsonObject]]]
     source: str
-    resolved: Mapping[str, object]
-    definitions: Sequence[Mapping[str, object]]
-    corpus: Mapping[str, object]
+    resolved: ResolvedSpace
+    definitions: Sequence[JsonObject]
+    corpus: JsonObject
     sources: NotRequired[Mapping[str, str]]
     profile: NotRequired[str]
     settings: NotRequired[Sequence[str]]
@@ -121,9 +124,7 @@ class PlanFile(TypedDict):
 
 
 class Verdicts(TypedDict):
-    """The verdicts on a plan: what was judged and how, every `verdict.Effect`, and a sentence on each variant, by its
-    id; `seeds` are those it looked at.
-    """
+    """The verdicts on a plan. `sentences` has one on each variant, by its id; `seeds` are those that were looked at."""
 
     space: str
     seeds: Sequence[Seed]
@@ -131,23 +132,16 @@ class Verdicts(TypedDict):
     confidence: float
     metrics: Sequence[Mapping[str, str]]
     effects: Sequence[EffectDocument]
-    anova: Sequence[Mapping[str, object]]
+    anova: Sequence[JsonObject]
     front: Sequence[str]
     sentences: NotRequired[Mapping[str, str]]
-    ladders: NotRequired[Sequence[Mapping[str, Sequence[Mapping[str, object]]]]]
-    correlations: NotRequired[Sequence[Mapping[str, Any]]]
+    ladders: NotRequired[Sequence[Mapping[str, Sequence[JsonObject]]]]
+    correlations: NotRequired[Sequence[JsonObject]]
 
 
-class TableDocument(TypedDict):
-    """A judged table: its `name` as it was given, where it is (`origin`), its cells (the digest of a source), what
-    was asked of it, and the experiment that it was read as. `runs` have a variant, a seed, how they ended, and numbers.
-    """
+class TableReading(TypedDict):
+    """The experiment that a table is read as. `runs` have a variant, a seed, how they ended, and numbers."""
 
-    space: str
-    name: str
-    origin: Mapping[str, str]
-    rows: str
-    question: Mapping[str, Any]
     design: str
     baseline: str
     variants: Sequence[str]
@@ -155,6 +149,18 @@ class TableDocument(TypedDict):
     seeds: Sequence[Seed]
     runs: Sequence[tuple[str, Seed, str, Mapping[str, float]]]
     notes: Sequence[str]
+
+
+class TableDocument(TableReading):
+    """A judged table: its `name` as it was given, where it is (`origin`), its cells (the digest of a source), what
+    was asked of it, and the experiment that it was read as.
+    """
+
+    space: str
+    name: str
+    origin: Mapping[str, str]
+    rows: str
+    question: JsonObject
 
 
 class TableFile(TypedDict):
@@ -188,6 +194,14 @@ class AccountDocument(TypedDict):
     family: int
 
 
+class JudgedDocument(TypedDict):
+    """A `space.Judged`."""
+
+    margin: float | str
+    scale: Literal["linear", "log"]
+    better: Better
+
+
 class Question(TypedDict):
     """A judgement of a question. `before` and `left` are the shares of α before and after it, `accounts` those of each
     comparison (absent in those of earlier versions). `spaces` are all that ask the question, and `plan` is the plan for
@@ -202,7 +216,7 @@ class Question(TypedDict):
     baseline: str
     family: str
     metrics: Sequence[str]
-    judged: Mapping[str, Mapping[str, Any]]
+    judged: Mapping[str, JudgedDocument]
     seeds: Sequence[Seed]
     looks: Sequence[int]
     measured: str
@@ -239,25 +253,24 @@ class JudgementFile(TypedDict):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Documents:
-    """What is kept with a plan.
+    """The documents kept with a plan.
 
     `source` is the text of the space's file, `resolved` the complete space with all defaults, `corpus` the corpus
-    report, all of it as JSON values. `sources` are the files that decided it, by name, each with its hash,
-    `profile` and `settings` what was laid over the space. `texts` say what planning needs of the texts: the
-    first is that of the space, the others are those of treatments that change it.
+    report, as JSON values. `sources` are the files that decided it, by name, each with its hash, `profile` and
+    `settings` what was laid over the space. The first of `texts` is that of the space, the others those of treatments.
     """
 
     source: str
-    resolved: Mapping[str, object] = field(default_factory=dict)
+    resolved: ResolvedSpace = field(default_factory=dict)
     definitions: Iterable[Definition] = ()
-    corpus: Mapping[str, object] = field(default_factory=dict)
+    corpus: JsonObject = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     profile: str | None = None
     settings: tuple[str, ...] = ()
-    texts: tuple[Mapping[str, object], ...] = ()
+    texts: tuple[TextDocument, ...] = ()
 
 
-def trial_document(trial: Trial, parts: dict[int, object] | None = None) -> dict[str, object]:
+def trial_document(trial: Trial, parts: dict[int, JsonObject] | None = None) -> JsonObject:
     """Return everything that a trial's numbers depend on; `parts` has what trials share, by identity, made once."""
     made = {} if parts is None else parts
     for part in (trial.architecture, trial.data, trial.recipe, trial.measure):
@@ -280,41 +293,38 @@ def trial_document(trial: Trial, parts: dict[int, object] | None = None) -> dict
     }
 
 
-def _trial_part(part: Architecture | Data | Recipe | Measure) -> dict[str, object]:
+def _trial_part(part: Architecture | Data | Recipe | Measure) -> JsonObject:
     if not isinstance(part, Architecture):
         return part.model_dump(mode="json", exclude=additions_at_default(part))
-    architecture = part
     return {
-        "kind": architecture.kind,
-        "sizes": asdict(architecture.sizes),
-        "block": print_block(architecture.block),
-        "positions": architecture.positions,
+        "kind": part.kind,
+        "sizes": asdict(part.sizes),
+        "block": print_block(part.block),
+        "positions": part.positions,
         "position_std": None,
-        **architecture.numbers(),
-        "embedding_dropout": architecture.embedding_dropout,
-        "position_rows": architecture.position_rows,
-        "tied": architecture.tied,
-        "entry_norm": _node(architecture.entry_norm),
-        "final_norm": _node(architecture.final_norm),
-        "init": _node(architecture.init),
-        **_given(logit_softcap=architecture.logit_softcap),
-        **({} if architecture.share is None else {"share": str(architecture.share)}),
-        **_given(ahead=architecture.ahead, encoder_layers=architecture.encoder_layers),
-        **_given(input_shape=architecture.input_shape),
-        **_given(patch=architecture.patch, pooling=architecture.pooling, head_layer=architecture.head_layer),
-        **({} if architecture.head_init is None else {"head_init": _node(architecture.head_init)}),
+        **part.numbers(),
+        "embedding_dropout": part.embedding_dropout,
+        "position_rows": part.position_rows,
+        "tied": part.tied,
+        "entry_norm": _node(part.entry_norm),
+        "final_norm": _node(part.final_norm),
+        "init": _node(part.init),
+        **_given(logit_softcap=part.logit_softcap),
+        **({} if part.share is None else {"share": str(part.share)}),
+        **_given(ahead=part.ahead, encoder_layers=part.encoder_layers),
+        **_given(input_shape=part.input_shape),
+        **_given(patch=part.patch, pooling=part.pooling, head_layer=part.head_layer),
+        **({} if part.head_init is None else {"head_init": _node(part.head_init)}),
     }
 
 
 def trained_as(document: Specification) -> str:
-    """Return a short hash of how a trial is trained, apart from its block and seed: recipe, text, sizes and what is
-    around the blocks; not of what is measured, of threads, or of versions.
-    """
+    """Return a short hash of how a trial is trained, apart from block and seed; not of metrics, threads or versions."""
     around = {name: value for name, value in document["architecture"].items() if name != "block"}
     return digest([document["corpus"], document["split"], document["recipe"], around])
 
 
-def plan_document(plan: Plan, documents: Documents) -> dict[str, object]:
+def plan_document(plan: Plan, documents: Documents) -> JsonObject:
     """Return a plan and what is kept with it; what is empty is left out where earlier versions did not have it."""
     forecasts = dict(plan.forecasts)
     return {
@@ -343,6 +353,12 @@ def plan_document(plan: Plan, documents: Documents) -> dict[str, object]:
     }
 
 
+def judge_in(document: PlanDocument) -> Mapping[str, Any]:
+    """Return the section `judge` of the space of a plan."""
+    judge = document["resolved"].get("judge")
+    return judge if isinstance(judge, Mapping) else {}
+
+
 def digest(document: object) -> str:
     """Return a short hash of a document as written: equal text, equal digest."""
     return hashlib.sha256(compact(document).encode()).hexdigest()[:16]
@@ -353,7 +369,7 @@ def plan_id(space: str, *, asked: str) -> str:
     return digest([space, asked])
 
 
-def _variant_document(variant: Variant, forecast: Forecast | None) -> dict[str, object]:
+def _variant_document(variant: Variant, forecast: Forecast | None) -> JsonObject:
     setting = None if variant.setting == PLAIN else _filled(variant.setting, "changes")
     made = (
         {}
@@ -374,12 +390,11 @@ def _variant_document(variant: Variant, forecast: Forecast | None) -> dict[str, 
     }
 
 
-def _given(**values: object) -> dict[str, object]:
+def _given(**values: Any) -> JsonObject:
     return {name: value for name, value in values.items() if value}
 
 
-def _filled(value: Comparison | Factors | KeptProposal | Setting, *optional: str) -> dict[str, object]:
-    """Return the fields of a value, without the optional ones that are empty."""
+def _filled(value: Comparison | Factors | KeptProposal | Setting, *optional: str) -> JsonObject:
     return {name: field for name, field in asdict(value).items() if field or name not in optional}
 
 

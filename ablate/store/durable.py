@@ -12,16 +12,18 @@ import socket
 import threading
 import time
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from types import TracebackType
-from typing import Any
+from typing import Any, TypeAlias
 
 from ablate.errors import InputError, RefusedError
+
+JsonValue: TypeAlias = "bool | int | float | str | Sequence[JsonValue] | Mapping[str, JsonValue] | None"
+JsonObject: TypeAlias = "Mapping[str, JsonValue]"
 
 UNFINISHED = ".new"
 """Marks the name of a file that is not complete. Whoever holds the lock may delete leftover ones."""
@@ -67,7 +69,7 @@ def writing(path: Path, option: str = "--results") -> Iterator[None]:
 
 @contextmanager
 def reading(path: Path) -> Iterator[None]:
-    """Do the same for reading, except for a missing file, which the caller handles."""
+    """Do the same for reading; a missing file is left to the caller."""
     try:
         yield
     except FileNotFoundError:
@@ -136,7 +138,6 @@ def set_aside(folder: Path, path: Path) -> Path:
 
 
 def copy_aside(folder: Path, path: Path) -> Path:
-    """Copy a file that is about to be repaired to the same place."""
     place = _free_place(folder, path)
     write_whole(place, path.read_bytes())
     return place
@@ -176,7 +177,6 @@ class Lines:
 
     @cached_property
     def records(self) -> tuple[Any, ...]:
-        """The content of every line, parsed on first access."""
         try:
             return tuple(json.loads(b"[%b]" % b",".join(self.bodies)))  # one call is twice as fast as one per line
         except (ValueError, RecursionError) as error:
@@ -210,7 +210,6 @@ def encoded_line(record: Any) -> bytes:
 
 
 def read_lines(path: Path) -> Lines:
-    """Read every whole line of `path`; none if there is no file."""
     bodies: list[bytes] = []
     ends: list[int] = []
     broken: list[int] = []
@@ -274,7 +273,6 @@ class Appender:
 
 
 def truncate(path: Path, length: int) -> None:
-    """Truncate a file to its first `length` bytes, durably."""
     with writing(path), path.open("r+b") as file:
         file.truncate(length)
         os.fsync(file.fileno())
@@ -360,46 +358,43 @@ class Lock:
         self.acquire()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 
 def lock_holder(folder: Path) -> str | None:
     """Describe who is writing to `folder` now; None if nobody is. Needs no permission to write."""
     path = folder.resolve() / "lock"
-    with _guard:
-        if path in _held:
-            return f"process {os.getpid()}, this one"
-        try:
-            descriptor = os.open(path, os.O_RDONLY)
-        except FileNotFoundError:
-            return None
-        try:
-            return None if _take_lock(descriptor, fcntl.LOCK_SH, path) else _holder_text(descriptor)
-        finally:
-            os.close(descriptor)
+    return _of_lock(
+        path,
+        f"process {os.getpid()}, this one",
+        lambda lock: None if _take_lock(lock, fcntl.LOCK_SH, path) else _holder_text(lock),
+    )
 
 
 def killed_holder(folder: Path) -> str | None:
     """Describe who wrote to `folder` last and was killed before releasing the lock; None while somebody holds it."""
-    path = folder.resolve() / "lock"
+    return _of_lock(
+        folder.resolve() / "lock", None, lambda lock: _holder_text(lock) if os.fstat(lock).st_size else None
+    )
+
+
+def _of_lock(path: Path, own: str | None, read: Callable[[int], str | None]) -> str | None:
+    """Return the reading of a lock; `own` where this process holds it, None where there is none."""
     with _guard:
         if path in _held:
-            return None
+            return own
         try:
             descriptor = os.open(path, os.O_RDONLY)
         except FileNotFoundError:
             return None
         try:
-            return _holder_text(descriptor) if os.fstat(descriptor).st_size else None
+            return read(descriptor)
         finally:
             os.close(descriptor)
 
 
 def _take_lock(descriptor: int, kind: int, path: Path) -> bool:
-    """Lock at once; return False if another process holds it."""
     try:
         fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
         return True

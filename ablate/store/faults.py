@@ -16,7 +16,7 @@ import pyarrow
 
 from ablate.errors import RefusedError
 from ablate.store import durable, files, projection, sealed
-from ablate.store.durable import DAMAGED, copy_aside, set_aside
+from ablate.store.durable import DAMAGED, JsonObject, copy_aside, set_aside
 from ablate.store.files import GONE, TRIALS, WITNESS, Ending, Written, digest_in, digest_of
 from ablate.store.pending_rows import Stored, changes, gone_trials
 from ablate.store.projection import DATABASE, KEYS, LOCKED, reading
@@ -57,7 +57,7 @@ class Finding:
     line: int | None = None
     changes: tuple[Path, ...] = ()
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> JsonObject:
         return {**asdict(self), "where": str(self.where), "changes": list(map(str, self.changes))}
 
 
@@ -72,16 +72,19 @@ class Fault:
     findings: tuple[Finding, ...]
     cure: Cure | None = None
 
+    @classmethod
+    def of(cls, kind: Kind, what: str, where: Path, remedy: str, cure: Cure, changes: Iterable[Path] = ()) -> Fault:
+        """Return the fault of one finding that can be repaired without loss."""
+        return cls((Finding(kind, "repaired", what, where, remedy, changes=tuple(changes)),), cure)
+
 
 def put_right(faults: Iterable[Fault], say: Callable[[str], None]) -> None:
-    """Cure all of these, in order; `say` gets what a run reports of it."""
     for fault in tuple(faults):  # all are found before the first is cured
-        if fault.cure and (told := fault.cure()):
-            say(told)
+        if fault.cure and (message := fault.cure()):
+            say(message)
 
 
 def named(trial_ids: Sequence[str]) -> str:
-    """Name a single trial by its id, several by their number and the first."""
     return f"trial {trial_ids[0]}" if len(trial_ids) == 1 else f"{len(trial_ids)} trials ({trial_ids[0]}, …)"
 
 
@@ -108,15 +111,13 @@ class Repaired:
 
     @property
     def to_repair(self) -> tuple[Finding, ...]:
-        """The findings that can be repaired without loss."""
         return tuple(finding for finding in self.findings if finding.severity == "repaired")
 
     @property
     def lost(self) -> tuple[Finding, ...]:
-        """The findings of what cannot be recovered."""
         return tuple(finding for finding in self.findings if finding.severity == "lost")
 
-    def document(self) -> dict[str, object]:
+    def document(self) -> JsonObject:
         return {
             "folder": str(self.folder),
             "holder": self.holder,
@@ -171,10 +172,9 @@ def file_faults(snapshot: Snapshot, stored: Stored, *, thorough: bool) -> Iterat
             yield _lost(snapshot, name, fault)
     for name in snapshot.replaced:
         path = folder / name
-        changes = (path, folder / WITNESS)
-        finding = Finding("leftover", "repaired", "was replaced by a later one", path, "deleted", changes=changes)
         # The witness may list it still: its driver was killed between the later file and the line about it.
-        yield Fault((finding,), partial(files.withdraw, folder, name))
+        cure = partial(files.withdraw, folder, name)
+        yield Fault.of("leftover", "was replaced by a later one", path, "deleted", cure, (path, folder / WITNESS))
 
 
 def _gone(snapshot: Snapshot, stored: Stored) -> Iterator[tuple[str, str]]:
@@ -206,7 +206,6 @@ def _damaged(snapshot: Snapshot, stored: Stored | None) -> Iterator[tuple[str, s
 
 
 def _lost(snapshot: Snapshot, name: str, fault: str) -> Fault:
-    """Return the fault of a kept file that is gone or damaged; its cure puts back what the DuckDB file has of it."""
     folder, path = snapshot.folder, snapshot.folder / name
     kind, then = REMEDIES[name.partition("/")[0]]
     segment = snapshot.segments.get(files.trial_of(name)) if kind == "sealed" else None
@@ -287,7 +286,6 @@ def _as_written(snapshot: Snapshot, name: str) -> Written:
 
 
 def stored_rows(folder: Path, ending: Ending) -> pyarrow.Table | None:
-    """Return the rows and timings of an ended trial as they were sealed; None unless they have the recorded digest."""
     try:
         with reading(folder / DATABASE) as connection:
             rows = connection.sql(ROWS_SQL, params=[ending.trial]).to_arrow_table().cast(sealed.SCHEMA)
@@ -297,7 +295,6 @@ def stored_rows(folder: Path, ending: Ending) -> pyarrow.Table | None:
 
 
 def stored_content(folder: Path, name: str) -> bytes | None:
-    """Return the bytes of a document or a source as they were written; None if the DuckDB file does not have them."""
     try:
         with reading(folder / DATABASE) as connection:
             row = connection.execute("SELECT content FROM files WHERE name = ?", [name]).fetchone()
@@ -313,7 +310,7 @@ ANEW = f"filled again from the files; the old one is kept in {DAMAGED}"
 
 
 def database_fault(snapshot: Snapshot) -> Fault:
-    """Find what the DuckDB file lacks or has in excess. Its cure comes last: it follows all other repairs."""
+    """Find the differences of the DuckDB file. Its cure comes last: it follows all other repairs."""
     findings = tuple(_database_findings(snapshot))
     if any(finding.severity == "harmless" for finding in findings):  # another program has it
         return Fault(findings)
@@ -325,9 +322,9 @@ def _bring_up(folder: Path, anew: bool, reported: bool) -> str:
     path = folder / DATABASE
     if anew and path.exists():
         set_aside(folder, path)
-    told: list[str] = []
-    projection.refresh(folder, told.append)
-    return "" if reported else "\n".join(told)
+    messages: list[str] = []
+    projection.refresh(folder, messages.append)
+    return "" if reported else "\n".join(messages)
 
 
 def _database_findings(snapshot: Snapshot) -> Iterator[Finding]:
@@ -373,7 +370,6 @@ def _compared_tables(connection: duckdb.DuckDBPyConnection, snapshot: Snapshot) 
 
 
 def _differs(connection: duckdb.DuckDBPyConnection, name: str, key: str, passed_over: Collection[str]) -> bool:
-    """Return whether a table differs in rows that are not passed over."""
     if name == "versions":  # those of trials that were trained again are kept, which is harmless
         return bool(connection.execute("FROM main.versions EXCEPT FROM stored.main.versions").fetchall())
     connection.register("passed_over", pyarrow.table({key: pyarrow.array(list(passed_over), pyarrow.string())}))

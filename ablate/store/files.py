@@ -22,7 +22,7 @@ from pydantic import StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from ablate.errors import InputError, RefusedError
 from ablate.store import durable
-from ablate.store.durable import UNFINISHED, Appender, check_folder, compact, reading, write_whole, writing
+from ablate.store.durable import UNFINISHED, Appender, check_folder, compact, reading, remove, write_whole, writing
 from ablate.train.events import Outcome, OutcomeKind
 
 WITNESS = "witness.jsonl"
@@ -78,10 +78,7 @@ ENDING = TypeAdapter(Ending)
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A file as the witness saw it written: its size in bytes, its digest, and for a trial how that ended.
-
-    Earlier versions kept the CRC-32 of a trial's file in place of a digest.
-    """
+    """A file as the witness saw it written: `size` is in bytes, `digest` a CRC-32 for trials of earlier versions."""
 
     name: str
     size: int
@@ -94,7 +91,7 @@ class Written:
 
 
 @dataclass(frozen=True, slots=True)
-class Document(Generic[Content]):
+class KeptDocument(Generic[Content]):
     """A JSON document: the name of its file within the folder, its number, and its content (see `documents`)."""
 
     name: str
@@ -108,9 +105,7 @@ class Document(Generic[Content]):
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What the witness lists, by name, what was replaced or is known to be lost, and which of its lines are damaged;
-    `torn` counts the bytes of an unfinished one.
-    """
+    """The lines of the witness; `dropped` are names replaced or known to be lost, `torn` bytes of an unfinished one."""
 
     written: Mapping[str, Written]
     dropped: frozenset[str] = frozenset()
@@ -142,23 +137,21 @@ def encoded(content: Mapping[str, object], number: int) -> bytes:
     return compact({"format": FORMAT, "number": number, **content}).encode() + b"\n"
 
 
-def keep(folder: Path, kind: Kind, content: Mapping[str, object], number: int, *, stem: str = "") -> Document[Any]:
+def keep(folder: Path, kind: Kind, content: Mapping[str, object], number: int, *, stem: str = "") -> KeptDocument[Any]:
     """Write a document durably; needs the lock. One whose name begins with a `stem` replaces that before it."""
     written = encoded(content, number)
     name = f"{kind}/{stem}{'.' if stem else ''}{digest_of(written)}.json"
     before = [each for each in names(folder, kind) if stem and each.startswith(f"{kind}/{stem}.") and each != name]
     put_listed(folder, name, written, replaced=before)
     for each in before:
-        with writing(folder / each):
-            (folder / each).unlink(missing_ok=True)
-    return Document(name, number, json.loads(written))
+        remove(folder / each)
+    return KeptDocument(name, number, json.loads(written))
 
 
 def withdraw(folder: Path, name: str) -> None:
     """Delete a document that turned out to be of no use; needs the lock."""
     bear_witness(folder, (), replaced=[name])
-    with writing(folder / name):
-        (folder / name).unlink(missing_ok=True)
+    remove(folder / name)
 
 
 def keep_source(folder: Path, content: bytes) -> str:
@@ -181,7 +174,7 @@ def whole(folder: Path, name: str) -> tuple[bytes | None, str]:
     return content, ""
 
 
-def documents(folder: Path, kind: Kind) -> tuple[tuple[Document[Any], ...], Mapping[str, str]]:
+def documents(folder: Path, kind: Kind) -> tuple[tuple[KeptDocument[Any], ...], Mapping[str, str]]:
     """Read all whole documents of a kind, in the order of their numbers, and what is wrong with others, by name."""
     kept, faults = [], {}
     for name in names(folder, kind):
@@ -197,12 +190,12 @@ def documents(folder: Path, kind: Kind) -> tuple[tuple[Document[Any], ...], Mapp
         ours = isinstance(document, dict) and document.get("format") == FORMAT
         if not ours or type(document.get("number")) is not int:
             raise ForeignError(folder / name, "its format is of another version")
-        kept.append(Document(name, document["number"], document))
+        kept.append(KeptDocument(name, document["number"], document))
     return tuple(sorted(kept, key=lambda document: (document.number, document.name))), faults
 
 
 def names(folder: Path, kind: str) -> list[str]:
-    return sorted(name for name in sizes(folder, kind))
+    return sorted(sizes(folder, kind))
 
 
 def sizes(folder: Path, kind: str) -> dict[str, int]:
@@ -236,7 +229,7 @@ def read_witness(folder: Path) -> Witness:
 
 
 def ending_of(document: object, path: Path) -> Ending:
-    """Read how a trial ended, as a file says it; ForeignError for what no version like this one writes."""
+    """Read the document of an ending; ForeignError for one that no version like this one writes."""
     try:
         return ENDING.validate_python(document)
     except ValidationError:
@@ -254,12 +247,11 @@ def rewrite_witness(folder: Path, written: Iterable[Written]) -> None:
     write_whole(folder / WITNESS, b"".join(durable.encoded_line(_line(each)) for each in written))
 
 
-def next_number(known: Iterable[Document[Any]]) -> int:
+def next_number(known: Iterable[KeptDocument[Any]]) -> int:
     return 1 + max((document.number for document in known), default=0)
 
 
 def has_results(folder: Path) -> bool:
-    """Return whether anything was ever kept in a folder, or in one of an earlier version."""
     return any((folder / name).exists() for name in (*FOLDERS, WITNESS, "ablate.duckdb", "plans.jsonl"))
 
 
@@ -286,7 +278,6 @@ def put_listed(
 
 
 def lost_among(listed: Mapping[str, Written], there: Mapping[str, int]) -> Iterator[tuple[str, str]]:
-    """Yield the listed files that the disk lacks or has with another size, and what is wrong with each."""
     for name, written in listed.items():
         if name not in there:
             yield name, GONE

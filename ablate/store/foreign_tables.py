@@ -24,11 +24,11 @@ import duckdb
 from ablate.errors import InputError
 from ablate.output.words import plural
 from ablate.source.located import Source, Span
-from ablate.source.problems import Problems, drawn, quote
+from ablate.source.problems import Problems, drawn, quote, refusal
+from ablate.store.durable import JsonObject, JsonValue
 from ablate.store.mlflow_client import Destination, connected
-from ablate.store.projection import CLOSED, PATTERN
+from ablate.store.projection import file_literal, restrict
 from ablate.store.query import READING, check_number
-from ablate.store.schema import quoted
 
 if TYPE_CHECKING:
     from mlflow.entities import Run
@@ -70,7 +70,6 @@ class Table:
     delimiter: str | None = None
 
     def place(self, row: int, column: str) -> Span | None:
-        """Return the position of a cell; None where the table is not from a text file."""
         return None if self.places is None else self.places(row, self.columns.index(column))
 
     def cells(self, column: str) -> tuple[Any, ...]:
@@ -82,10 +81,10 @@ def read_table(path: Path) -> Table:
     """Read a table from a CSV, JSON lines or Parquet file; InputError, with the line, where it is not one."""
     kind = _kind(path)
     if kind == PARQUET:
-        counted = f"SELECT sum(num_rows) FROM parquet_file_metadata({_literal(path)})"
-        ((rows,),) = _select(path, counted, closed=False).rows
+        counted = f"SELECT sum(num_rows) FROM parquet_file_metadata({file_literal(path)})"
+        ((rows,),) = select(path, counted, closed=False).rows
         check_rows(str(path), rows, BY_SQL)
-        return _with_durations(path, _select(path, f"FROM {_scan(path, kind)}", closed=False))
+        return _with_durations(path, select(path, f"FROM {_scan(path, kind)}", closed=False))
     return _read_csv(path) if kind == CSV else _read_json_lines(path)
 
 
@@ -107,11 +106,6 @@ def _with_durations(path: Path, table: Table) -> Table:
         for row in table.rows
     )
     return replace(table, rows=tuple(rows))
-
-
-def select(path: Path, sql: str) -> Table:
-    """Return the result of SQL over a file's table, which is called `rows` there, with the types that DuckDB infers."""
-    return _select(path, sql, closed=True)
 
 
 def table_of(value: Any) -> Table:
@@ -143,7 +137,6 @@ def table_of(value: Any) -> Table:
 
 
 def check_rows(name: str, rows: int, way: str) -> None:
-    """Raise InputError for more rows than are read; where they are counted while they are read, for the first."""
     if rows > MOST_ROWS:
         many = f"more than {MOST_ROWS:,}" if rows == MOST_ROWS + 1 else f"{rows:,}"
         raise InputError(f"{name} has {many} rows, and at most {MOST_ROWS:,} are read\n  = {way}")
@@ -191,24 +184,21 @@ def _read_csv(path: Path) -> Table:
     problems = Problems()
     for line, row in zip(lines[1:], below, strict=True):
         if len(row) != len(columns):
-            start = source.offset(line, 1)
             problems.add(
                 f"{len(row)} cells, but the header has {len(columns)}",
-                source.span(start, start + len(source.line(line))),
+                source.whole_line(line),
                 notes=('put a cell that contains the delimiter in quotes: "a, b"',),
             )
     problems.raise_if_any()
 
     def place(row: int, column: int) -> Span:
-        line = lines[row + 1]
-        spans, start = list(_cells_at(source, line, delimiter)), source.offset(line, 1)
-        return spans[column] if len(spans) == len(columns) else source.span(start, start + len(source.line(line)))
+        spans = list(_cells_at(source, lines[row + 1], delimiter))
+        return spans[column] if len(spans) == len(columns) else source.whole_line(lines[row + 1])
 
     return Table(str(path), columns, tuple(below), place, delimiter=delimiter)
 
 
 def _csv_records(source: Source, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    """Yield each record with the line where it begins, skipping empty lines."""
     reader = csv.reader(io.StringIO(source.text, newline=""), delimiter=delimiter, strict=True)
     line = 1
     try:
@@ -217,15 +207,11 @@ def _csv_records(source: Source, delimiter: str) -> Iterator[tuple[int, list[str
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as error:
-        start = source.offset(line, 1)
-        span = source.span(start, start + len(source.line(line)))
-        problems = Problems()
-        problems.add(f"not CSV: {error}", span, notes=("write a quote within quotes twice",))
-        problems.raise_if_any()
+        note = "write a quote within quotes twice"
+        raise refusal(f"not CSV: {error}", source.whole_line(line), notes=(note,)) from None
 
 
 def _cells_at(source: Source, line: int, delimiter: str) -> Iterator[Span]:
-    """Yield the positions of the cells of the record that begins at a line, without surrounding spaces."""
     text, start, at, quoted_cell = source.text, source.offset(line, 1), source.offset(line, 1), False
     while True:
         sign = text[at : at + 1]
@@ -246,7 +232,7 @@ def _read_json_lines(path: Path) -> Table:
     problems, rows, lines = Problems(), [], []
     doubled: list[str] = []
 
-    def members(pairs: list[tuple[str, Any]]) -> dict[str, object]:
+    def members(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
         made = dict(pairs)
         if len(made) < len(pairs):
             doubled.extend(key for key, number in Counter(key for key, _ in pairs).items() if number > 1)
@@ -265,12 +251,10 @@ def _read_json_lines(path: Path) -> Table:
             problems.add(f"not JSON: {error.msg}", source.span(start + error.pos, start + error.pos + 1))
             continue
         except (ValueError, RecursionError):  # a number too large, or nesting too deep, to read
-            span = source.span(start, start + len(line))
-            problems.add("unreadable JSON: a number is too large or the nesting too deep", span)
+            problems.add("unreadable JSON: a number is too large or the nesting too deep", source.whole_line(number))
             continue
         if not isinstance(row, dict):
-            span = source.span(start, start + len(line))
-            problems.add("not a JSON object", span, notes=("a row is {column: value, …}",))
+            problems.add("not a JSON object", source.whole_line(number), notes=("a row is {column: value, …}",))
         elif doubled:
             _add_doubled(doubled[-1], line, source, start, problems)
         else:
@@ -285,7 +269,7 @@ def _read_json_lines(path: Path) -> Table:
         for key, _, (low, high) in _members(line):
             if key == columns[column]:
                 return source.span(start + low, start + high)
-        return source.span(start, start + len(line))
+        return source.whole_line(lines[row])
 
     return Table(str(path), columns, tuple(tuple(row.get(column) for column in columns) for row in rows), place)
 
@@ -316,22 +300,16 @@ def _members(line: str) -> Iterator[tuple[str, tuple[int, int], tuple[int, int]]
 
 
 def _scan(path: Path, kind: str) -> str:
-    return f"{READERS[kind]}({_literal(path)})"
+    return f"{READERS[kind]}({file_literal(path)})"
 
 
-def _literal(path: Path) -> str:
-    """Return a path in SQL, where signs are no patterns."""
-    return quoted(PATTERN.sub(r"[\1]", str(path.absolute())))
-
-
-def _select(path: Path, sql: str, *, closed: bool) -> Table:
-    """Return the result of SQL; if `closed`, it is the user's own and sees only the file's table."""
+def select(path: Path, sql: str, *, closed: bool = True) -> Table:
+    """Return the result of SQL; if `closed`, it is the user's own and sees only the file's table, called `rows`."""
     with duckdb.connect(":memory:") as connection:
         try:
             if closed:
                 connection.execute(f"CREATE TABLE {ROWS} AS FROM {_scan(path, _kind(path))}")
-                for setting, value in CLOSED.items():
-                    connection.execute(f"SET {setting} = {value}")
+                restrict(connection)
                 _refuse_changes(connection, sql)
             result = connection.execute(sql)
             columns = tuple(column[0] for column in result.description or ())
@@ -361,7 +339,7 @@ def _refuse_changes(connection: duckdb.DuckDBPyConnection, sql: str) -> None:
 RUN, STEP = "run", "step"
 STATE, EVENTS = "trainer_state.json", "events.out.tfevents."
 HEADER = struct.Struct("<QI")
-"""What stands in front of each record of an event file: its length and a checksum; another one stands behind."""
+"""The head of each record of an event file: its length and a checksum; another one stands behind."""
 MOST_RECORD_BYTES = 64 << 20
 """The bytes of an event file's record that are read: more are no scalar."""
 
@@ -370,7 +348,7 @@ OF_ANY = {
 }
 """The names of logs that say nothing of their run."""
 
-Steps = Mapping[float, dict[str, Any]]
+Steps: TypeAlias = Mapping[float, Mapping[str, JsonValue]]
 
 
 def read_logs(folder: Path) -> Table:
@@ -385,7 +363,7 @@ def read_logs(folder: Path) -> Table:
     within = {path for path in paths if path.name.startswith(EVENTS) and not runs.isdisjoint(path.parent.parents)}
     logs = [path for path in paths if path not in within]
     alike = {path.stem.lower() for path in logs} <= OF_ANY and len({path.parent for path in logs}) == len(logs)
-    tables = [(_run_of(path, folder, of_folder=alike), _read_log(path)) for path in logs]
+    tables = [(_run_of(path, folder, of_folder=alike), read_log(path)) for path in logs]
     if not tables:
         kinds = ", ".join([*KINDS, STATE, f"{EVENTS}*"])
         raise InputError(f"no log is below {folder}\n  = a log is one of {kinds}")
@@ -398,11 +376,6 @@ def read_logs(folder: Path) -> Table:
     ]
     left_out = f"; {plural(len(within), 'event file')} within these left out" if within else ""
     return Table(f"{folder} ({plural(len(tables), 'log')}{left_out})", columns, tuple(rows))
-
-
-def read_log(path: Path) -> Table:
-    """Read the log of one run: a trainer's state, or an event file."""
-    return replace(_read_log(path), name=str(path))
 
 
 def is_log(path: Path) -> bool:
@@ -419,7 +392,7 @@ def _run_of(path: Path, folder: Path, *, of_folder: bool) -> str:
     return named.relative_to(folder).as_posix()
 
 
-def _read_log(path: Path) -> Table:
+def read_log(path: Path) -> Table:
     if not is_log(path):
         return read_table(path)
     try:
@@ -430,15 +403,18 @@ def _read_log(path: Path) -> Table:
 
 def _table_of_steps(path: Path, steps: Steps) -> Table:
     columns = tuple(dict.fromkeys([STEP, *(name for values in steps.values() for name in values if name != STEP)]))
-    rows = (tuple(({STEP: step} | values).get(column) for column in columns) for step, values in sorted(steps.items()))
+    rows = (
+        tuple(values.get(column, step if column == STEP else None) for column in columns)
+        for step, values in sorted(steps.items())
+    )
     return Table(str(path), columns, tuple(rows))
 
 
 def _trainer_state(path: Path) -> Steps:
-    """Return what a trainer has logged, whose entries on training and on evaluation share their steps."""
+    """Return a trainer's log; entries on training and on evaluation share their steps."""
     try:
         history = json.loads(path.read_bytes())["log_history"]
-        steps: dict[float, dict[str, Any]] = {}
+        steps: dict[float, dict[str, JsonValue]] = {}
         for entry in history:
             steps.setdefault(float(entry[STEP]), {}).update(entry)
     except (ValueError, KeyError, TypeError) as error:
@@ -452,7 +428,7 @@ def _event_scalars(path: Path) -> Steps:
     from google.protobuf.message import DecodeError
     from tensorboardX.proto.event_pb2 import Event
 
-    steps: dict[float, dict[str, Any]] = {}
+    steps: dict[float, dict[str, JsonValue]] = {}
     for record in _event_records(path):
         try:
             event = Event.FromString(record)
@@ -484,14 +460,13 @@ def _event_records(path: Path) -> Iterator[bytes]:
 # `metrics.lr`). A metric that a run has not logged is None, one that it has logged as NaN is NaN.
 
 MOST_RUNS = 100_000
-"""The number of runs that are read: more are refused."""
+"""Runs of a tracker: more are refused."""
 
-Parts: TypeAlias = Mapping[str, Mapping[str, Any]]
-"""What a run has, by part (params, metrics, …) and name; what belongs to none, under the empty one."""
+Parts: TypeAlias = Mapping[str, Mapping[str, str | float | None]]
+"""The values of a run, by part (params, metrics, …) and name; those that belong to none, under the empty one."""
 
 
 def tabulated(name: str, runs: Sequence[Parts]) -> Table:
-    """Return runs as rows, with a column for each name that any of them has; InputError for too many."""
     if len(runs) > MOST_RUNS:
         raise InputError(f"{name} has more than {MOST_RUNS:,} runs\n  = give those to judge as a file, or by SQL")
     keys = list(dict.fromkeys((part, key) for run in runs for part, of in run.items() for key in of))
@@ -529,10 +504,7 @@ OLDEST_FIRST = ["attributes.start_time ASC", "attributes.run_id ASC"]
 
 
 def read_experiment(name: str, experiment: str, uri: str) -> Table:
-    """Read the runs of an experiment with their last metrics.
-
-    InputError for an experiment or a database that is not there, RefusedError for a server that cannot be read.
-    """
+    """Read the runs of an experiment; InputError if it is not there, RefusedError if the server cannot be read."""
     check_sqlite(uri, "experiments", "MLflow")
     destination = Destination(Path(), uri)
     runs: list[Run] = []

@@ -25,6 +25,7 @@ from typing import get_args
 from pydantic import StrictFloat, StrictInt, TypeAdapter, ValidationError
 
 from ablate.store import durable
+from ablate.store.documents import Specification
 from ablate.store.durable import compact, write_whole, writing
 from ablate.store.files import ForeignError
 from ablate.train.events import Checkpoint, Outcome, OutcomeKind, Row, Saved, Timing
@@ -35,15 +36,13 @@ KINDS = get_args(OutcomeKind)
 
 @dataclass(frozen=True, slots=True)
 class Beginning:
-    """The start of an attempt: the trial, the attempt's number (from 1), the time (seconds since 1970), versions, and
-    everything that the trial's numbers depend on (None in segments of earlier versions).
-    """
+    """The start of an attempt, `began` in seconds since 1970; earlier versions kept no `specification`."""
 
     trial: str
     attempt: StrictInt
     began: StrictFloat
     versions: Mapping[str, str]
-    specification: Mapping[str, object] | None = None
+    specification: Specification | None = None
 
 
 BEGINNING = TypeAdapter(Beginning)
@@ -51,8 +50,6 @@ BEGINNING = TypeAdapter(Beginning)
 
 @dataclass(frozen=True, slots=True)
 class TrialStart:
-    """Where a trial continues: the checkpoint it resumes from, if any, and the versions that made it."""
-
     resume: Saved | None
     versions: Mapping[str, str]
 
@@ -172,24 +169,23 @@ CHECKPOINT_NAME = re.compile(r"(?P<trial>.+)\.(?P<step>\d+)\.pt")
 
 
 def write_checkpoint(folder: Path, trial_id: str, checkpoint: Checkpoint) -> Saved:
-    """Write the state to the disk, completely or not at all."""
     with writing(folder / CHECKPOINTS):
         (folder / CHECKPOINTS).mkdir(exist_ok=True)
-    write_whole(_checkpoint_path(folder, trial_id, checkpoint.step), checkpoint.state)
+    write_whole(checkpoint_path(folder, trial_id, checkpoint.step), checkpoint.state)
     return Saved(checkpoint.step, zlib.crc32(checkpoint.state), len(checkpoint.state))
 
 
 def read_checkpoint(folder: Path, trial_id: str, saved: Saved) -> bytes | None:
     """Read the saved state; None if the file is gone or has changed since it was written."""
     try:
-        state = _checkpoint_path(folder, trial_id, saved.step).read_bytes()
+        state = checkpoint_path(folder, trial_id, saved.step).read_bytes()
     except FileNotFoundError:
         return None
     return state if len(state) == saved.size and zlib.crc32(state) == saved.crc else None
 
 
 def checkpoint_steps(folder: Path, trial_id: str) -> tuple[int, ...]:
-    names = (CHECKPOINT_NAME.fullmatch(path.name) for path in _checkpoint_files(folder, trial_id))
+    names = (CHECKPOINT_NAME.fullmatch(path.name) for path in (folder / CHECKPOINTS).glob(f"{trial_id}.*.pt"))
     return tuple(sorted(int(name["step"]) for name in names if name))
 
 
@@ -200,7 +196,7 @@ def drop_checkpoints(folder: Path, trial_id: str, *, keep: int | None = None, be
     """
     for step in checkpoint_steps(folder, trial_id):
         if step != keep and (before is None or step < before):
-            _checkpoint_path(folder, trial_id, step).unlink(missing_ok=True)
+            checkpoint_path(folder, trial_id, step).unlink(missing_ok=True)
 
 
 def trials_with_checkpoints(folder: Path) -> set[str]:
@@ -208,9 +204,5 @@ def trials_with_checkpoints(folder: Path) -> set[str]:
     return {name["trial"] for name in names if name}
 
 
-def _checkpoint_files(folder: Path, trial_id: str) -> Iterator[Path]:
-    return (folder / CHECKPOINTS).glob(f"{trial_id}.*.pt")
-
-
-def _checkpoint_path(folder: Path, trial_id: str, step: int) -> Path:
+def checkpoint_path(folder: Path, trial_id: str, step: int) -> Path:
     return folder / CHECKPOINTS / f"{trial_id}.{step}.pt"

@@ -98,7 +98,6 @@ def installed() -> dict[str, str]:
 
 
 def packages() -> str:
-    """Return every installed package with its version, as pip reads it."""
     # By the names of their folders: reading the metadata of each takes half a second.
     folders = (path.stem for place in sys.path for path in Path(place).glob("*.dist-info"))
     found = {f"{name}=={version}" for name, _, version in (folder.partition("-") for folder in folders)}
@@ -113,12 +112,7 @@ def version_of(package: str) -> str:
 
 
 def _processor() -> str:
-    """Return the processor's name, from a file on Linux and from `platform` elsewhere."""
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        text = ""
-    named = (line.partition(":")[2].strip() for line in text.splitlines() if line.startswith("model name"))
+    named = (line.partition(":")[2].strip() for line in _lines("/proc/cpuinfo") if line.startswith("model name"))
     return next(named, platform.processor() or "unknown")
 
 
@@ -137,32 +131,31 @@ GPUS = Path("/proc/driver/nvidia/gpus")
 
 
 def key(dtype: str) -> str:
-    """Return the hash of what decides the bits of kernels in a dtype: the build of torch, the instructions of the
-    processor, the variables by which libraries choose among them, and the GPUs that may be used."""
+    """Return the hash of all that decides the bits of kernels in a dtype: builds, processor, environment and GPUs."""
     variables = sorted((name, value) for name, value in os.environ.items() if name.startswith(VARIABLES))
     return digest([version_of("torch"), _processor_flags(), variables, _gpus(), dtype])
 
 
 @dataclass(frozen=True, slots=True)
-class Machine:
+class MachineRecord:
     """The versions that trials of one dtype have on a machine, and the bytes of each of its GPUs."""
 
     versions: Mapping[str, str]
     gpus: tuple[int, ...] = ()
 
 
-def remembered(folder: Path, dtype: str) -> Machine | None:
+def remembered(folder: Path, dtype: str) -> MachineRecord | None:
     """Return this machine as workers recorded it; None if none has computed its kernels here yet."""
     try:
         versions, gpus = json.loads(_path(folder, dtype).read_text(encoding="utf-8"))
-        return Machine(installed() | versions, tuple(gpus))
+        return MachineRecord(installed() | versions, tuple(gpus))
     except (OSError, ValueError, TypeError):  # nothing is lost by a file that is not whole: a worker records it again
         return None
 
 
 def record(folder: Path, dtype: str, computed: Mapping[str, str], gpus: Sequence[int]) -> dict[str, str]:
-    """Return the versions of this machine with what a worker `computed`: its device and kernels; and remember these."""
-    machine, path = Machine(installed() | dict(computed), tuple(gpus)), _path(folder, dtype)
+    """Remember what a worker `computed` on this machine (device, kernels); return that with all other versions."""
+    machine, path = MachineRecord(installed() | dict(computed), tuple(gpus)), _path(folder, dtype)
     if remembered(folder, dtype) != machine:
         unfinished = path.with_name(f"{path.name}.{uuid.uuid4().hex}{UNFINISHED}")  # other workers write it, too
         with writing(path):
@@ -204,15 +197,12 @@ def _lines(path: str | Path) -> list[str]:
 
 # Seconds per training step, measured once and kept: a file for each measurement of models
 #
-# {"reference": …, "seconds": {model: seconds}, "conditions": {"batch": …, "dtype": …, "threads": …}, "machine": {…},
-# …}
-#
 # Models are identified by `plan.identity.computed`: what they compute, and the versions of the code that computes it.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conditions:
-    """What a step's time depends on besides the model, as the space declares it."""
+    """The conditions that a step's time depends on besides the model, as the space declares them."""
 
     batch: int
     dtype: str

@@ -69,8 +69,6 @@ def trial_seconds(folder: Path, like: Trial) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class TrialRows:
-    """The rows and timings of a trial, as in its sealed file."""
-
     trial_id: str
     rows: pyarrow.Table
 
@@ -84,7 +82,6 @@ class TrialRows:
         return {**dict(summaries), **self._clocks(until)}
 
     def _clocks(self, until: int | None) -> dict[str, float]:
-        """Return the values of the view `clocks`: medians over the measured intervals up to a step."""
         timed = [(name, value) for step, name, value in self._timings() if _within(step, None, until)]
         names = ("step_seconds", "tokens_per_second")
         return {n: statistics.median(v for name, v in timed if name == n) for n in names if n in dict(timed)}
@@ -94,7 +91,6 @@ class TrialRows:
         return sum(seconds for step, seconds in self._spans() if _within(step, after, until))
 
     def _spans(self) -> Iterator[tuple[int, float]]:
-        """Yield the seconds between two measurements, and those of each evaluation, with the step of each."""
         before = -1
         for step, name, value in self._timings():
             if name == "step_seconds":
@@ -114,13 +110,11 @@ def _within(step: int, after: int | None, until: int | None) -> bool:
 
 
 def ended_rows(folder: Path, trial_id: str) -> TrialRows:
-    """Read the rows of an ended trial; a RefusedError where its sealed file is damaged."""
     listed = files.read_witness(folder).written.get(files.name_of(trial_id))
     return TrialRows(trial_id, pyarrow.parquet.read_table(sealed.whole(folder, trial_id, listed)))
 
 
 def paused_rows(folder: Path, trial_id: str) -> TrialRows | None:
-    """Read the rows of a trial that has started and not ended, as far as written; None where there are none."""
     segment = journal.read(journal.path_of(folder, trial_id))
     if segment is None:
         return None
@@ -187,18 +181,18 @@ NoisePair = tuple[str, str, str | None, float, float, str | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class KnownNoise:
-    """What is known of the judged metrics under a plan's conditions: their noise floors, and the baseline's means."""
+class PlanNoise:
+    """The noise floors of the judged metrics under a plan's conditions, and the means of its baseline."""
 
     floors: tuple[Floor, ...] = ()
     means: Mapping[str, float] = field(default_factory=dict)
 
 
-def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
+def noise_of(folder: Path, plan: Plan, judge: Judge) -> PlanNoise:
     """Return the noise floor of each judged metric under the conditions of a plan's baseline, where it is known."""
     like = next((t for t in plan.trials if t.variant == plan.baseline and t.split == "verdict"), None)
     if like is None or not files.has_results(folder):
-        return KnownNoise()
+        return PlanNoise()
     given = {"conditions": like.conditions}
     try:
         with asking(folder) as ask:
@@ -206,7 +200,7 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
             edits: Sequence[Edited] = ask(EDITS, {**given, "variant": plan.baseline}).rows
             means = dict(ask(MEANS, {**given, "variant": plan.baseline}).rows)
     except RefusedError:  # another program writes to it, or it is damaged; those who need its content report that
-        return KnownNoise()
+        return PlanNoise()
     by_metric = {metric: list(rows) for metric, rows in groupby(pairs, key=itemgetter(0))}
     floors = (
         floor
@@ -216,7 +210,7 @@ def noise_of(folder: Path, plan: Plan, judge: Judge) -> KnownNoise:
             or _floor_of_pairs(metric, judged, by_metric.get(metric, []), plan)
         )
     )
-    return KnownNoise(floors=tuple(floors), means={name: mean for name, mean in means.items() if name in judge.metrics})
+    return PlanNoise(floors=tuple(floors), means={name: mean for name, mean in means.items() if name in judge.metrics})
 
 
 def _floor_of_edits(metric: str, judged: Judged, rows: list[tuple[str, float, float]], plan: Plan) -> list[Floor]:

@@ -67,21 +67,9 @@ from ablate.store.mlflow_client import (
     runs_there,
     sqlite_uri,
 )
-from ablate.store.mlflow_pages import Page, read_pages, view_links
+from ablate.store.mlflow_pages import read_pages, view_links
+from ablate.store.mlflow_texts import Page
 from ablate.store.snapshot import Snapshot
-
-__all__ = [
-    "Mirrored",
-    "Report",
-    "Texts",
-    "check_uri",
-    "examine",
-    "mirror",
-    "mirror_ended",
-    "read_sent",
-    "rebuild",
-    "serve",
-]
 
 FILE = "mlflow.jsonl"
 
@@ -94,9 +82,7 @@ Experiments: TypeAlias = dict[str, MlflowExperiment]
 
 @dataclass(frozen=True)
 class Texts(Mapping[str, str]):
-    """A report of which some texts are only made when they are sent: `told` identifies it, since what is `drawn`
-    follows from that and from the trials.
-    """
+    """A report whose texts of `drawn`, which follow from those `told` and the trials, are made when they are sent."""
 
     told: Mapping[str, str]
     drawn: Callable[[], Mapping[str, str]]
@@ -121,11 +107,10 @@ class Texts(Mapping[str, str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """A line of `mlflow.jsonl`: what was last sent of a space. `experiment` and `created` tell the experiment from a
-    later one of the same name.
+    """A line of `mlflow.jsonl`: the last state sent of a space.
 
-    `page` and `report` are digests, `verdicts` is the id of the run with the report; `folder` is where the results
-    folder was, since paths of files depend on it.
+    `experiment` and `created` tell the experiment from a later one of the same name. `page` and `report` are digests,
+    `verdicts` is the id of the run with the report; `folder` is where the results folder was: paths depend on it.
     """
 
     destination: str
@@ -143,9 +128,7 @@ LINE = TypeAdapter(Sent)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mirrored:
-    """What was done, `where` without secrets: runs sent or restored, spaces whose page changed; and the address of the
-    prepared page of each space on a tracking server.
-    """
+    """The outcome of an update: `where` without secrets, `pages` with the addresses of spaces on a tracking server."""
 
     where: str
     sent: int = 0
@@ -157,7 +140,6 @@ class Mirrored:
 
 
 def check_uri(uri: str | None) -> None:
-    """Raise InputError for an invalid `uri`, before anything is sent."""
     Destination(Path(), uri)
 
 
@@ -236,7 +218,6 @@ class _Update:
         self._sent = 0
 
     def needs_new_store(self) -> bool:
-        """Return whether the results folder's own store is missing, was left half-written, or was moved."""
         folder = self.destination.folder
         moved = any(each.folder != str(folder.resolve()) for each in self.before.values())
         return self.destination.embedded and (moved or may_be_damaged(folder) or not (folder / STORE).exists())
@@ -283,32 +264,27 @@ class _Update:
 
 
 def address(sent: Sent) -> str:
-    """Return the address of the prepared page of a space on a tracking server."""
     return view_links(sent.experiment, root=f"{sent.destination}/")[0][1]
 
 
 def sent_elsewhere(folder: Path) -> dict[tuple[str, str], Sent]:
-    """Return what was last sent to each tracking server, by server and space."""
-    sent: dict[tuple[str, str], Sent] = {}
-    for record in durable.read_lines(folder / FILE).records:
-        with suppress(ValidationError):
-            line = LINE.validate_python(record)
-            sent |= {(line.destination, line.space): line} if line.destination else {}
-    return sent
+    """Return the last line sent to each tracking server, by server and space."""
+    return {(line.destination, line.space): line for line in _lines_sent(folder) if line.destination}
 
 
 def read_sent(folder: Path, destination: str) -> dict[str, Sent]:
     """Read, for each space, what was last sent to a destination; records of another form count as never sent."""
-    sent: dict[str, Sent] = {}
+    return {line.space: line for line in _lines_sent(folder) if line.destination == destination}
+
+
+def _lines_sent(folder: Path) -> Iterator[Sent]:
     for record in durable.read_lines(folder / FILE).records:
         with suppress(ValidationError):
-            line = LINE.validate_python(record)
-            sent |= {line.space: line} if line.destination == destination else {}
-    return sent
+            yield LINE.validate_python(record)
 
 
 def identity(folder: Path) -> str:
-    """Return what identifies a results folder's runs where several folders send theirs: a hash of its first plan.
+    """Return the identity of a results folder's runs where several folders send theirs: a hash of its first plan.
 
     It is as durable as the plans: the folder may be moved, used in another container, or lose `mlflow.jsonl`. One that
     an earlier version began is still identified by its first outcome.

@@ -23,15 +23,15 @@ from uuid import uuid4
 from ablate.errors import InputError, RefusedError
 from ablate.store import mlflow_pages, mlflow_texts
 from ablate.store.durable import UNFINISHED, put_in_place, write_whole, writing
-from ablate.store.mlflow_pages import DIGEST, KIND, NOTE, TRIAL, MlflowRun, Page, Point, read_points
-from ablate.store.mlflow_texts import TAG_LENGTH, is_answer, short_lines
+from ablate.store.mlflow_pages import DIGEST, KIND, NOTE, TRIAL, Point, read_points
+from ablate.store.mlflow_texts import TAG_LENGTH, MlflowRun, Page, is_answer, short_lines
 
 STORE, ARTIFACTS = "mlflow.db", "mlruns"
 MARK = f"{STORE}.unsynced"
 """The file that is beside a store while it is written in place."""
 BOOT = Path("/proc/sys/kernel/random/boot_id")
 SIDECARS = ("-journal", "-wal", "-shm")
-"""What SQLite keeps beside a file; leftovers must not be applied to the file that replaces it."""
+"""The files that SQLite keeps beside another; leftovers must not be applied to the one that replaces it."""
 POOL = "MLFLOW_SQLALCHEMYSTORE_POOLCLASS"
 QUIET = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
@@ -257,7 +257,7 @@ PAGE_NOTE_LENGTH = 5000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MlflowRunState:
-    """What MLflow has of a run, as far as it matters for the update.
+    """The state of a run in MLflow, as far as the update needs it.
 
     `id` is MLflow's. `results` is the results folder it is from, `note` its description, for a run with verdicts only.
     `answers` are the names of the numbers and verdicts of its answer, whose hash is `answer`. `tags` and `params` are
@@ -279,16 +279,13 @@ class MlflowRunState:
     params: Mapping[str, str] = field(default_factory=dict)
 
     def lacks(self, wanted: MlflowRun) -> bool:
-        """Return whether a run of the same trial lacks anything that can be added or changed where it is."""
         return bool(self.stale_tags(wanted)) or not wanted.params.keys() <= self.params.keys()
 
     def stale_tags(self, wanted: MlflowRun) -> dict[str, str]:
-        """Return the tags, its name among them, that it lacks or has otherwise."""
         return {name: tag for name, tag in _shown_tags(wanted).items() if self.tags.get(name) != tag}
 
     def contradicts(self, wanted: MlflowRun) -> bool:
-        """Return whether it has another value of a parameter, which MLflow cannot change. A forecast says nothing of
-        the trial: one that changes is no reason to send its run again."""
+        """Return whether it has another value of a parameter, which MLflow cannot change; a forecast is no reason."""
         known = {name: value for name, value in wanted.params.items() if not name.startswith("forecast.")}
         return any(self.params.get(name, value) != value for name, value in known.items())
 
@@ -340,7 +337,7 @@ def runs_there(client: Any, experiment: str) -> Iterator[MlflowRunState]:
 
 @dataclass(frozen=True, slots=True)
 class MirrorDifference:
-    """What an experiment lacks and has too much of: runs to send, and existing runs to restore or to remove.
+    """The difference between an experiment and its page: runs to send, and existing runs to restore or to remove.
 
     `answer` has the runs that are right except for texts and the answer they show, `by_hand` those that a person has
     deleted; `verdicts` is the run that holds the report, if there is one.
@@ -355,25 +352,22 @@ class MirrorDifference:
 
 
 def compare_runs(page: Page, there: Iterable[MlflowRunState], mine: str) -> MirrorDifference:
-    """Return what must be done so that each trial of the page has one run, which shows what it should.
-
-    `mine` is the identity of the results folder; runs of others are left alone.
-    """
+    """Return the changes after which each trial of the page has one run; runs of other folders than `mine` stay."""
     wanted, there, best = page.by_trial, list(there), dict[str, MlflowRunState]()
     for run in there:
         if run.kind == "trial" and (run.active or run.results == mine) and _shows(run, wanted.get(run.trial), mine):
-            # One that is seen comes before one that a person has deleted, and that before one that the mirror has;
+            # One that is visible comes before one that a person has deleted, and that before one that the mirror has;
             # a copy without all that the first one shows comes behind it.
             known, new = best.get(run.trial, run), wanted[run.trial]
             best[run.trial] = min(known, run, key=lambda run: (run.removed, not run.active, run.lacks(new)))
     own = [run for run in there if run.active and run.results == mine]
-    seen = [(run, wanted[trial]) for trial, run in best.items() if run.active or run.removed]
+    visible = [(run, wanted[trial]) for trial, run in best.items() if run.active or run.removed]
     return MirrorDifference(
         send=tuple(run for trial, run in wanted.items() if trial not in best),
         restore=tuple(run for run in best.values() if run.removed),
         answer=tuple(
             (run, new)
-            for run, new in seen
+            for run, new in visible
             if run.results == mine and (run.answer != new.answer.digest or run.lacks(new))
         ),
         remove=tuple(run for run in own if run.kind == "trial" and best.get(run.trial) != run),
@@ -383,10 +377,7 @@ def compare_runs(page: Page, there: Iterable[MlflowRunState], mine: str) -> Mirr
 
 
 def _shows(run: MlflowRunState, wanted: MlflowRun | None, mine: str) -> bool:
-    """Return whether a run shows its trial and nothing of an outdated answer, since MLflow cannot delete a number.
-
-    Answers in runs sent from another results folder belong to that folder.
-    """
+    """Return whether a run shows its trial and nothing outdated; an answer of another folder's run is left to that."""
     if wanted is None or run.digest != wanted.tags[DIGEST] or run.running or run.contradicts(wanted):
         return False
     return run.results != mine or run.answers <= wanted.answer.names
@@ -394,7 +385,7 @@ def _shows(run: MlflowRunState, wanted: MlflowRun | None, mine: str) -> bool:
 
 @dataclass(slots=True)
 class MlflowExperiment:
-    """What MLflow has of one space: the experiment, and its runs by their ids, kept up to date as they are sent.
+    """One space in MLflow: the experiment, and its runs by their ids, kept up to date as they are sent.
 
     Queried once: while the results folder, whose identity is `mine`, is locked, nobody else sends its runs.
     """
@@ -489,7 +480,6 @@ class MlflowExperiment:
     def _report(
         self, page: Page, there: MlflowRunState | None, report: Mapping[str, str]
     ) -> tuple[MlflowRunState, str]:
-        """Replace the earlier report; return its run, and the text to show on the page."""
         text = next((text for name, text in report.items() if name.endswith(".md")), "")
         note = short_lines(text, TAG_LENGTH, "The rest is in the files of this run.")
         ended = max(run.ended for run in page.runs)
@@ -518,7 +508,6 @@ def experiment_of(client: Any, destination: Destination, space: str, mine: str) 
 
 
 def _answer_tags(run: MlflowRun) -> dict[str, str]:
-    """Return the texts of a run's answer, with the tag that identifies it; no tag while there is no answer."""
     return {**run.answer.tags, ANSWER: run.answer.digest} if run.answer.digest else dict(run.answer.tags)
 
 

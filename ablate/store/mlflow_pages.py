@@ -7,27 +7,32 @@ import math
 import zlib
 from base64 import b64encode
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from itertools import groupby
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeVar
 
 import duckdb
 
 from ablate.errors import RefusedError
 from ablate.store import mlflow_texts
-from ablate.store.durable import compact
+from ablate.store.durable import JsonObject, compact
 from ablate.store.mlflow_texts import (
+    FORM,
     GROUP,
     NUMBERS,
     PARAM_LENGTH,
     TAG_LENGTH,
     VERDICT,
-    Judged,
+    ForecastValue,
+    MlflowRun,
+    MlflowVariant,
+    Page,
+    SpaceVerdicts,
     VariantAnswer,
-    read_judged,
+    read_verdicts,
     short,
 )
 from ablate.store.predictions import NOT_KEPT
@@ -42,8 +47,6 @@ for a report), and a hash of all that is shown, except for the answer.
 NOTE, COLOUR = "mlflow.note.content", "mlflow.runColor"
 """Tags that MLflow's pages read."""
 
-FORM = 6
-"""Incremented when runs of the same trials show something different: then every run is sent again."""
 CURVES = ("train_loss", "eval_loss", "eval_bits_per_byte")
 EXTREMES: Mapping[str, str] = {
     "kurtosis": "max",
@@ -68,7 +71,7 @@ DIVERGED = "seeds_diverged"
 NOT_PARAMS = frozenset({"trial", "variant", "folder", "conditions"})
 """Parts of a specification that are not parameters: ids and paths. The block is in the description."""
 
-Row: TypeAlias = Mapping[str, Any]
+T = TypeVar("T")
 
 
 def extreme_name(metric: str) -> str:
@@ -79,69 +82,11 @@ def final_name(summary: str) -> str:
     return f"final_{summary}" if summary in CURVES else summary
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MlflowVariant:
-    """One variant of a space; `position` is its place in the plan, from 1, `forecast` what was forecast of it."""
-
-    name: str
-    position: int
-    edits: Sequence[str]
-    parameters: int
-    flops: int
-    block: str
-    terms: Sequence[str]
-    forecast: Mapping[str, object]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MlflowRun:
-    """One ended trial of a space. `began` and `ended` are milliseconds since 1970."""
-
-    trial: str
-    name: str
-    status: str
-    began: int
-    ended: int
-    params: Mapping[str, str]
-    tags: Mapping[str, str]
-    answer: VariantAnswer
-
-
 @dataclass(frozen=True, slots=True)
 class Point:
     name: str
     step: int
     value: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """One space: an experiment. `requested` counts its trials, ended or not; `keys` names the parameter of each edit,
-    and `judged` the metrics that have verdicts.
-    """
-
-    space: str
-    question: str
-    design: str
-    profile: str
-    baseline: str
-    requested: int
-    variants: tuple[MlflowVariant, ...]
-    keys: Mapping[str, str]
-    runs: tuple[MlflowRun, ...]
-    judged: tuple[str, ...]
-
-    @property
-    def by_trial(self) -> Mapping[str, MlflowRun]:
-        return {run.trial: run for run in self.runs}
-
-    @property
-    def digest(self) -> str:
-        """A hash of everything that the experiment's page shows, except for the report."""
-        variants = [[v.name, v.edits, v.parameters, v.flops] for v in self.variants]
-        head = [FORM, self.question, self.design, self.profile, self.baseline, self.requested, variants]
-        content = [head, [[run.name, sorted(run.tags.items()), run.answer.digest] for run in self.runs]]
-        return sha256(compact(content).encode()).hexdigest()[:16]
 
 
 SPACES_SQL = """
@@ -157,6 +102,7 @@ SELECT v.space, v.variant_id, v.variant AS name, v.position, coalesce(v.edits, [
         refused: f.refused, dangers: f.dangers} AS forecast
 FROM variants v LEFT JOIN forecasts f USING (plan, variant_id) ORDER BY v.space, v.position
 """
+EDITS_SQL = "SELECT space, change, detail FROM comparisons WHERE kind = 'edit'"
 TRIALS_SQL = """
 SELECT m.space, m.trial_id, m.variant_id, m.seed,
     t.attempt, t.status, t.ended_step, t.detail, t.specification, t.digest,
@@ -173,6 +119,39 @@ ORDER BY m.space, v.position, m.seed, m.trial_id
 """
 
 
+class SpaceRow(NamedTuple):
+    space: str
+    plan: str
+    question: str
+    design: str
+    profile: str
+    baseline: str
+    requested: int
+
+
+class TrialRow(NamedTuple):
+    """The columns of `TRIALS_SQL`; `began` and `ended` are seconds since 1970."""
+
+    space: str
+    trial_id: str
+    variant_id: str
+    seed: int
+    attempt: int
+    status: str
+    ended_step: int
+    detail: str | None
+    specification: str | None
+    digest: str
+    salt: int | None
+    split: str | None
+    steps: int | None
+    lr: float | None
+    conditions: str | None
+    began: float
+    ended: float
+    versions: str | None
+
+
 def read_pages(folder: Path, trials: Collection[str] | None = None) -> list[Page]:
     """Read every space with an ended trial, with all of those or only `trials`; needs a refreshed DuckDB file."""
     if not (folder / DATABASE).exists():
@@ -180,55 +159,61 @@ def read_pages(folder: Path, trials: Collection[str] | None = None) -> list[Page
     with reading(folder / DATABASE) as connection:
         if not is_ours(connection):
             raise RefusedError(f"{folder / DATABASE} has the tables of another version\n  = a run rebuilds it")
-        spaces, variants = _by_space(connection, SPACES_SQL), _by_space(connection, VARIANTS_SQL)
-        edits = _by_space(connection, "SELECT space, change, detail FROM comparisons WHERE kind = 'edit'")
-        ended = _by_space(connection, TRIALS_SQL, None if trials is None else list(trials))
-        judged = read_judged(folder, connection, [space["plan"] for (space,) in spaces.values()])
+        spaces = _by_space(connection, SpaceRow, SPACES_SQL)
+        variants = _by_space(connection, MlflowVariant, VARIANTS_SQL)
+        edits = _by_space(connection, lambda _, change, detail: (change, detail), EDITS_SQL)
+        ended = _by_space(connection, TrialRow, TRIALS_SQL, None if trials is None else list(trials))
+        judged = read_verdicts(folder, connection, [space.plan for (space,) in spaces.values()])
     return [
-        _page(space, variants[name], edits[name], ended[name], judged.get(name))
+        _page(space, variants[name], dict(edits[name]), ended[name], judged.get(name))
         for name, (space,) in spaces.items()
         if ended[name]
     ]
 
 
-def _by_space(connection: duckdb.DuckDBPyConnection, statement: str, *values: object) -> Mapping[str, list[Row]]:
-    cursor = connection.execute(statement, values)
-    names = [column[0] for column in cursor.description or ()]
-    of_space: defaultdict[str, list[Row]] = defaultdict(list)
-    for row in cursor.fetchall():
-        of_space[row[0]].append(dict(zip(names, row, strict=True)))
+def _by_space(
+    connection: duckdb.DuckDBPyConnection, made: Callable[..., T], statement: str, *values: object
+) -> Mapping[str, list[T]]:
+    """Return rows by their first column, each `made` of its columns in their order."""
+    of_space: defaultdict[str, list[T]] = defaultdict(list)
+    for row in connection.execute(statement, values).fetchall():
+        of_space[row[0]].append(made(*row))
     return of_space
 
 
-def _page(space: Row, variants: list[Row], edits: list[Row], trials: list[Row], judged: Judged | None) -> Page:
-    fields = MlflowVariant.__slots__
-    by_id = {row["variant_id"]: MlflowVariant(**{name: row[name] for name in fields}) for row in variants}
-    baseline = by_id.get(space["baseline"])
+def _page(
+    space: SpaceRow,
+    variants: list[MlflowVariant],
+    details: Mapping[str, str],
+    trials: list[TrialRow],
+    judged: SpaceVerdicts | None,
+) -> Page:
+    by_id = {variant.id: variant for variant in variants}
+    baseline = by_id.get(space.baseline)
     against = baseline.name if baseline else ""
-    details = {row["change"]: row["detail"] for row in edits}
     keys = mlflow_texts.edit_keys(edit for variant in by_id.values() for edit in variant.edits)
     answers = {}
     for id, variant in by_id.items():
         unlike = "; ".join(mlflow_texts.edit_difference(variant, baseline)) or "the baseline" if baseline else ""
-        answers[id] = (judged or Judged({}, {})).answer(variant.name, id, unlike)
+        answers[id] = (judged or SpaceVerdicts({}, {})).answer(variant.name, id, unlike)
     runs = []
     for row in trials:
-        variant = by_id[row["variant_id"]]
-        ending = mlflow_texts.ending_text(row["status"], row["ended_step"], row["detail"])
+        variant = by_id[row.variant_id]
+        ending = mlflow_texts.ending_text(row.status, row.ended_step, row.detail)
         of_page = {
-            NOTE: mlflow_texts.run_note(row["seed"], ending, variant, baseline, details),
+            NOTE: mlflow_texts.run_note(row.seed, ending, variant, baseline, details),
             COLOUR: mlflow_texts.colour(variant.position, baseline=variant == baseline),
-            "design": space["design"],
+            "design": space.design,
             "against": against,
         }
-        runs.append(_run(row, variant, of_page, keys, answers[row["variant_id"]]))
+        runs.append(_run(row, variant, of_page, keys, answers[row.variant_id]))
     return Page(
-        space=space["space"],
-        question=space["question"],
-        design=space["design"],
-        profile=space["profile"],
+        space=space.space,
+        question=space.question,
+        design=space.design,
+        profile=space.profile,
         baseline=against,
-        requested=space["requested"],
+        requested=space.requested,
         variants=tuple(by_id.values()),
         keys=keys,
         runs=tuple(runs),
@@ -237,57 +222,57 @@ def _page(space: Row, variants: list[Row], edits: list[Row], trials: list[Row], 
 
 
 def _run(
-    row: Row, variant: MlflowVariant, of_page: Mapping[str, str], keys: Mapping[str, str], answer: VariantAnswer
+    row: TrialRow, variant: MlflowVariant, of_page: Mapping[str, str], keys: Mapping[str, str], answer: VariantAnswer
 ) -> MlflowRun:
-    tuning = row["split"] == "tuning"
-    lr = "" if row["lr"] is None else f"{row['lr']:g}"
-    name = ("" if row["status"] == "finished" else f"{row['status']}: ") + f"{variant.name} seed {row['seed']}"
+    tuning = row.split == "tuning"
+    lr = "" if row.lr is None else f"{row.lr:g}"
+    name = ("" if row.status == "finished" else f"{row.status}: ") + f"{variant.name} seed {row.seed}"
     name += f", tuning, lr {lr}" if tuning and of_page["design"] != "search" else ""
     params = {
         "variant": variant.name,
         "parameters": str(variant.parameters),
         "flops": str(variant.flops),
         **{key: "yes" if edit in variant.edits else "no" for edit, key in keys.items()},
-        **dict(_flat(json.loads(row["specification"] or "{}"), NOT_PARAMS)),
+        **dict(_flat(json.loads(row.specification or "{}"), NOT_PARAMS)),
     }
     params.pop("architecture.block", None)
     tags = {
         KIND: "trial",
-        TRIAL: row["trial_id"],
-        ATTEMPT: str(row["attempt"]),
+        TRIAL: row.trial_id,
+        ATTEMPT: str(row.attempt),
         "variant": variant.name,
-        "seed": str(row["seed"]),
-        "salt": str(row["salt"] or ""),
+        "seed": str(row.seed),
+        "salt": str(row.salt or ""),
         "terms": "; ".join(variant.terms),
         "split": "tuning" if tuning else "",
-        "steps": str(row["steps"] or ""),
+        "steps": str(row.steps or ""),
         "lr": lr,
-        "conditions": row["conditions"] or "",
-        "order": f"{variant.position:03}.{row['seed']:05}",
+        "conditions": row.conditions or "",
+        "order": f"{variant.position:03}.{row.seed:05}",
         "edits": "; ".join(variant.edits),
-        "status": row["status"],
-        "ended_step": str(row["ended_step"]),
-        "detail": "" if row["status"] == "finished" else row["detail"] or "",
-        "versions": row["versions"] or "",
+        "status": row.status,
+        "ended_step": str(row.ended_step),
+        "detail": "" if row.status == "finished" else row.detail or "",
+        "versions": row.versions or "",
         **of_page,
     }
     params = {key: short(value, PARAM_LENGTH) for key, value in params.items()}
     tags = {key: short(value, TAG_LENGTH) for key, value in tags.items() if value}
     # What MLflow cannot change afterwards: all else of a run is brought up to date where it is.
-    tags[DIGEST] = sha256(compact([FORM, row["trial_id"], row["attempt"], row["digest"]]).encode()).hexdigest()[:16]
+    tags[DIGEST] = sha256(compact([FORM, row.trial_id, row.attempt, row.digest]).encode()).hexdigest()[:16]
     return MlflowRun(
-        trial=row["trial_id"],
+        trial=row.trial_id,
         name=name,
-        status=row["status"],
-        began=round(1000 * row["began"]),
-        ended=round(1000 * row["ended"]),
+        status=row.status,
+        began=round(1000 * row.began),
+        ended=round(1000 * row.ended),
         params=params | {key: short(value, PARAM_LENGTH) for key, value in _forecast(variant.forecast)},
         tags=tags,
         answer=answer,
     )
 
 
-def _forecast(forecast: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+def _forecast(forecast: Mapping[str, ForecastValue]) -> Iterator[tuple[str, str]]:
     """Yield what was forecast of a variant, or why nothing was; nothing where the plan was kept without forecasts."""
     for name, value in forecast.items() if forecast["refused"] != NOT_KEPT else ():
         if isinstance(value, list):
@@ -366,7 +351,7 @@ BOUNDED = tuple(map(extreme_name, ("token_correlation_rms", "token_cosine", "att
 """Curves on a linear axis; the others are on a logarithmic one, where an exploding trial does not flatten the rest."""
 SECTIONS = (("losses", "Losses"), ("stream", "Outliers and propagation"), ("finals", "At the end"))
 FORM_OF_SECTION = {"display": True, "isReordered": False, "deleted": False, "isGenerated": True}
-FORM_OF_LINE: Mapping[str, object] = {
+FORM_OF_LINE: JsonObject = {
     "type": "LINE",
     "lineSmoothness": 0,
     "xAxisKey": "step",
@@ -382,7 +367,6 @@ FORM_OF_LINE: Mapping[str, object] = {
 
 
 def view_tags(page: Page) -> dict[str, str]:
-    """Return the tags of an experiment that set up its page: saved views with columns, groups and charts."""
     numbers = [f"metrics.`{name}`" for name in (*BARS[:4], DIVERGED)]
     edits = [f"params.`{key}`" for key in page.keys.values()]
     cost, seed = ["params.`parameters`", "params.`flops`"], ["params.`seed`"]
@@ -392,7 +376,7 @@ def view_tags(page: Page) -> dict[str, str]:
     names = list(dict.fromkeys(run.answer.tags[GROUP] for run in page.runs))
     longest = max(_width(name, 15) for name in names)  # `Group: `, its colour and its number of runs
     # One row per variant, named by its verdicts, which opens to show its seeds.
-    groups = {
+    groups: JsonObject = {
         "groupBy": {"aggregateFunction": "average", "groupByKeys": [{"mode": "tag", "groupByData": GROUP}]},
         "groupsExpanded": {f"tag.{GROUP}.{name}": False for name in names[:GROUPS]},
     }
@@ -417,11 +401,10 @@ def view_links(experiment: str, verdicts: str = "", root: str = "") -> list[tupl
 
 
 def _width(text: str, beside: int) -> int:
-    """Return the width in pixels that shows a whole text with `beside` more characters, within bounds."""
     return min(760, max(130, PIXELS * (len(text.split("`")[1] if "`" in text else text) + beside)))
 
 
-def _view(key: str, columns: list[str], name_width: int, groups: Mapping[str, object]) -> str:
+def _view(key: str, columns: list[str], name_width: int, groups: JsonObject) -> str:
     state = {
         "searchFilter": f"tags.`{KIND}` = 'trial'",
         "orderByKey": "tags.`order`",
@@ -439,7 +422,7 @@ def _view(key: str, columns: list[str], name_width: int, groups: Mapping[str, ob
     return json.dumps({"name": VIEWS[key], "createdAt": -list(VIEWS).index(key), "state": f"deflate;{packed}"})
 
 
-def _charts() -> Iterable[dict[str, object]]:
+def _charts() -> Iterable[JsonObject]:
     for name in LINES:
         form = {**FORM_OF_LINE, "scaleType": "linear" if name in BOUNDED else "log"}
         yield {**form, **_card(name, "losses" if name in CURVES else "stream")}
@@ -447,6 +430,6 @@ def _charts() -> Iterable[dict[str, object]]:
         yield {"type": "BAR", **_card(name, "finals")}
 
 
-def _card(name: str, section: str) -> dict[str, object]:
+def _card(name: str, section: str) -> JsonObject:
     common = {"runsCountToCompare": 20, "deleted": False, "isGenerated": True}
     return {"uuid": name, "metricKey": name, "displayName": name, "metricSectionId": section, **common}

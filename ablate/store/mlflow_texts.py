@@ -1,4 +1,4 @@
-"""Texts of MLflow: names, colours, values of limited length and descriptions; and the answers that runs show."""
+"""Texts of MLflow: names, colours, values of limited length and descriptions; the answers and runs of a page."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ import json
 import math
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import duckdb
 import yaml
@@ -23,9 +23,6 @@ from ablate.output.escape import for_markdown, markdown_code, markdown_code_cell
 from ablate.output.words import of_profile, spoken
 from ablate.store.durable import compact
 from ablate.store.snapshot import Snapshot
-
-if TYPE_CHECKING:
-    from ablate.store.mlflow_pages import MlflowVariant, Page
 
 PARAM_LENGTH, TAG_LENGTH, NAME_LENGTH = 6000, 8000, 200
 """The longest values that MLflow keeps, and the longest name used."""
@@ -65,14 +62,12 @@ def edit_keys(edits: Iterable[str]) -> dict[str, str]:
 
 
 def _edit_name(edit: str) -> str:
-    """Return the letters, digits, `_`, `-` and `.` of an edit, and other signs as words or dots."""
     text = re.sub(r"^\+", "add_", re.sub(r"^-", "remove_", edit)).replace("->", "_to_")
     text = re.sub(r"[@#+]", ".", text)
     return re.sub(r"[^\w.\-]+|_{2,}", "_", text).strip("_.") or "edit"
 
 
 def colour(position: int, *, baseline: bool) -> str:
-    """Return the colour of a variant's runs: grey for the baseline, else a hue of its own."""
     if baseline:
         return BASELINE_COLOUR
     red, green, blue = colorsys.hls_to_rgb((0.58 + position * GOLDEN_ANGLE) % 1, 0.45, 0.72)
@@ -80,7 +75,6 @@ def colour(position: int, *, baseline: bool) -> str:
 
 
 def short(text: str, length: int) -> str:
-    """Truncate a text with an ellipsis where it is longer than MLflow keeps."""
     return text if len(text) <= length else text[: length - 1] + "…"
 
 
@@ -235,8 +229,6 @@ GROUP BY m.space, m.variant_id, n.name
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VariantAnswer:
-    """The results of one variant: numbers and texts that each of its runs shows."""
-
     metrics: Mapping[str, float]
     tags: Mapping[str, str]
 
@@ -253,12 +245,75 @@ class VariantAnswer:
 
 
 def is_answer(name: str) -> bool:
-    """Return whether a metric or tag of a run is a number or a verdict of an answer."""
     kind, dot, _ = name.partition(".")
     return bool(dot) and kind in (*NUMBERS, VERDICT)
 
 
-class Judged:
+FORM = 6
+"""Incremented when runs of the same trials show something different: then every run is sent again."""
+
+ForecastValue: TypeAlias = float | str | Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MlflowVariant:
+    """One variant of a space; `position` is its place in the plan, from 1."""
+
+    space: str
+    id: str
+    name: str
+    position: int
+    edits: Sequence[str]
+    parameters: int
+    flops: int
+    block: str
+    terms: Sequence[str]
+    forecast: Mapping[str, ForecastValue]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MlflowRun:
+    """One ended trial of a space. `began` and `ended` are milliseconds since 1970."""
+
+    trial: str
+    name: str
+    status: str
+    began: int
+    ended: int
+    params: Mapping[str, str]
+    tags: Mapping[str, str]
+    answer: VariantAnswer
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Page:
+    """One space: an experiment. `requested` counts all its trials; `keys` has the parameter of each edit."""
+
+    space: str
+    question: str
+    design: str
+    profile: str
+    baseline: str
+    requested: int
+    variants: tuple[MlflowVariant, ...]
+    keys: Mapping[str, str]
+    runs: tuple[MlflowRun, ...]
+    judged: tuple[str, ...]
+
+    @property
+    def by_trial(self) -> Mapping[str, MlflowRun]:
+        return {run.trial: run for run in self.runs}
+
+    @property
+    def digest(self) -> str:
+        """A hash of everything that the experiment's page shows, except for the report."""
+        variants = [[v.name, v.edits, v.parameters, v.flops] for v in self.variants]
+        head = [FORM, self.question, self.design, self.profile, self.baseline, self.requested, variants]
+        content = [head, [[run.name, sorted(run.tags.items()), run.answer.digest] for run in self.runs]]
+        return sha256(compact(content).encode()).hexdigest()[:16]
+
+
+class SpaceVerdicts:
     """The verdicts on the current plan of a space: the scale of each judged metric and, by variant id, what was found.
 
     `metrics` are numbers by their names in MLflow, `words` verdicts by metric, `intervals` describe those shown.
@@ -285,14 +340,15 @@ class Judged:
         )
 
 
-def read_judged(folder: Path, connection: duckdb.DuckDBPyConnection, plans: Collection[str]) -> dict[str, Judged]:
-    """Read the verdicts of each space of which one of these plans was judged."""
-    judged: dict[str, Judged] = {}
+def read_verdicts(
+    folder: Path, connection: duckdb.DuckDBPyConnection, plans: Collection[str]
+) -> dict[str, SpaceVerdicts]:
+    judged: dict[str, SpaceVerdicts] = {}
     for plan, kept in Snapshot(folder).verdicts.items():
         verdicts = kept.content["verdicts"]
         if plan in plans and verdicts is not None:
             scales = {metric["name"]: metric["scale"] for metric in verdicts["metrics"]}
-            judged[kept.content["space"]] = Judged(scales, verdicts.get("sentences", {}))
+            judged[kept.content["space"]] = SpaceVerdicts(scales, verdicts.get("sentences", {}))
     if not judged:
         return judged
     for space, variant, name, mean, geometric in connection.execute(MEANS_SQL).fetchall():

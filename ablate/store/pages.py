@@ -101,9 +101,10 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class StreamReading:
-    """What the `n` seeds of a variant measured of a quantity of the stream at an address, before the first step or,
-    where they finished, when last, as the view `streams` has it: mean, and sd between seeds (None of one). `step` is
-    the largest, `values` are those of the trials. A value that is not finite does not count.
+    """A quantity of the stream at an address, over the `n` seeds of a variant, as in the view `streams`.
+
+    It is before the first step or, where trials finished, the last one; `step` is the largest. `sd` is between seeds,
+    None of one; `values` are those of the trials. A value that is not finite does not count.
     """
 
     variant: str
@@ -118,9 +119,10 @@ class StreamReading:
 
 @dataclass(frozen=True, slots=True)
 class TrialEnd:
-    """The status of a trial, as in `trials.status`. `address` is the first part that was not finite, where that is
-    known; `seconds` are from its start to its end, None until then; `spaces` is how many spaces it belongs to. `at` is
-    when it ended, in seconds since 1970, `processor` the name of the machine's.
+    """The end of a trial, with the status as in `trials.status`.
+
+    `address` is the first part that was not finite, where that is known; `seconds` are from its start to its end, None
+    until then; `spaces` is how many spaces it belongs to. `at` is when it ended, in seconds since 1970.
     """
 
     trial_id: str
@@ -141,7 +143,7 @@ Trials = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Everything that the store has for a page, in one consistent state.
+    """The measurements that a page shows, in one consistent state.
 
     `versions` maps `versions_id` to the versions that trials ran with, `definitions` a metric's name to its meaning.
     """
@@ -178,8 +180,8 @@ def differences(
     made = []
     with asking(folder) as ask:
         for metric, over, log in metrics:
-            asked = {"baseline": baseline, "metric": metric, "most": CURVE_STEPS, "largest": over == "largest"}
-            for variant, *columns in _grouped(_ask(ask, _DIFFERENCES, trials, log=log, **asked), 1):
+            parameters = {"baseline": baseline, "metric": metric, "most": CURVE_STEPS, "largest": over == "largest"}
+            for variant, *columns in _grouped(_ask(ask, _DIFFERENCES, trials, log=log, **parameters), 1):
                 made.append(DifferenceCurve(variant, metric, over, log, *columns))
     return tuple(made)
 
@@ -208,9 +210,7 @@ def _ask(ask: Ask, sql: str, trials: Trials, **more: Any) -> tuple[tuple[Any, ..
 
 
 def _grouped(rows: Sequence[Sequence[Any]], width: int) -> Iterator[Sequence[Any]]:
-    """Yield the first `width` values of rows with the columns behind them of all rows that have these; of the last
-    column, which is the same in all, one value.
-    """
+    """Yield the first `width` values of rows with the columns of all rows that share these, the last as one value."""
     for key, group in groupby(rows, key=lambda row: row[:width]):
         *columns, measured = list(zip(*group, strict=True))[width:]
         yield [*key, *columns, measured[0]]

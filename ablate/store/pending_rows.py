@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import pyarrow
 
@@ -21,18 +21,19 @@ from ablate.store.documents import (
     VariantDocument,
     Verdicts,
     digest,
+    judge_in,
 )
 from ablate.store.durable import compact
 from ablate.store.files import Ending
 from ablate.store.journal import Segment
 from ablate.store.machines import ATTENTION, CPU, by_name, of_machine
-from ablate.store.predictions import Stamps, claims_of, comparisons_in, forecast_of, names_in
-from ablate.store.records import KeptPlan, KeptTable, runs_in, seeds_in
-from ablate.store.schema import TABLES
+from ablate.store.predictions import Stamps, claims_of, forecast_of, names_in
+from ablate.store.records import KeptDesign, KeptPlan, KeptTable, frozen, runs_in, seeds_in
+from ablate.store.schema import TABLES, Row
 from ablate.store.snapshot import DAMAGED, MISSING, Snapshot
 from ablate.verdict.claims import expectations
 from ablate.verdict.judgement import effect_of
-from ablate.verdict.summary import Correlation, Expectation
+from ablate.verdict.summary import Correlation
 
 OF_SPACES: tuple[str, ...] = (
     *("files", "plans", "plan_variants", "plan_trials", "plan_comparisons", "plan_proposals", "plan_skipped"),
@@ -44,17 +45,15 @@ OF_SPACES: tuple[str, ...] = (
 COUNTED = ("better", "worse", "higher", "lower", "equivalent", "undecided", "diverged")
 """The verdicts that the table `questions` counts; better_by_rank counts as better, and so on."""
 
-Row: TypeAlias = Mapping[str, object]
-"""The values of a row by column, as `schema.TableSchema.table_of` takes them."""
-
 State: TypeAlias = tuple[str, int, str | None]
-"""What a database knows of a trial: its status, its attempt, and the digest of its rows if it has ended."""
+"""The status of a trial in a database, its attempt, and the digest of its rows if it has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The content of a database: the mark of the snapshot that it was filled from, the names of the files of each space
-    (of none: ""), and each trial's state. `bare` are trials whose specification it lacks.
+    """The content of a database: the mark of the snapshot that it was filled from, and each trial's state.
+
+    `names` has the names of the files of each space (of none: ""). `bare` are trials whose specification it lacks.
     """
 
     mark: str = ""
@@ -68,8 +67,7 @@ class Changes:
     """Rows of every table for the spaces and trials that differ, and where the rest of their rows are.
 
     Metrics and summaries are filled from rows: those of ended trials are in sealed `files`, those of `live` trials have
-    been read. `lost` maps trials whose file is gone or damaged, by the name of that, to what is wrong with it: they
-    have no rows here.
+    been read. `lost` maps files that are gone or damaged to what is wrong with them: their trials have no rows here.
     """
 
     spaces: Sequence[str]
@@ -84,7 +82,7 @@ class Changes:
 
 
 def changes(snapshot: Snapshot, stored: Stored, *, live: bool = False) -> Changes:
-    """Return what `stored` lacks of a snapshot. With `live`, the rows of open trials are among the changes.
+    """Return the rows that `stored` lacks of a snapshot. With `live`, those of open trials are among them.
 
     Every byte of the sealed files to load is read, so that a damaged one affects its own trial alone.
     """
@@ -132,7 +130,7 @@ def gone_trials(snapshot: Snapshot, stored: Stored) -> Iterator[str]:
 
 
 def _names(snapshot: Snapshot) -> dict[str, list[str]]:
-    """Return the names of the files of each space; those of sources, which are of none, under an empty name."""
+    """Return the names of the files of each space; those of sources, which are of none, under ""."""
     names: dict[str, list[str]] = {}
     for space, documents in snapshot.by_space.items():
         names[space] = [document.name for document in documents]
@@ -184,7 +182,6 @@ def _trial_row(trial: str, state: State, snapshot: Snapshot, own: Specification,
 
 
 def _tokenizer(trial: Specification) -> str | None:
-    """Return the identity of a tokenizer: merges depend on the text they were learnt from."""
     tokenizer = trial.get("data", {}).get("tokenizer")
     if not isinstance(tokenizer, dict):
         return None if tokenizer is None else str(tokenizer)
@@ -243,7 +240,7 @@ def _rows_of_plan(kept: KeptPlan, snapshot: Snapshot, stamps: Stamps) -> dict[st
             for danger, n in proposal.get("skipped", ())
         ],
         "plan_trials": [{"trial_id": trial, "variant_id": of, "seed": seed} for trial, of, seed in plan["trials"]],
-        "plan_forecasts": [_forecast(variant) | id for variant, id in zip(variants, ids, strict=True)],
+        "plan_forecasts": [{**_forecast(variant), **id} for variant, id in zip(variants, ids, strict=True)],
         "plan_forecast_layers": [
             {**layer, "variant_id": variant["id"]} for variant in variants for layer in _forecast_layers(variant)
         ],
@@ -283,7 +280,7 @@ def _comparison_rows(comparisons: Iterable[ComparisonDocument]) -> list[Row]:
     return [{**of, "position": place, "terms": of.get("terms") or None} for place, of in enumerate(comparisons, 1)]
 
 
-def _forecast(variant: VariantDocument) -> dict[str, object]:
+def _forecast(variant: VariantDocument) -> Row:
     made = forecast_of(variant)
     names = ("growth", "cosine", "gradient", "logits", "repetition", "context", "dangers", "whole")
     numbers = {} if made.refused else {name: getattr(made, name) for name in names}
@@ -356,41 +353,30 @@ def _account_rows(question: Question) -> Iterator[Row]:
 # The claims of a kept plan as rows: what each foresees, what was seen, and when it was made
 
 
-def claim_rows(plan: PlanDocument, verdicts: Verdicts | None, stamps: Stamps) -> Iterator[Mapping[str, object]]:
+def claim_rows(plan: PlanDocument, verdicts: Verdicts | None, stamps: Stamps) -> Iterator[Row]:
     """Yield a row for each claim of a plan; without `verdicts` what was seen is NULL."""
     claims = [Expected.model_validate(claim) for claim in claims_of(plan)]
     if not claims:
         return
     effects = [] if verdicts is None else [effect_of(effect) for effect in verdicts["effects"]]
-    kept = [] if verdicts is None else [_correlation(each) for each in verdicts.get("correlations", ())]
-    judge: Mapping[str, Any] = plan["resolved"]["judge"]  # type: ignore[assignment]
-    ways = {name: of.get("better", "lower") for name, of in judge["metrics"].items()}
-    told = expectations(claims, ways, names_in(plan), comparisons_in(plan), effects, kept)
-    made = zip(told, stamps.of(plan), strict=True)
+    kept = [] if verdicts is None else [Correlation(**frozen(each)) for each in verdicts.get("correlations", ())]
+    ways = {name: of.get("better", "lower") for name, of in judge_in(plan)["metrics"].items()}
+    judged = expectations(claims, ways, names_in(plan), KeptDesign(plan).comparisons, effects, kept)
+    made = zip(judged, stamps.of(plan), strict=True)
     for position, (claim, stamp) in enumerate(made, start=1):
+        sign = None if claim.correlation is None else claim.correlation.sign or "undecided"
         yield {
             "position": position,
             "claim": claim.claim,
             "about": claim.of,
             "metric": claim.metric,
             "expected": claim.verdicts or sorted({verdict for step in claim.steps for verdict in step.verdicts}),
-            "verdict": _verdict(claim),
+            "verdict": sign or ", ".join(step.effect.verdict for step in claim.steps) or None,
             "correlation": None if claim.correlation is None else claim.correlation.mean,
             "outcome": None if verdicts is None else claim.outcome,
             **{_COLUMNS.get(name, name): value for name, value in asdict(stamp).items()},
         }
 
 
-def _verdict(claim: Expectation) -> str | None:
-    if claim.correlation is not None:
-        return claim.correlation.sign or "undecided"
-    return ", ".join(step.effect.verdict for step in claim.steps) or None
-
-
-def _correlation(kept: Mapping[str, Any]) -> Correlation:
-    given: dict[str, Any] = {**kept, "over_seeds": tuple(kept["over_seeds"])}
-    return Correlation(**given)
-
-
 _COLUMNS = {"at": "stated_at", "plan": "stated_plan", "space": "stated_space"}
-"""The column of what a stamp calls otherwise."""
+"""The columns of fields of a stamp that have other names."""

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Literal, TypeAlias
 
 from pydantic import TypeAdapter
 
@@ -18,11 +18,20 @@ from ablate.plan.plan import THEORY, Comparison, Forecast, Plan
 from ablate.source.problems import shorten
 from ablate.space.judge import Expected
 from ablate.store import durable, files
-from ablate.store.documents import Documents, PlanDocument, VariantDocument, digest, plan_document, plan_id
-from ablate.store.durable import compact
+from ablate.store.documents import (
+    Documents,
+    PlanDocument,
+    ResolvedSpace,
+    VariantDocument,
+    digest,
+    judge_in,
+    plan_document,
+    plan_id,
+)
+from ablate.store.durable import JsonObject, compact
 from ablate.store.records import KeptDesign, KeptPlan
 from ablate.store.snapshot import Snapshot
-from ablate.verdict.contrasts import Difference, SpeedUpTrend, Term, WeightedSum, contrast, weights_of
+from ablate.verdict.contrasts import Difference, FactorialEffect, SpeedUpTrend, WeightedSum, contrast, weights_of
 from ablate.verdict.experiment import RESULTS
 from ablate.verdict.summary import Stamp, Summary
 
@@ -68,7 +77,7 @@ def _forecasts(document: PlanDocument) -> Iterator[tuple[tuple[str, str], Foreca
 
 
 def with_kept_forecasts(plan: Plan, folder: Path) -> Plan:
-    """Return a plan with the forecasts that the folder keeps of its variants, and where it keeps none, that reason."""
+    """Return a plan with the forecasts that the folder keeps of its variants; `NOT_KEPT` where it keeps none."""
     kept, none = kept_forecasts(folder, plan.space), Forecast(refused=NOT_KEPT)
     made = {trial.variant: kept[trial.id, trial.variant] for trial in plan.trials if (trial.id, trial.variant) in kept}
     return replace(plan, forecasts=tuple((variant.id, made.get(variant.id, none)) for variant in plan.variants))
@@ -98,12 +107,12 @@ NO_STATEMENT = ("of", "order", "equivalent", "by")
 is reported for, which has no part in the verdict."""
 NOTHING = "none"
 
-Claim: TypeAlias = Mapping[str, Any]
+Claim: TypeAlias = JsonObject
 """An item of `judge: {expect: …}`, as it is written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
+class ContrastSides:
     """The variants (ids) that enter a comparison with a minus and those with a plus.
 
     It is known once `each` side has a result, or `every` variant (an interaction says nothing before), or as many
@@ -120,7 +129,7 @@ class Compared:
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class FirstResult:
     """A moment, and the space whose trial ended then."""
 
     at: float
@@ -128,23 +137,21 @@ class Known:
 
 
 class Stamps:
-    """The stamps of the claims of plans, by what a folder keeps."""
+    """The stamps of the claims of plans, from the files of a folder."""
 
     def __init__(self, now: Snapshot):
         self._now = now
-        self._read: dict[int, tuple[tuple[Claim, tuple[Compared, ...]], ...]] = {}
+        self._read: dict[int, tuple[tuple[Claim, tuple[ContrastSides, ...]], ...]] = {}
 
     def of(self, document: PlanDocument) -> tuple[Stamp, ...]:
-        """Return the stamp of each claim of a plan, in order."""
         return tuple(self._stamp(document, claim, own) for claim, own in _read_claims(document))
 
-    def _claims(self, plan: KeptPlan) -> tuple[tuple[Claim, tuple[Compared, ...]], ...]:
-        """Return the claims of a kept plan with what each compares, read once."""
+    def _claims(self, plan: KeptPlan) -> tuple[tuple[Claim, tuple[ContrastSides, ...]], ...]:
         if id(plan) not in self._read:
             self._read[id(plan)] = _read_claims(plan.document)
         return self._read[id(plan)]
 
-    def _stamp(self, document: PlanDocument, claim: Claim, own: tuple[Compared, ...]) -> Stamp:
+    def _stamp(self, document: PlanDocument, claim: Claim, own: tuple[ContrastSides, ...]) -> Stamp:
         known = self._known(document, own)
         first: KeptPlan | None = None
         was: dict[str, None] = {}
@@ -168,13 +175,12 @@ class Stamps:
             was=tuple(was),
         )
 
-    def _known(self, document: PlanDocument, comparisons: Iterable[Compared]) -> Known | None:
-        """Return when the first of these comparisons was known; None if none is."""
+    def _known(self, document: PlanDocument, comparisons: Iterable[ContrastSides]) -> FirstResult | None:
         moments = [moment for each in comparisons if (moment := self._moment(document, each)) is not None]
         return min(moments, key=lambda moment: moment.at, default=None)
 
-    def _moment(self, document: PlanDocument, compared: Compared) -> Known | None:
-        sides: list[list[Known | None]] = [
+    def _moment(self, document: PlanDocument, compared: ContrastSides) -> FirstResult | None:
+        sides: list[list[FirstResult | None]] = [
             [self._first(document, variant) for variant in sorted(side)] for side in (compared.minus, compared.plus)
         ]
         if compared.known == "rows":
@@ -187,7 +193,7 @@ class Stamps:
         there = [one for one in needed if one is not None]
         return max(there, key=lambda one: one.at) if there and len(there) == len(needed) else None
 
-    def _first(self, document: PlanDocument, variant: str) -> Known | None:
+    def _first(self, document: PlanDocument, variant: str) -> FirstResult | None:
         """Return the first result of a variant, and of those that a plan of the same space calls by its name."""
         names = _names(document).get(variant, frozenset())
         same = {variant}
@@ -203,20 +209,20 @@ class Stamps:
         return sorted(dated, key=lambda each: each[1])
 
     @cached_property
-    def _results(self) -> Mapping[str, Known]:
-        """The first result of each variant."""
+    def _results(self) -> Mapping[str, FirstResult]:
         ended = dict(_first_results(self._now))
-        first: dict[str, Known] = {}
+        first: dict[str, FirstResult] = {}
         for trial, variant, space in _trials_of_plans(self._now):
             if trial in ended and (variant not in first or ended[trial] < first[variant].at):
-                first[variant] = Known(ended[trial], space)
+                first[variant] = FirstResult(ended[trial], space)
         return first
 
 
-def unkept(plan: Plan, resolved: Mapping[str, object]) -> PlanDocument:
+def unkept(plan: Plan, resolved: ResolvedSpace) -> PlanDocument:
     """Return a plan that no folder keeps as it would be kept, as far as claims are about it."""
     document = plan_document(plan, Documents(source="", resolved=resolved, profile=plan.profile))
-    return cast(PlanDocument, json.loads(compact(document)))
+    kept: PlanDocument = json.loads(compact(document))
+    return kept
 
 
 def stamped(summary: Summary, plan: PlanDocument | None, folder: Path) -> Summary:
@@ -228,47 +234,41 @@ def stamped(summary: Summary, plan: PlanDocument | None, folder: Path) -> Summar
     return replace(summary, expectations=tuple(marked))
 
 
-def _read_claims(document: PlanDocument) -> tuple[tuple[Claim, tuple[Compared, ...]], ...]:
+def _read_claims(document: PlanDocument) -> tuple[tuple[Claim, tuple[ContrastSides, ...]], ...]:
     return tuple((claim, compared_by(document, claim)) for claim in claims_of(document))
 
 
 def claims_of(document: PlanDocument) -> tuple[Claim, ...]:
-    judge = document["resolved"].get("judge")
-    expected = judge.get("expect") if isinstance(judge, Mapping) else None
-    return tuple(_plain(claim) for claim in expected or ())
+    return tuple(map(_plain, judge_in(document).get("expect") or ()))
 
 
-def _plain(claim: Mapping[str, Any]) -> Claim:
+def _plain(claim: Claim) -> Claim:
     """Return a claim with its verdicts in one order, so that equal claims are equal; a single one stands alone."""
     verdict = claim.get("verdict")
     if isinstance(verdict, list | tuple):
-        claim = {**claim, "verdict": verdict[0] if len(verdict) == 1 else sorted(verdict)}
-    return json.loads(compact(claim))  # type: ignore[no-any-return]
+        claim = {**claim, "verdict": verdict[0] if len(verdict) == 1 else sorted(map(str, verdict))}
+    plain: Claim = json.loads(compact(claim))
+    return plain
 
 
-def compared_by(document: PlanDocument, claim: Claim) -> tuple[Compared, ...]:
+def compared_by(document: PlanDocument, claim: Claim) -> tuple[ContrastSides, ...]:
     """Return the sides that a claim compares in a plan, in its own direction; none where the plan does not."""
     expected = Expected.model_validate(claim)
     if expected.correlation is not None:
         salted = {each["after"] for each in document["comparisons"] if each["kind"] == "noise"}
         rows = frozenset(variant["id"] for variant in document["variants"]) - salted
-        return (Compared(frozenset(), rows, "rows"),)
+        return (ContrastSides(frozenset(), rows, "rows"),)
     design = KeptDesign(document)
     steps = claim_steps(expected, names_in(document), design.comparisons, "lower")
     sides = ((_compared(design, step.comparison), step.turned) for step in steps)
-    return tuple(Compared(each.plus, each.minus, each.known) if turned else each for each, turned in sides)
+    return tuple(ContrastSides(each.plus, each.minus, each.known) if turned else each for each, turned in sides)
 
 
 def names_in(document: PlanDocument) -> Mapping[str, str]:
-    """Return the id of the variant of each name."""
     return {name: variant["id"] for variant in document["variants"] for name in variant.get("names", ())}
 
 
-def comparisons_in(document: PlanDocument) -> tuple[Comparison, ...]:
-    return KeptDesign(document).comparisons
-
-
-def _compared(design: KeptDesign, comparison: Comparison) -> Compared:
+def _compared(design: KeptDesign, comparison: Comparison) -> ContrastSides:
     known: Literal["each", "every"] = "every" if comparison.kind in ("interaction", "trend") else "each"
     question = contrast(comparison, dict(design.factors), dict(design.ladders))
     match question:
@@ -278,10 +278,10 @@ def _compared(design: KeptDesign, comparison: Comparison) -> Compared:
             signs = list(weights)
         case SpeedUpTrend(pairs=pairs):
             signs = [(variant, sign) for pair in pairs for variant, sign in zip(pair, (-1.0, 1.0), strict=True)]
-        case Term():
+        case FactorialEffect():
             signs = weights_of(question, dict(design.factors)[comparison.terms])
     minus = frozenset(variant for variant, sign in signs if sign < 0)
-    return Compared(minus, frozenset(variant for variant, sign in signs if sign > 0), known)
+    return ContrastSides(minus, frozenset(variant for variant, sign in signs if sign > 0), known)
 
 
 def _names(document: PlanDocument) -> dict[str, frozenset[str]]:
@@ -289,7 +289,7 @@ def _names(document: PlanDocument) -> dict[str, frozenset[str]]:
 
 
 def _about_the_same(
-    here: PlanDocument, own: Sequence[Compared], there: PlanDocument, theirs: Sequence[Compared]
+    here: PlanDocument, own: Sequence[ContrastSides], there: PlanDocument, theirs: Sequence[ContrastSides]
 ) -> bool:
     """Return whether two claims are about the same variants: by their ids, and within one space also by their names."""
     if not own or len(own) != len(theirs):
@@ -300,8 +300,9 @@ def _about_the_same(
     return here["space"] == there["space"] and next(called) == next(called)
 
 
-def _directed(here: PlanDocument, own: Sequence[Compared], there: PlanDocument, theirs: Sequence[Compared]) -> bool:
-    """Return whether two claims about the same variants compare them in the same direction."""
+def _directed(
+    here: PlanDocument, own: Sequence[ContrastSides], there: PlanDocument, theirs: Sequence[ContrastSides]
+) -> bool:
     return all(
         one.minus == other.minus or _called(one.minus, here) == _called(other.minus, there)
         for one, other in zip(own, theirs, strict=True)
@@ -314,7 +315,6 @@ def _called(variants: Iterable[str], document: PlanDocument) -> frozenset[str]:
 
 
 def _statement(claim: Claim) -> Claim:
-    """Return a claim without the names of the variants that it is about."""
     return {key: value for key, value in claim.items() if key not in NO_STATEMENT}
 
 
@@ -334,7 +334,7 @@ def _trials_of_plans(now: Snapshot) -> Iterator[tuple[str, str, str]]:
 
 
 def _first_results(now: Snapshot) -> Iterator[tuple[str, float]]:
-    """Yield when each trial first had a result, also one whose file is gone, or that was trained again since."""
+    """Yield the time of the first result of each trial, also where its file is gone or it was trained again since."""
     first: dict[str, float] = {}
     endings = [*now.endings.values(), *(each.ending for each in now.witness.written.values() if each.ending)]
     for ending in endings:
@@ -349,7 +349,7 @@ def _first_results(now: Snapshot) -> Iterator[tuple[str, float]]:
 
 
 def changed_keys(before: PlanDocument, after: PlanDocument) -> Iterator[str]:
-    """Yield what differs between two spaces, key by key, the other claims left out: `seeds: 3 → 4`."""
+    """Yield the differences of two spaces, key by key, other claims left out: `seeds: 3 → 4`."""
     yield from _difference("profile", before.get("profile"), after.get("profile"))
     then, now = (
         {key: value for key, value in document["resolved"].items() if key not in NOT_OF_THE_QUESTION}
@@ -358,7 +358,7 @@ def changed_keys(before: PlanDocument, after: PlanDocument) -> Iterator[str]:
     yield from _changes((), then, now)
 
 
-def _changes(keys: tuple[str, ...], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
+def _changes(keys: tuple[str, ...], before: JsonObject, after: JsonObject) -> Iterator[str]:
     for key in {**before, **after}:
         here = (*keys, key)
         then, now = before.get(key), after.get(key)

@@ -67,10 +67,7 @@ CLOSED: Mapping[str, str] = {
 
 
 def refresh(folder: Path, say: Say) -> bool:
-    """Bring the DuckDB file up to date with the kept files; return whether there was anything to do.
-
-    It costs a copy of the file. Readers never block it: they keep the file they have open.
-    """
+    """Bring the DuckDB file up to date by a copy, which no reader waits for; return whether anything was to do."""
     path, snapshot = folder / DATABASE, Snapshot(folder)
     stored = read_stored(path, say)
     if stored.mark == snapshot.mark:
@@ -136,7 +133,6 @@ def _create(connection: duckdb.DuckDBPyConnection) -> None:
 
 @functools.cache
 def _empty() -> bytes:
-    """Return the bytes of a file with our tables and views and no row; cached, since making it takes a while."""
     with tempfile.TemporaryDirectory(prefix="ablate-") as aside:
         path = Path(aside) / DATABASE
         with duckdb.connect(path) as connection:
@@ -196,7 +192,7 @@ def changing(path: Path, unfinished: Path, option: str = "--results") -> Iterato
 
 
 def read_stored(path: Path, say: Say | None = None) -> Stored:
-    """Read what a DuckDB file contains; nothing if it is missing, has another schema, or cannot be read.
+    """Read the state of a DuckDB file; nothing if it is missing, has another schema, or cannot be read.
 
     `say` is told of a program that has it open for writing, whose changes are lost when the file is replaced.
     """
@@ -212,7 +208,7 @@ def read_stored(path: Path, say: Say | None = None) -> Stored:
 
 
 def stored_at(path: Path) -> Stored:
-    """Read what a DuckDB file that is there contains; nothing if it has another schema. Raises what DuckDB raises."""
+    """Read the state of an existing DuckDB file; nothing if it has another schema. Raises the errors of DuckDB."""
     with duckdb.connect(path.absolute(), read_only=True, config=dict(CLOSED)) as connection:
         if not is_ours(connection):
             return Stored()
@@ -269,12 +265,18 @@ def writable_copy(path: Path | None, copy: Path, folder: Path) -> duckdb.DuckDBP
         connection = duckdb.connect(copy.absolute())
     except duckdb.Error as error:
         raise UnusableError(path or copy, error) from error
-    trials = str(folder.absolute() / TRIALS)
-    allowed = ", ".join(map(quoted, {trials, _escaped(trials)}))  # it asks for a pattern before the files that match
+    trials = folder / TRIALS
+    # It asks for a pattern before the files that match.
+    allowed = ", ".join({quoted(str(trials.absolute())), file_literal(trials)})
     connection.execute(f"SET allowed_directories = [{allowed}]")
+    restrict(connection)
+    return connection
+
+
+def restrict(connection: duckdb.DuckDBPyConnection) -> None:
+    """Apply the settings of `CLOSED`, for good."""
     for setting, value in CLOSED.items():
         connection.execute(f"SET {setting} = {value}")
-    return connection
 
 
 def is_ours(connection: duckdb.DuckDBPyConnection, schema: str = "main") -> bool:
@@ -335,7 +337,7 @@ def _batches(files: Sequence[Path]) -> Iterator[list[Path]]:
 
 
 def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> None:
-    paths = ", ".join(quoted(_escaped(str(file.absolute()))) for file in files)
+    paths = ", ".join(map(file_literal, files))
     try:
         connection.execute(f"CREATE TEMP VIEW incoming AS SELECT * FROM read_parquet([{paths}])")
         _spread(connection)
@@ -349,12 +351,12 @@ def _take_in_files(connection: duckdb.DuckDBPyConnection, files: list[Path]) -> 
     connection.execute("DROP VIEW incoming")
 
 
-def _escaped(path: str) -> str:
-    return PATTERN.sub(r"[\1]", path)
+def file_literal(path: Path) -> str:
+    """Return a path as SQL in which no sign is a wildcard."""
+    return quoted(PATTERN.sub(r"[\1]", str(path.absolute())))
 
 
 def _spread(connection: duckdb.DuckDBPyConnection) -> None:
-    """Distribute the rows of `incoming` over the tables."""
     connection.begin()
     connection.execute(
         """

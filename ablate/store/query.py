@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import duckdb
 
@@ -44,6 +44,10 @@ ALONE = (
 )
 
 
+Parameters: TypeAlias = Mapping[str, object]
+"""The values for the `$names` of SQL: whatever DuckDB converts."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueryResult:
     """A table: the names of its columns and its rows; `no_rows` is the meaning of one without rows, if it has any."""
@@ -57,7 +61,7 @@ def query(
     folder: Path,
     sql: str,
     *,
-    parameters: Mapping[str, object] | None = None,
+    parameters: Parameters | None = None,
     writable: bool = False,
     say: Say = warn,
 ) -> QueryResult:
@@ -70,7 +74,7 @@ def query_each(
     folder: Path,
     sql: str,
     *,
-    parameters: Mapping[str, object] | None = None,
+    parameters: Parameters | None = None,
     writable: bool = False,
     say: Say = warn,
     several: bool = True,
@@ -93,7 +97,7 @@ def query_each(
         return answers
 
 
-Ask = Callable[[str, Mapping[str, object]], QueryResult]
+Ask: TypeAlias = Callable[[str, Parameters], QueryResult]
 """Returns the result of SQL, with values for its `$names`."""
 
 
@@ -149,9 +153,7 @@ def _reading(folder: Path, say: Say) -> Iterator[duckdb.DuckDBPyConnection]:
             yield connection
 
 
-def _write(
-    folder: Path, sql: str, parameters: Mapping[str, object] | None, say: Say, several: bool
-) -> tuple[QueryResult, ...]:
+def _write(folder: Path, sql: str, parameters: Parameters | None, say: Say, several: bool) -> tuple[QueryResult, ...]:
     with Lock(folder):
         projection.refresh(folder, say)
         path = folder / DATABASE
@@ -201,7 +203,7 @@ def _in_duckdbs_words(error: duckdb.Error) -> str:
 def _execute(
     connection: duckdb.DuckDBPyConnection,
     sql: str,
-    parameters: Mapping[str, object] | None,
+    parameters: Parameters | None,
     path: Path,
     allowed: Sequence[str],
     several: bool,
@@ -253,10 +255,7 @@ QUERY_TITLE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """A named query. `parameters` maps its `$names` to their default values; None means no restriction.
-
-    `no_rows` is the meaning of an answer without rows; empty where it has none of its own.
-    """
+    """A named query: None as a default value restricts nothing, `no_rows` is the meaning of an answer without rows."""
 
     name: str
     question: str
@@ -265,7 +264,6 @@ class Query:
     no_rows: str = ""
 
     def given(self, values: Mapping[str, str]) -> dict[str, str | None]:
-        """Return its parameters updated with these values; an InputError for one that it does not have."""
         for name in values:
             if name not in self.parameters:
                 message = f"the query {self.name} has no parameter {quote(name)}"
@@ -299,6 +297,5 @@ def cookbook_query(name: str) -> Query:
 
 
 def _query_parameters(written: str | None) -> dict[str, str | None]:
-    """Parse `$space, $factor = 3` into names and values."""
     parts = [part.partition("=") for part in (written or "").split(",") if part]
     return {name.strip().removeprefix("$"): value.strip() or None for name, _, value in parts}

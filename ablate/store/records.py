@@ -6,10 +6,10 @@ import shlex
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -29,13 +29,11 @@ from ablate.store.documents import (
     Verdicts,
     digest,
 )
-from ablate.store.durable import compact
-from ablate.store.files import Document
+from ablate.store.durable import JsonObject, compact
+from ablate.store.files import KeptDocument
 from ablate.verdict.experiment import Seed
 
 # Plans: what was asked, with every trial's specification
-#
-# {"plan": id, "first_seen": …, "document": {"space": …}, "specifications": {"values": {…}, "trials": {…}}}
 #
 # The plan of a space with the largest number is its current one: the last that was requested. Specifications of a
 # plan differ in few places, so each distinct value of each key is written once.
@@ -43,7 +41,7 @@ from ablate.verdict.experiment import Seed
 
 @dataclass(frozen=True)
 class KeptPlan:
-    """A plan as it is kept: its file, its id, when it was first requested in seconds since 1970, and its document."""
+    """A plan as it is kept; `first_seen` is when it was first requested in seconds since 1970."""
 
     file: str
     number: int
@@ -75,33 +73,24 @@ class KeptPlans:
         return {space: plans[-1].document for space, plans in self.of_space.items()}
 
     def adding(self, plan: KeptPlan, specifications: Mapping[str, Specification]) -> KeptPlans:
-        """Return these plans with one that is now its space's current one."""
         others = tuple(each for each in self.of_space.get(plan.space, ()) if each.id != plan.id)
         return KeptPlans({**self.of_space, plan.space: (*others, plan)}, {**self.specifications, **specifications})
 
 
-def kept_plans(documents: Iterable[Document[PlanFile]]) -> KeptPlans:
+def kept_plans(documents: Sequence[KeptDocument[PlanFile]]) -> KeptPlans:
     """Read plans from their documents, given in the order of their numbers; a later one of the same plan counts."""
-    plans: dict[str, KeptPlan] = {}
     specifications: dict[str, Specification] = {}
     for file in documents:
-        plan = plan_of(file)
-        plans.pop(plan.id, None)
-        plans[plan.id] = plan
         specifications.update(unpacked(file.content["specifications"]))
-    of_space: dict[str, tuple[KeptPlan, ...]] = {}
-    for plan in plans.values():
-        of_space[plan.space] = (*of_space.get(plan.space, ()), plan)
-    return KeptPlans(of_space, specifications)
+    return KeptPlans(_by_space(map(plan_of, documents)), specifications)
 
 
-def plan_of(file: Document[PlanFile]) -> KeptPlan:
+def plan_of(file: KeptDocument[PlanFile]) -> KeptPlan:
     content = file.content
     return KeptPlan(file.name, file.number, content["plan"], content["first_seen"], content["document"])
 
 
 def packed(specifications: Sequence[Specification]) -> PackedSpecifications:
-    """Return specifications with each distinct value of each key once, and for each trial the place of its value."""
     values: dict[str, list[object]] = {}
     trials: dict[str, list[int]] = {}
     texts: dict[int, str] = {}
@@ -122,7 +111,6 @@ def _value_text(value: object, known: dict[int, str]) -> str:
 
 
 def unpacked(content: PackedSpecifications) -> Iterator[tuple[str, Specification]]:
-    """Yield each trial's id and specification, keys in the order in which they were written."""
     values, keys = content["values"], list(content["trials"])
     for places in zip(*content["trials"].values(), strict=True):
         found = {key: values[key][place] for key, place in zip(keys, places, strict=True) if place >= 0}
@@ -140,7 +128,7 @@ class KeptDesign:
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
-        return tuple(Comparison(**_frozen(each)) for each in self._document["comparisons"])
+        return tuple(Comparison(**frozen(each)) for each in self._document["comparisons"])
 
     @cached_property
     def factors(self) -> tuple[tuple[str, Factors], ...]:
@@ -151,18 +139,18 @@ class KeptDesign:
         return tuple((terms, _ladder(each)) for terms, each in self._document.get("ladders", ()))
 
 
-def _factors(kept: Mapping[str, Any]) -> Factors:
-    known = {field.name: kept[field.name] for field in fields(Factors) if field.name in kept}
-    varied = tuple(VariedFactor(**_frozen(each)) for each in kept.get("varied", ()))
-    return Factors(**{**_frozen(known), "aliases": (), "varied": varied})
+def _factors(kept: JsonObject) -> Factors:
+    known = {name: value for name, value in frozen(kept).items() if name in Factors.__dataclass_fields__}
+    varied = tuple(VariedFactor(**frozen(each)) for each in known.get("varied", ()))
+    return Factors(**known | {"aliases": (), "varied": varied})
 
 
-def _ladder(kept: Mapping[str, Any]) -> PlannedLadder:
-    steps = tuple(LadderStep(**_frozen(step)) for step in kept["steps"])
-    return PlannedLadder(**{**_frozen(kept), "steps": steps})
+def _ladder(kept: JsonObject) -> PlannedLadder:
+    known = frozen(kept)
+    return PlannedLadder(**known | {"steps": tuple(LadderStep(**frozen(step)) for step in known["steps"])})
 
 
-def _frozen(document: Mapping[str, Any]) -> dict[str, Any]:
+def frozen(document: Mapping[str, Any]) -> dict[str, Any]:
     return {name: _tuples(value) for name, value in document.items()}
 
 
@@ -171,9 +159,6 @@ def _tuples(value: Any) -> Any:
 
 
 # Requested runs, a file each, so that a run can be resumed or repeated
-#
-# {"space": …, "path": …, "profile": …, "settings": […], "plugins": […], "place": {…}, "mirror": …, "commit": …,
-# "source": …, "packages": …, "at": …}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -205,9 +190,8 @@ class Request:
         """The file of the space and those of plugins as a command names them; requests of before have no such names."""
         return self.typed or tuple(portable(Path(path)) for path in (self.path, *self.plugins))
 
-    def is_planned_as(self, plan: Mapping[str, Any]) -> bool:
-        """Return whether the document of a plan is of this text with this profile and these settings. Earlier versions
-        did not keep these."""
+    def is_planned_as(self, plan: PlanDocument) -> bool:
+        """Return whether a plan is of this text, profile and settings; True for one of versions that lack these."""
         if not (self.source and "sources" in plan):
             return True
         asked = plan.get("profile"), tuple(plan.get("settings", ()))
@@ -237,7 +221,7 @@ def withdrawn_if_refused(folder: Path, name: str | None) -> Iterator[None]:
         raise
 
 
-def last_requests(documents: Iterable[files.Document[Mapping[str, object]]]) -> dict[str, Request]:
+def last_requests(documents: Iterable[KeptDocument[JsonObject]]) -> dict[str, Request]:
     last: dict[str, Request] = {}
     for document in documents:
         request = REQUEST.validate_python(document.content)
@@ -263,10 +247,7 @@ def status_command(folder: Path) -> str:
 
 # Judgements: a file each, with verdicts on a plan and how often its questions were asked
 #
-# {"space": …, "plan": id, "at": …, "trials": {id: digest}, "verdicts": {"effects": […], …}, "questions": [{…}, …]}
-#
-# The latest verdicts of a plan count. `trials` has the digest of each trial's rows that they were computed from, so
-# that a lost one is noticed, and whether anything has ended since.
+# The latest verdicts of a plan count.
 #
 # A question is identified by what it asks, not by its seeds or by the space that asks it
 # (`verdict.judgement.families`). A judgement of it is identified by its `number`, its seeds (or its looks, where
@@ -279,7 +260,7 @@ Basis: TypeAlias = tuple[tuple[Seed, ...], tuple[int, ...], str]
 """The basis of a judgement: its seeds or its looks, and how these were measured."""
 
 JudgementKey: TypeAlias = tuple[str, int, Basis]
-"""What identifies a judgement: the question, its number, and its basis."""
+"""The question of a judgement, its number, and its basis."""
 
 
 def basis(seeds: Iterable[Seed], looks: Iterable[int], measured: str) -> Basis:
@@ -292,14 +273,12 @@ def basis_of(question: Question) -> Basis:
     return basis(question["seeds"], question["looks"], question["measured"])
 
 
-def latest_judgements(judgements: Iterable[Document[JudgementFile]]) -> dict[str, Document[JudgementFile]]:
-    """Return the latest judgement with verdicts of each plan, by the plan's id."""
+def latest_judgements(judgements: Iterable[KeptDocument[JudgementFile]]) -> dict[str, KeptDocument[JudgementFile]]:
     return {each.content["plan"]: each for each in judgements if each.content["verdicts"] is not None}
 
 
-def questions_in_order(judgements: Iterable[Document[JudgementFile]]) -> tuple[Question, ...]:
-    """Return the judgements of questions in the order in which they were first made, each with its latest result, all
-    its `spaces`, and the first `plan`."""
+def questions_in_order(judgements: Iterable[KeptDocument[JudgementFile]]) -> tuple[Question, ...]:
+    """Return questions in the order first judged, each with its latest result, all `spaces` and the first `plan`."""
     last: dict[str, Question] = {}
     for plan, question in ((each.content["plan"], every) for each in judgements for every in each.content["questions"]):
         key = _judgement_mark(question)
@@ -308,7 +287,7 @@ def questions_in_order(judgements: Iterable[Document[JudgementFile]]) -> tuple[Q
     return tuple(last.values())
 
 
-def judged_questions(judgements: Iterable[Document[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
+def judged_questions(judgements: Iterable[KeptDocument[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
     """Return the judgements of each question in order of number."""
     by_question: dict[str, list[Question]] = {}
     for question in sorted(questions_in_order(judgements), key=lambda question: int(question["number"])):
@@ -316,7 +295,7 @@ def judged_questions(judgements: Iterable[Document[JudgementFile]]) -> dict[str,
     return {question: tuple(over_time) for question, over_time in by_question.items()}
 
 
-def questions_by_space(judgements: Iterable[Document[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
+def questions_by_space(judgements: Iterable[KeptDocument[JudgementFile]]) -> dict[str, tuple[Question, ...]]:
     of_space: dict[str, tuple[Question, ...]] = {}
     for over_time in judged_questions(judgements).values():
         for question in over_time:
@@ -350,7 +329,6 @@ def record_judgement(
 
 
 def key_of(question: Question) -> JudgementKey:
-    """Return the question, number and basis of a judgement."""
     return question["question"], question["number"], basis_of(question)
 
 
@@ -366,15 +344,13 @@ def _judged_as(question: Question) -> str:
 
 # Judged tables: runs that were trained elsewhere, with what was asked of them
 #
-# {"table": id, "first_seen": …, "document": {"space": …, "rows": digest, "question": {…}, "runs": […], …}}
-#
 # The table of a space with the largest number is its current one: the last that was judged. Its cells, as they were
 # read, are a source.
 
 
 @dataclass(frozen=True, slots=True)
 class KeptTable:
-    """A judged table as it is kept: its file, its id, when it was judged first, and its document."""
+    """A judged table as it is kept; `first_seen` is when it was judged first, in seconds since 1970."""
 
     file: str
     number: int
@@ -387,18 +363,26 @@ class KeptTable:
         return self.document["space"]
 
 
-def kept_tables(documents: Iterable[Document[TableFile]]) -> Mapping[str, tuple[KeptTable, ...]]:
-    """Return the tables of each space from their documents, given in the order of their numbers; of one, the latest."""
-    tables: dict[str, KeptTable] = {}
-    for file in documents:
-        content = file.content
-        tables.pop(content["table"], None)
-        tables[content["table"]] = KeptTable(
-            file.name, file.number, content["table"], content["first_seen"], content["document"]
-        )
-    of_space: dict[str, tuple[KeptTable, ...]] = {}
-    for table in tables.values():
-        of_space[table.space] = (*of_space.get(table.space, ()), table)
+def kept_tables(documents: Iterable[KeptDocument[TableFile]]) -> Mapping[str, tuple[KeptTable, ...]]:
+    """Return the tables of each space, given in the order of their numbers; of one table, the latest document."""
+    contents = ((file, file.content) for file in documents)
+    return _by_space(
+        KeptTable(file.name, file.number, content["table"], content["first_seen"], content["document"])
+        for file, content in contents
+    )
+
+
+Kept = TypeVar("Kept", bound=KeptPlan | KeptTable)
+
+
+def _by_space(kept: Iterable[Kept]) -> dict[str, tuple[Kept, ...]]:
+    latest: dict[str, Kept] = {}
+    for each in kept:
+        latest.pop(each.id, None)
+        latest[each.id] = each
+    of_space: dict[str, tuple[Kept, ...]] = {}
+    for last in latest.values():
+        of_space[last.space] = (*of_space.get(last.space, ()), last)
     return of_space
 
 

@@ -56,14 +56,12 @@ def repair(
     holder = durable.lock_holder(folder) or _worker(workers)
     killed = () if holder else tuple(killed_runs(folder))
     if dry_run or holder:
-        looked, faults = _look(folder, workers)
-        findings = (*killed, *_findings(faults), *notes(folder), *_mirrored(folder, mirror))
-        shown = tuple(finding for finding in findings if not (holder and finding.kind in UNDER_WAY))
+        looked, _, findings = _look(folder, workers, mirror)
+        shown = tuple(each for each in (*killed, *findings) if not (holder and each.kind in UNDER_WAY))
         return Repaired(folder, shown, holder, _looked_at(looked))
     with Lock(folder):
-        looked, faults = _look(folder, workers)
-        findings = (*killed, *_findings(faults), *notes(folder), *_mirrored(folder, mirror))
-        report = Repaired(folder, findings, None, _looked_at(looked), done=True)
+        looked, faults, findings = _look(folder, workers, mirror)
+        report = Repaired(folder, (*killed, *findings), None, _looked_at(looked), done=True)
         put_right(faults, (lambda told: None) if report.to_repair or report.lost else say)  # not twice
         if (report.to_repair or report.lost) and rebuild_mirror:
             _rebuild(folder, mirror, rebuild_mirror, say)
@@ -72,8 +70,10 @@ def repair(
     return replace(report, left=repair(folder, dry_run=True, mirror=mirror).to_repair)
 
 
-def _look(folder: Path, workers: Mapping[str, Holder]) -> tuple[Snapshot, tuple[Fault, ...]]:
-    """Read everything; return it with its faults, in the order in which they are repaired."""
+def _look(
+    folder: Path, workers: Mapping[str, Holder], mirror: Look | None
+) -> tuple[Snapshot, tuple[Fault, ...], tuple[Finding, ...]]:
+    """Return everything read, its faults in the order in which they are repaired, and all findings."""
     now = Snapshot(folder)
     faults = (
         *leftovers(folder, workers),
@@ -84,7 +84,8 @@ def _look(folder: Path, workers: Mapping[str, Holder]) -> tuple[Snapshot, tuple[
         *open_trial_faults(now, thorough=True),
         database_fault(now),
     )
-    return now, faults
+    of_faults = (finding for fault in faults for finding in fault.findings)
+    return now, faults, (*of_faults, *notes(folder), *_mirrored(folder, mirror))
 
 
 def _of_earlier(folder: Path) -> Iterator[Fault]:
@@ -92,8 +93,8 @@ def _of_earlier(folder: Path) -> Iterator[Fault]:
     if snapshot.is_earlier(folder):
         there = ", ".join(name for name in snapshot.EARLIER_LINES if (folder / name).exists())
         what = f"is of an earlier version, with lines in {there}"
-        finding = Finding("earlier", "repaired", what, folder, f"converted to files; kept in {snapshot.EARLIER}")
-        yield Fault((finding,), partial(snapshot.convert_earlier, folder))
+        remedy = f"converted to files; kept in {snapshot.EARLIER}"
+        yield Fault.of("earlier", what, folder, remedy, partial(snapshot.convert_earlier, folder))
 
 
 def make_ready(folder: Path, say: Say) -> None:
@@ -105,13 +106,7 @@ def make_ready(folder: Path, say: Say) -> None:
     projection.put_damaged_aside(folder, say)
 
 
-def _findings(faults: Iterable[Fault]) -> Iterator[Finding]:
-    for fault in faults:
-        yield from fault.findings
-
-
 def _mirrored(folder: Path, mirror: Look | None) -> Iterator[Finding]:
-    """Find what is wrong with the copy in MLflow, compared with the DuckDB file."""
     try:
         yield from mirror(folder) if mirror else ()
         return
@@ -123,7 +118,6 @@ def _mirrored(folder: Path, mirror: Look | None) -> Iterator[Finding]:
 
 
 def _rebuild(folder: Path, mirror: Look | None, rebuild: Rebuild, say: Say) -> None:
-    """Rebuild the copy in MLflow if something is wrong with it after the DuckDB file is repaired."""
     if any(finding.severity != "harmless" for finding in _mirrored(folder, mirror)):
         try:
             rebuild(folder)
@@ -132,7 +126,6 @@ def _rebuild(folder: Path, mirror: Look | None, rebuild: Rebuild, say: Say) -> N
 
 
 def _worker(workers: Mapping[str, Holder]) -> str | None:
-    """Describe who is still training here, with or without a run."""
     alive = [worker for worker in workers.values() if worker.alive]
     return f"process {alive[0].pid} on {alive[0].host}, which trains trial {alive[0].trial_id}" if alive else None
 
@@ -156,8 +149,7 @@ def leftovers(folder: Path, workers: Mapping[str, Holder]) -> Iterator[Fault]:
     for place in (folder, *(folder / name for name in PLACES)):
         for path in unfinished_in(place):
             what = "was being written by a run that was killed"
-            finding = Finding("leftover", "repaired", what, path, "deleted", changes=(path,))
-            yield Fault((finding,), partial(remove, path))
+            yield Fault.of("leftover", what, path, "deleted", partial(remove, path), (path,))
     for path in claim.silent(folder):
         yield _claim(folder, path.name, "does not say who holds it", "deleted, unless a worker holds it")
     for worker in workers.values():
@@ -175,8 +167,7 @@ def corpora(folder: Path) -> Iterator[Fault]:
     for path, what in cache.faults(folder / CORPUS):
         remedy = f"kept in {DAMAGED}; rebuilt from the texts by the next run that reads them"
         changes = tuple(dict.fromkeys((path, path.with_suffix(".json"))))
-        finding = Finding("corpus", "repaired", what, path, remedy, changes=changes)
-        yield Fault((finding,), partial(_put_aside, folder, changes))
+        yield Fault.of("corpus", what, path, remedy, partial(_put_aside, folder, changes), changes)
 
 
 def _put_aside(folder: Path, paths: tuple[Path, ...]) -> None:
@@ -267,8 +258,9 @@ def last_good_checkpoint(folder: Path, trial_id: str, content: Segment) -> Check
 
 
 def open_trial_faults(snapshot: Snapshot, *, thorough: bool) -> Iterator[Fault]:
-    """Find the open trials that are over, whose segment only needs to be sealed or has nothing of use, and the states
-    of trials that have no segment; if `thorough`, also segments that are damaged, or whose checkpoint is.
+    """Find open trials that are over and states of trials without a segment; if `thorough`, also damaged segments.
+
+    A trial is over if its segment only needs to be sealed, or has nothing of use.
     """
     folder, ended = snapshot.folder, snapshot.endings
     segments = {trial: journal.read(journal.path_of(folder, trial)) for trial in sorted(open_trials(folder))}
@@ -289,8 +281,8 @@ def _over_fault(folder: Path, trial_id: str, content: Segment | None, known: End
     changes = (path, *_state_paths(folder, trial_id))
     put_away = f"kept in {DAMAGED}; the trial starts over"
 
-    def put(finding: Finding, told: str) -> Fault:
-        return Fault((finding,), partial(_put_segment_away, folder, trial_id, told))
+    def put(finding: Finding, message: str) -> Fault:
+        return Fault((finding,), partial(_put_segment_away, folder, trial_id, message))
 
     if content is None and not (path.exists() and path.stat().st_size):
         return put(Finding("leftover", "repaired", "is empty", path, "deleted", changes=changes), "")
@@ -302,9 +294,8 @@ def _over_fault(folder: Path, trial_id: str, content: Segment | None, known: End
         finding = Finding("segment", "repaired", f"is of another trial, {other}", path, put_away, changes=changes)
         return put(finding, f"{path} is of another trial, {other}; it is kept in {DAMAGED}")
     if known and content.beginning.attempt <= known.attempt:
-        what = "is of a trial that is already sealed"
-        finding = Finding("leftover", "repaired", what, path, "deleted", changes=changes)
-        return Fault((finding,), partial(_delete_segment, folder, trial_id))
+        cure = partial(_delete_segment, folder, trial_id)
+        return Fault.of("leftover", "is of a trial that is already sealed", path, "deleted", cure, changes)
     if double := sealed.double(content):
         what = f"has step, metric, address {double} twice"
         finding = Finding("segment", "repaired", what, path, put_away, changes=changes)
@@ -313,8 +304,7 @@ def _over_fault(folder: Path, trial_id: str, content: Segment | None, known: End
         return None  # it continues when it is started, from where it is whole
     what = f"has ended ({content.outcome.kind}) but is not sealed"
     made = (files.path_of(folder, trial_id), folder / WITNESS)
-    finding = Finding("outcome", "repaired", what, path, "sealed", changes=(*changes, *made))
-    return Fault((finding,), partial(_seal_trial, folder, trial_id))
+    return Fault.of("outcome", what, path, "sealed", partial(_seal_trial, folder, trial_id), (*changes, *made))
 
 
 def _unfinished_faults(folder: Path, trial_id: str, content: Segment, specified: bool) -> Iterator[Fault]:
@@ -328,7 +318,7 @@ def _unfinished_faults(folder: Path, trial_id: str, content: Segment, specified:
         what, remedy = f"ends in the middle of a line ({torn} bytes)", f"cut off; {then}"
         findings.append(Finding("torn", "repaired", what, path, remedy, changes=changes))
     if content.marks and not numbers and mark != content.marks[-1]:
-        state = _state_path(folder, trial_id, content.marks[-1].saved.step)
+        state = journal.checkpoint_path(folder, trial_id, content.marks[-1].saved.step)
         what = "is gone or has changed since it was written"
         findings.append(Finding("checkpoint", "repaired", what, state, then, changes=changes))
     if findings:
@@ -342,16 +332,15 @@ def _seal_trial(folder: Path, trial_id: str) -> None:
     finish_trial(folder, trial_id)
 
 
-def _put_segment_away(folder: Path, trial_id: str, told: str) -> str:
-    """Move an unusable segment to `damaged/`, or delete it if it is empty."""
+def _put_segment_away(folder: Path, trial_id: str, message: str) -> str:
     path = journal.path_of(folder, trial_id)
     if not path.stat().st_size:
-        told = ""
+        message = ""
         remove(path)
     else:
         set_aside(folder, path)
     journal.drop_checkpoints(folder, trial_id)
-    return told
+    return message
 
 
 def _delete_segment(folder: Path, trial_id: str) -> None:
@@ -360,9 +349,8 @@ def _delete_segment(folder: Path, trial_id: str) -> None:
 
 
 def _cut_segment_back(folder: Path, trial_id: str, content: Segment, mark: CheckpointMark | None) -> None:
-    """Cut a segment back to where its trial continues; the old segment is kept, and so is a damaged state."""
     if content.marks and mark != content.marks[-1]:
-        state = _state_path(folder, trial_id, content.marks[-1].saved.step)
+        state = journal.checkpoint_path(folder, trial_id, content.marks[-1].saved.step)
         if journal.read_checkpoint(folder, trial_id, content.marks[-1].saved) is None and state.exists():
             set_aside(folder, state)
     if mark is None:
@@ -383,8 +371,4 @@ def _start_over(folder: Path, trial_id: str) -> None:
 
 
 def _state_paths(folder: Path, trial_id: str) -> list[Path]:
-    return [_state_path(folder, trial_id, step) for step in journal.checkpoint_steps(folder, trial_id)]
-
-
-def _state_path(folder: Path, trial_id: str, step: int) -> Path:
-    return folder / journal.CHECKPOINTS / f"{trial_id}.{step}.pt"
+    return [journal.checkpoint_path(folder, trial_id, step) for step in journal.checkpoint_steps(folder, trial_id)]

@@ -10,7 +10,6 @@ import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 
 from ablate.errors import warn
 from ablate.plan.plan import Plan, Trial
@@ -21,13 +20,14 @@ from ablate.store.documents import (
     Question,
     Specification,
     TableDocument,
+    TableFile,
     Verdicts,
     digest,
     plan_document,
     plan_id,
     trial_document,
 )
-from ablate.store.durable import Appender, Lock, encoded_line, write_whole, writing
+from ablate.store.durable import Appender, JsonObject, Lock, encoded_line, write_whole, writing
 from ablate.store.journal import Beginning, TrialStart
 from ablate.store.machines import ATTENTION, installed, of_machine, same_bits
 from ablate.store.measurements import TrialRows
@@ -91,9 +91,7 @@ class Results:
         self._syncer.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._closing.set()
         self._syncer.join()
         with ExitStack() as last:
@@ -117,7 +115,7 @@ class Results:
         return None if kept is None else kept.document
 
     def give_up(self, trial_ids: Iterable[str]) -> None:
-        """Mark these trials, whose specifications are kept, as unfinished, as `begin_anew` does."""
+        """Mark trials whose specifications are kept as unfinished, as `begin_anew` does."""
         with self._guard:
             for trial_id in sorted(trial_ids):
                 self._new_segment(trial_id, self.versions)
@@ -130,12 +128,11 @@ class Results:
         return segment.marks[-1].saved.step if segment and segment.marks else 0
 
     def course(self, trial_id: str) -> TrialRows | None:
-        """Return the rows of a trial, ended or paused, and their summaries; None where there are none."""
         if trial_id in open_trials_of(self.folder):
             return measurements.paused_rows(self.folder, trial_id)
         return measurements.ended_rows(self.folder, trial_id) if trial_id in self._endings else None
 
-    def prune(self, trial: Trial, step: int, detail: Mapping[str, object]) -> None:
+    def prune(self, trial: Trial, step: int, detail: JsonObject) -> None:
         with self._guard:
             self.begin(trial)
             self.append(trial.id, [Outcome("pruned", step, dict(detail))])
@@ -152,10 +149,14 @@ class Results:
                 return
             before = [each for plans in self._kept.of_space.values() for each in plans]
             first_seen = next((each.first_seen for each in before if each.id == id), time.time())
-            parts: dict[int, object] = {}
+            parts: dict[int, JsonObject] = {}
             specifications = {trial.id: trial_document(trial, parts) for trial in plan.trials}
-            content: dict[str, object] = {"plan": id, "first_seen": first_seen, "document": document}
-            content["specifications"] = packed(list(specifications.values()))
+            content = {
+                "plan": id,
+                "first_seen": first_seen,
+                "document": document,
+                "specifications": packed(list(specifications.values())),
+            }
             number = 1 + max((each.number for each in before), default=0)
             written = files.keep(self.folder, "plans", content, number, stem=id)  # it replaces that with fewer trials
             self._kept = self._kept.adding(plan_of(written), specifications)
@@ -181,7 +182,7 @@ class Results:
             if not of_space or of_space[-1].id != id:
                 first_seen = next((table.first_seen for table in of_space if table.id == id), time.time())
                 number = 1 + max((table.number for of in tables.values() for table in of), default=0)
-                content: dict[str, object] = {"table": id, "first_seen": first_seen, "document": document}
+                content: TableFile = {"table": id, "first_seen": first_seen, "document": document}
                 files.keep(self.folder, "tables", content, number)
             records.record_judgement(self.folder, document["space"], id, {}, verdicts=verdicts, judged=judged)
 
@@ -207,8 +208,7 @@ class Results:
             return start
 
     def begin_anew(self, trials: Iterable[Trial]) -> None:
-        """Mark all of these trials as unfinished, so that they are trained again from the beginning, now or after an
-        interruption; what is kept of a paused one is deleted."""
+        """Mark all of these trials as unfinished, to be trained from the beginning; states of paused ones go."""
         trials = tuple(trials)
         with self._guard:
             if opened := [trial.id for trial in trials if trial.id in self._open]:
@@ -253,7 +253,6 @@ class Results:
                 self._endings[trial_id] = repair.finish_trial(self.folder, trial_id)
 
     def refresh(self) -> bool:
-        """Bring `ablate.duckdb` up to date; return whether that changed it. It costs a copy, and blocks no reader."""
         with self._refreshing:
             return projection.refresh(self.folder, self.say)
 
@@ -279,7 +278,6 @@ class Results:
         keys.add((row.metric, row.address))
 
     def _mark(self, trial_id: str, saved: Saved) -> None:
-        """Record that a state is on the disk, and delete earlier ones."""
         with self._guard:
             appender = self._open[trial_id]
             appender.write([["checkpoint", saved.step, saved.crc, saved.size]])
@@ -303,12 +301,10 @@ class Results:
             self._starts[trial_id] = self._new_segment(trial_id, began.versions, self._when(trial_id, began))
 
     def _when(self, trial_id: str, began: Began) -> float:
-        """Return when a worker began, by its own clock, since its message may have waited. Clocks of nodes differ, so
-        the time is limited to between handing out the trial and now."""
+        """Return when a worker began, by its own clock, but since its trial was handed out: clocks of nodes differ."""
         return min(max(began.at, self._handed_out[trial_id]), time.time())
 
     def _new_segment(self, trial_id: str, versions: Mapping[str, str], began: float | None = None) -> TrialStart:
-        """Replace a trial's segment by a new one that only has its first line."""
         attempt = self._endings[trial_id].attempt + 1 if trial_id in self._endings else 1
         path = journal.path_of(self.folder, trial_id)
         began = time.time() if began is None else began

@@ -10,13 +10,16 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from ablate.store.durable import compact, json_number
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow
+
+Row: TypeAlias = Mapping[str, object]
+"""The values of a row by column; JSON as its values, NaN and infinities also as text."""
 
 BEGINS = re.compile(r"CREATE TABLE (?P<name>\w+) \($")
 DECLARES = re.compile(r"    (?P<name>\w+) (?P<type>[A-Z]+(?:\[\])?)(?P<required> NOT NULL)?,  -- (?P<comment>.+)$")
@@ -35,18 +38,12 @@ ARROW = {
 
 @dataclass(frozen=True, slots=True)
 class ColumnSchema:
-    """A column of a table: its name, its SQL type, whether it always has a value, and what it means."""
-
     name: str
     type: str
     required: bool
     comment: str
 
-    @property
-    def declaration(self) -> str:
-        return f"{self.name} {self.type}{' NOT NULL' if self.required else ''}"
-
-    def value_in(self, row: Mapping[str, object]) -> object:
+    def value_in(self, row: Row) -> object:
         """Return its value in a row: JSON as text, NaN and infinities, which JSON has as text, as numbers."""
         value = row.get(self.name, row.get(self.name.removesuffix("_id")))
         if self.type == "DOUBLE":
@@ -56,8 +53,6 @@ class ColumnSchema:
 
 @dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A table: its name, what its rows are, and its columns in their order."""
-
     name: str
     comment: str
     columns: tuple[ColumnSchema, ...]
@@ -68,8 +63,7 @@ class TableSchema:
 
     @property
     def bare(self) -> str:
-        """The statement that makes the table without its comments."""
-        declared = ", ".join(column.declaration for column in self.columns)
+        declared = ", ".join(f"{c.name} {c.type}{' NOT NULL' if c.required else ''}" for c in self.columns)
         return f"CREATE OR REPLACE TABLE {self.name} ({declared});"
 
     @property
@@ -78,7 +72,7 @@ class TableSchema:
         lines += [f"COMMENT ON COLUMN {self.name}.{c.name} IS {quoted(c.comment)};" for c in self.columns]
         return "\n".join(lines)
 
-    def table_of(self, rows: Iterable[Mapping[str, object]]) -> pyarrow.Table:
+    def table_of(self, rows: Iterable[Row]) -> pyarrow.Table:
         """Return rows as a table to insert; each has values by column name, `x_id` also under `x`; NULL where none."""
         import pyarrow  # a heavy import that a table of verdicts does not need
 
@@ -132,7 +126,7 @@ OF_A_PLAN = ("space", "plan", "current", "position", "better", "confidence", "se
 
 
 def effect_fields() -> Mapping[str, str]:
-    """Return, for each column of the table `judged` that comes from an effect, the name of its field."""
+    """Return the field of an effect for each column of the table `judged` that comes from one."""
     return {name: name.removesuffix("_id") for name in TABLES["judged"].names if name not in OF_A_PLAN}
 
 

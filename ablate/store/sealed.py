@@ -23,6 +23,7 @@ import pyarrow.compute
 import pyarrow.parquet
 
 from ablate.errors import RefusedError
+from ablate.store.documents import Specification
 from ablate.store.durable import compact
 from ablate.store.files import GONE, Ending, ForeignError, Written, digest_of, ending_of, name_of, path_of, put_listed
 from ablate.store.journal import Segment
@@ -46,13 +47,11 @@ class DamagedError(RefusedError):
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """The result of examining a sealed file: the file as it is, with how its trial ended and what it was specified as
-    (None in files of earlier versions), or what is wrong with it.
-    """
+    """A sealed file as it is, or its fault; `specification` is None in files of earlier versions."""
 
     written: Written | None
     fault: str = ""
-    specification: Mapping[str, object] | None = None
+    specification: Specification | None = None
 
     @property
     def ending(self) -> Ending | None:
@@ -114,12 +113,11 @@ def write(folder: Path, segment: Segment) -> Ending:
     return ending
 
 
-def put(folder: Path, ending: Ending, content: pyarrow.Table, specification: Mapping[str, object] | None) -> None:
-    """Write the file of an ended trial from its sorted rows and timings, and let the witness list it."""
+def put(folder: Path, ending: Ending, content: pyarrow.Table, specification: Specification | None) -> None:
     put_listed(folder, name_of(ending.trial), encoded(ending, content, specification), ending=ending)
 
 
-def encoded(ending: Ending, content: pyarrow.Table, specification: Mapping[str, object] | None) -> bytes:
+def encoded(ending: Ending, content: pyarrow.Table, specification: Specification | None) -> bytes:
     text = compact(asdict(ending)).encode()
     specified = compact(specification).encode() if specification else b""
     metadata = {METADATA_KEY: text, CHECKSUM_KEY: b"%08x" % zlib.crc32(text + specified)}

@@ -17,9 +17,9 @@ from ablate.errors import InputError
 from ablate.plan.identity import SCHEME
 from ablate.store import claim, durable, files, journal, records
 from ablate.store.claim import Holder
-from ablate.store.documents import JudgementFile, Question, Specification, digest, plan_id
+from ablate.store.documents import JudgementFile, Question, ResolvedSpace, Specification, digest, plan_id
 from ablate.store.durable import compact, writing
-from ablate.store.files import GONE, TRIALS, Document, Ending, Kind, Witness, Written, name_of, trial_of
+from ablate.store.files import GONE, TRIALS, Ending, KeptDocument, Kind, Witness, Written, name_of, trial_of
 from ablate.store.journal import Segment
 from ablate.store.records import KeptPlans, KeptTable, Request, kept_tables, packed
 from ablate.train.events import WITH_RESULT, Outcome
@@ -36,7 +36,7 @@ def open_trials(folder: Path) -> set[str]:
 
 
 class Snapshot:
-    """What a folder keeps: plans, endings, open trials, judgements, runs, and what is lost of them."""
+    """The content of a folder: plans, endings, open trials, judgements, runs, and what is lost of them."""
 
     def __init__(self, folder: Path):
         self.folder = folder
@@ -67,7 +67,7 @@ class Snapshot:
 
     @cached_property
     def endings(self) -> Mapping[str, Ending]:
-        """How trials have ended whose sealed file is there."""
+        """The endings of trials whose sealed file is there."""
         return {trial: written.ending for trial, written in self._sealed.written.items() if written.ending}
 
     @cached_property
@@ -89,7 +89,6 @@ class Snapshot:
         return _Sealed(written, faults, tuple(unlisted))
 
     def sealed(self, trial: str) -> Written | None:
-        """Return the sealed file of a trial as it was written; None if it is not there."""
         return self._sealed.written.get(trial)
 
     def outcomes(self) -> dict[str, Outcome]:
@@ -98,7 +97,7 @@ class Snapshot:
 
     @cached_property
     def lost(self) -> Mapping[str, str]:
-        """The files that are gone or damaged, by the witness and the judgements of trials, and how."""
+        """The files that are gone or damaged, by the witness and the judgements of trials, with their faults."""
         faults = {**self._sealed.faults, **dict(earlier_faults(self.folder))}
         listed = self.witness.written
         for kind in files.DOCUMENTS:
@@ -155,18 +154,18 @@ class Snapshot:
         return KeptPlans(kept.of_space, {**kept.specifications, **begun})
 
     def specification(self, trial: str) -> Specification:
-        """Return what a trial was specified as; empty where no file says it."""
+        """Return the specification of a trial; empty where no file has it."""
         if trial in self.plans.specifications:
             return self.plans.specifications[trial]
         written = self.sealed(trial)
         return (_examined(self.folder, trial, written).specification if written else None) or {}
 
     @cached_property
-    def judgements(self) -> tuple[Document[JudgementFile], ...]:
+    def judgements(self) -> tuple[KeptDocument[JudgementFile], ...]:
         return self._documents("verdicts")[0]
 
     @cached_property
-    def verdicts(self) -> Mapping[str, Document[JudgementFile]]:
+    def verdicts(self) -> Mapping[str, KeptDocument[JudgementFile]]:
         return records.latest_judgements(self.judgements)
 
     @cached_property
@@ -179,11 +178,10 @@ class Snapshot:
 
     @cached_property
     def tables(self) -> Mapping[str, tuple[KeptTable, ...]]:
-        """The judged tables of each space, the current one last."""
         return kept_tables(self._documents("tables")[0])
 
     @property
-    def paces(self) -> Sequence[Document[Any]]:
+    def paces(self) -> Sequence[KeptDocument[Any]]:
         return self._documents("paces")[0]
 
     @cached_property
@@ -200,13 +198,13 @@ class Snapshot:
         return digest([sorted(self.listing.items()), sorted(self.lost.items()), begun])
 
     @cached_property
-    def by_space(self) -> Mapping[str, Sequence[Document[Any]]]:
+    def by_space(self) -> Mapping[str, Sequence[KeptDocument[Any]]]:
         """The documents of each space: plans, tables, runs, and what was judged; those of no space under "".
 
         Plans that were replaced are left out: what is read from a folder is the same when they are deleted.
         """
         replaced = self.replaced
-        of_space: dict[str, list[Document[Any]]] = {}
+        of_space: dict[str, list[KeptDocument[Any]]] = {}
         for kind in files.DOCUMENTS:
             for document in self._documents(kind)[0]:
                 for space in _spaces_of(document) if document.name not in replaced else ():
@@ -214,10 +212,10 @@ class Snapshot:
         return of_space
 
     @cached_property
-    def _read(self) -> dict[Kind, tuple[tuple[Document[Any], ...], Mapping[str, str]]]:
+    def _read(self) -> dict[Kind, tuple[tuple[KeptDocument[Any], ...], Mapping[str, str]]]:
         return {}
 
-    def _documents(self, kind: Kind) -> tuple[tuple[Document[Any], ...], Mapping[str, str]]:
+    def _documents(self, kind: Kind) -> tuple[tuple[KeptDocument[Any], ...], Mapping[str, str]]:
         if kind not in self._read:
             found, faults = files.documents(self.folder, kind)
             before = earlier_documents(self.folder, kind)
@@ -240,11 +238,10 @@ def _examined(folder: Path, trial: str, known: Written | None) -> Examined:
 
 
 def _stem(name: str) -> str:
-    """Return the part of a name that the files of one plan share."""
     return name.partition(".")[0]
 
 
-def _spaces_of(document: Document[Any]) -> set[str]:
+def _spaces_of(document: KeptDocument[Any]) -> set[str]:
     content = document.content
     own = content["document"]["space"] if "document" in content else content.get("space", "")
     return {str(own), *(str(question["space"]) for question in content.get("questions", ()))}
@@ -279,13 +276,11 @@ class TrialStatus:
 
 @dataclass(frozen=True, slots=True)
 class Growing:
-    """A space's current plan that grows with its results: whether it is a search or one whose own trials decide what
-    follows, whether more may follow, and the space as it was resolved.
-    """
+    """A space's current plan that grows with its results: `open` if more may follow, `resolved` its complete space."""
 
     search: bool
     open: bool
-    resolved: Mapping[str, object]
+    resolved: ResolvedSpace
 
     @property
     def why(self) -> str:
@@ -405,12 +400,11 @@ def is_earlier(folder: Path) -> bool:
     return any((folder / name).exists() for name in EARLIER_LINES)
 
 
-def earlier_documents(folder: Path, kind: files.Kind) -> tuple[Document[Record], ...]:
+def earlier_documents(folder: Path, kind: files.Kind) -> tuple[KeptDocument[Record], ...]:
     if not is_earlier(folder):
         return ()
     contents = list(_EARLIER_CONTENTS[kind](folder))
-    numbered = ((content, place - len(contents) + 1) for place, content in enumerate(contents))
-    return tuple(_earlier_document(kind, content, number) for content, number in numbered)
+    return tuple(_earlier_document(kind, *numbered) for numbered in enumerate(contents, 1 - len(contents)))
 
 
 def earlier_witness(folder: Path, now: Witness) -> Witness:
@@ -445,13 +439,12 @@ def convert_earlier(folder: Path) -> str:
     return f"{folder} is of an earlier version: its lines are converted to files, and kept in {EARLIER}"
 
 
-def _earlier_document(kind: files.Kind, content: Record, number: int) -> Document[Record]:
+def _earlier_document(kind: files.Kind, number: int, content: Record) -> KeptDocument[Record]:
     stem = f"{content['plan']}." if kind == "plans" else ""
-    return Document(f"{kind}/{stem}{files.digest_of(files.encoded(content, number))}.json", number, content)
+    return KeptDocument(f"{kind}/{stem}{files.digest_of(files.encoded(content, number))}.json", number, content)
 
 
 def _earlier_records(folder: Path, name: str, word: str) -> Iterator[Any]:
-    """Yield the last part of each line that begins with a word."""
     path = folder / name
     for record in durable.read_lines(path).records:
         match record:

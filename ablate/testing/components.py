@@ -44,12 +44,9 @@ from ablate.probes.registry import select
 from ablate.probes.update import changes, streams
 from ablate.probes.watch import watching
 from ablate.signal.propagation import Array, Signal
-from ablate.source.problems import Problems
-from ablate.source.yaml import parse_yaml
 from ablate.space.metrics import ProbeSpec, known_probes
+from ablate.testing.contract import Contract, block_of
 from ablate.theory.blocks import through_block
-
-# The checks that every component must pass, each on a block that contains it; AssertionError if one fails.
 
 SIZES = Sizes(n_layers=2, d_model=16, n_heads=2, seq_len=12, vocab_size=11)
 KEPT = 7
@@ -209,8 +206,6 @@ def _kernel(x: Tensor) -> Array:
     return kernel
 
 
-# A component: six checks in every slot that it fills.
-
 HOSTS = {
     "part": "[{0}]",
     "norm": "[attention: {{pre_qk: {0}, pre_v: {0}, entropy: {{qk_norm: {0}}}}}, {0}, mlp]",
@@ -225,10 +220,10 @@ HOSTS = {
     "sink": "[attention: {{sink: {0}}}]",
     "init": "[mlp: {{up: {{dense: {{init: {0}}}}}}}]",
 }
-"""For each slot, a block with the component in it."""
+"""A block for each slot, with the component in it."""
 
 
-class ComponentContract(BlockChecks):
+class ComponentContract(Contract, BlockChecks):
     """Six tests of one component in every slot that it fills.
 
     `component` is YAML: a name, or `name: {field: value}`. `plugins` are the files to read; `grammar` gives the
@@ -236,7 +231,6 @@ class ComponentContract(BlockChecks):
     """
 
     component: str = ""
-    plugins: Sequence[str | Path] = ()
     grammar: str | Path = "transformer"
 
     def test_shape_is_kept(self) -> None:
@@ -265,16 +259,10 @@ class ComponentContract(BlockChecks):
             self.check_size_as_declared(block, api.catalogue(self.plugins))
 
     def test_forecast(self) -> None:
-        """What `propagate` says of token kernels is what initialisations measure; there is no test without one."""
+        """The token kernels of `propagate` are those that initialisations measure; there is no test without one."""
         if hasattr(self._spec().config, "propagate"):
             for block in self.blocks():
                 self.check_forecast(block, api.catalogue(self.plugins))
-
-    def check_all(self) -> None:
-        """Run every test in turn; the first AssertionError says what does not hold."""
-        for name in dir(self):
-            if name.startswith("test_"):
-                getattr(self, name)()
 
     def blocks(self) -> Iterator[Block]:
         """Yield a block for each slot that the component fills; InputError for a mistake in its YAML."""
@@ -283,11 +271,7 @@ class ComponentContract(BlockChecks):
         for slot in self._spec().slots:
             if slot not in HOSTS:
                 raise InputError(f"there is no test block with a slot {slot!r}\n  = the slots are: {', '.join(HOSTS)}")
-            problems = Problems()
-            block = grammar.reader_for(problems).block(parse_yaml(HOSTS[slot].format(written), "component"))
-            problems.raise_if_any()
-            assert block is not None
-            yield block
+            yield block_of(HOSTS[slot].format(written), "component", grammar)
 
     def _spec(self) -> ComponentSpec:
         name = self.component.partition(":")[0].strip()
@@ -299,8 +283,6 @@ class ComponentContract(BlockChecks):
         return catalogue[name]
 
 
-# A probe: five checks that every probe must pass, whatever it measures.
-
 GAIN = "{init: 0.5, trainable: true}"
 HEADS = "{init: 0.5, trainable: true, per: head}"
 BLOCK = (
@@ -309,11 +291,10 @@ BLOCK = (
 )
 
 
-class ProbeContract(BlockChecks):
+class ProbeContract(Contract, BlockChecks):
     """Five tests of one probe on a small model. `probe` is its name; `plugins` are the files to read."""
 
     probe: str = ""
-    plugins: Sequence[str | Path] = ()
     grammar: str | Path = "transformer"
     block: str = BLOCK
 
@@ -357,12 +338,6 @@ class ProbeContract(BlockChecks):
         for metric in spec.metrics:
             assert metric.definition.strip() and metric.source.strip(), f"{metric.metric} has no definition or source"
 
-    def check_all(self) -> None:
-        """Run every test in turn; the first AssertionError says what does not hold."""
-        for name in dir(self):
-            if name.startswith("test_"):
-                getattr(self, name)()
-
     def spec(self) -> ProbeSpec:
         """Return its declaration; InputError if there is no probe of that name."""
         known = known_probes(self._catalogue())
@@ -373,7 +348,7 @@ class ProbeContract(BlockChecks):
         return known[self.probe]
 
     def readings(self) -> list[Reading]:
-        """Return what it reads in one step of a model."""
+        """Its readings in one step of a model."""
         return self.step(self.model(), watch=True)
 
     def step(self, model: nn.Module, *, watch: bool) -> list[Reading]:
@@ -388,7 +363,7 @@ class ProbeContract(BlockChecks):
         with watching(model, chosen if watch else ()) as readings:
             logits: Tensor = model(tokens)
             loss: Tensor = nn.functional.cross_entropy(logits.flatten(0, 1), tokens.flatten())
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss)
         if updates:
             torch.optim.SGD(model.parameters(), lr=0.1).step()
             readings += changes(updates, before, streams(model, lambda: model(tokens)))
@@ -396,11 +371,8 @@ class ProbeContract(BlockChecks):
 
     def model(self) -> nn.Module:
         """Build a small decoder, always the same."""
-        problems = Problems()
         grammar = api.load_grammar(self.grammar, plugins=self.plugins)
-        block = grammar.reader_for(problems).block(parse_yaml(self.block, "block"))
-        problems.raise_if_any()
-        assert block is not None
+        block = block_of(self.block, "block", grammar)
         return compile_model(self.around(block, grammar.catalogue), grammar.catalogue, seed=3).train()
 
     def _catalogue(self) -> Catalogue:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -27,16 +26,16 @@ from ablate.extension.loader import implementation
 from ablate.source.document import NO_HINTS
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
-from ablate.space.data import CorpusSpec, Settings, read_corpus_choice
+from ablate.space.data import CorpusSettings, CorpusSpec, read_corpus_choice
 from ablate.space.documents import CorpusChoice
+from ablate.testing.contract import Contract
 
 
-class CorpusContract:
+class CorpusContract(Contract):
     """Seven tests of one corpus. `folder` is that of the space, to which paths are relative; `plugins` are read."""
 
     corpus: str = ""
     folder: str | Path = "."
-    plugins: Sequence[str | Path] = ()
 
     def test_texts_are_utf_8_under_names_of_their_own(self) -> None:
         """There is a text, or a record of the layout; no two share a name, and every skipped one has a reason."""
@@ -106,12 +105,6 @@ class CorpusContract:
         for source, target in zip(texts[::2], texts[1::2], strict=True):
             assert source.folder == target.folder, f"{source.name} and {target.name} are a pair, but not in one folder"
 
-    def check_all(self) -> None:
-        """Run every test in turn; the first AssertionError says what does not hold."""
-        for name in dir(self):
-            if name.startswith("test_"):
-                getattr(self, name)()
-
     def chosen(self) -> CorpusChoice:
         """Return the corpus as a space has it; InputError for a mistake in its YAML."""
         problems, written = Problems(), self.corpus
@@ -135,10 +128,10 @@ class CorpusContract:
         """Return whether the settings of the corpus say that its texts are pairs."""
         return self.settings().pairs
 
-    def settings(self) -> Settings:
+    def settings(self) -> CorpusSettings:
         """Return the settings of the corpus, read."""
         chosen = self.chosen()
-        settings: Settings = self._known()[chosen.name].read(chosen.settings)
+        settings: CorpusSettings = self._known()[chosen.name].read(chosen.settings)
         return settings
 
     def _known(self) -> dict[str, CorpusSpec]:

@@ -25,7 +25,7 @@ from __future__ import annotations
 import itertools
 import math
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -42,22 +42,19 @@ from ablate.compiler import compile_model
 from ablate.compiler.initialise import TrainingStreams
 from ablate.data.batch import Batch, Tensors, first
 from ablate.data.uniform import Uniform
-from ablate.extension.declaration import OBJECTIVE, OPTIMIZER, SCHEDULE
 from ablate.extension.loader import implementation
 from ablate.source.located import Mapping
-from ablate.source.problems import Problems
-from ablate.source.yaml import overlay, parse_yaml
-from ablate.space.documents import HINTS, counted, read_choice
+from ablate.source.yaml import overlay
+from ablate.space.documents import Choice, counted
 from ablate.space.recipe import PARAMETER_KINDS, Loss, ObjectiveSpec, OptimizerSpec, Schedule, ScheduleSpec
 from ablate.space.schedule import relative_rate
+from ablate.testing.contract import Contract, block_of, chosen_of, written_choice
 from ablate.train.checkpoint import TrialProgress, load_state, save_state
 from ablate.train.loss import cross_entropy
 from ablate.train.microbatches import BatchShares
 from ablate.train.objectives.declare import Given, Objective, Settings
 from ablate.train.optimizer import set_rates, trained_parameters
 from ablate.train.optimizers.declare import Trained
-
-# An optimiser: seven checks on a small decoder with parameters of every kind.
 
 SIZES = Sizes(n_layers=1, d_model=8, n_heads=2, seq_len=6, vocab_size=11)
 BLOCK = """
@@ -69,14 +66,13 @@ STEPS = 5
 Each = Callable[[Trained], Trained]
 
 
-class OptimizerContract:
+class OptimizerContract(Contract):
     """Seven tests of one optimiser: `optimizer` is YAML, `plugins` are the files to read, `grammar` has the defaults.
 
     In the last two every parameter has random gradients, the same for all settings.
     """
 
     optimizer: str = ""
-    plugins: Sequence[str | Path] = ()
     grammar: str | Path = "transformer"
 
     def test_moves_every_trained_parameter(self) -> None:
@@ -147,17 +143,10 @@ class OptimizerContract:
                 told = f"decays: [{kind}] {'changes' if decayed else 'leaves'} {address}, of kind {kinds[address]}"
                 assert decayed == (kinds[address] == kind), told
 
-    def check_all(self) -> None:
-        """Run every test in turn; the first AssertionError says what does not hold."""
-        for name in dir(self):
-            if name.startswith("test_"):
-                getattr(self, name)()
-
     def _settings(self) -> tuple[OptimizerSpec, Any]:
-        """Return the optimiser and its settings; InputError for a mistake in their YAML."""
-        grammar, problems = api.load_grammar(self.grammar, plugins=self.plugins), Problems()
-        known = grammar.catalogue.of_kind(OptimizerSpec)
-        written = parse_yaml(self.optimizer, "the optimizer of the contract")
+        """InputError for a mistake in the YAML."""
+        grammar = api.load_grammar(self.grammar, plugins=self.plugins)
+        written = written_choice(OptimizerSpec, self.optimizer)
         defaults = grammar.space
         for key in ("recipe", "optimizer"):
             inner = defaults.get(key) if defaults is not None else None
@@ -165,13 +154,11 @@ class OptimizerContract:
         if isinstance(written, Mapping) and defaults is not None:
             entries = tuple(entry for entry in defaults.entries if entry[0].value in written)
             written = overlay(Mapping(entries, defaults.span), written)
-        chosen = read_choice(written, OPTIMIZER, known, "optimizer", problems, HINTS)
-        problems.raise_if_any()
-        assert chosen is not None
-        return known[chosen.name], known[chosen.name].read(chosen.settings)
+        spec, chosen = chosen_of(OptimizerSpec, written, grammar.catalogue)
+        return spec, spec.read(chosen.settings)
 
     def _optimizer(self, model: nn.Module, each: Each = lambda trained: trained, **changes: Any) -> optim.Optimizer:
-        """Build the optimiser of a model with changed settings, over its parameters as changed by `each`."""
+        """Changed settings, over the model's parameters as changed by `each`."""
         spec, settings = self._settings()
         settings = settings.model_copy(update=changes)
         parameters = [each(trained) for trained in trained_parameters(model, settings)]
@@ -184,14 +171,11 @@ class OptimizerContract:
 
     def _model(self, seed: int = 0) -> nn.Module:
         """Build a decoder with parameters of every kind, none of them zero, so that decay changes each."""
-        grammar, problems = api.load_grammar("transformer"), Problems()
-        block = grammar.reader_for(problems).block(parse_yaml(BLOCK, "block"))
-        problems.raise_if_any()
-        assert block is not None
+        grammar = api.load_grammar("transformer")
         around = Architecture(
             kind="decoder",
             sizes=SIZES,
-            block=block,
+            block=block_of(BLOCK, "block", grammar),
             positions="learned",
             embedding_std=parse(1),
             embedding_scale=parse(1),
@@ -214,7 +198,7 @@ class OptimizerContract:
         """Update by the gradients of a loss; each step has its own batch."""
         for step in steps:
             drawn = torch.randint(11, (4, SIZES.seq_len + 1), generator=torch.Generator().manual_seed(step))
-            cross_entropy(model(drawn[:, :-1]), drawn[:, 1:]).backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(cross_entropy(model(drawn[:, :-1]), drawn[:, 1:]))
             set_rates(optimizer, share)
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
@@ -238,25 +222,19 @@ class OptimizerContract:
         optimizer.step()
 
     def _assert_same(self, model: nn.Module, other: nn.Module, message: str) -> None:
-        for (address, ours), theirs in zip(self._named(model), other.parameters(), strict=True):
+        for (address, ours), theirs in zip(model.named_parameters(), other.parameters(), strict=True):
             assert torch.equal(ours, theirs), f"{message}: {address}"
 
-    def _named(self, model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-        yield from model.named_parameters()
-
-
-# A schedule: five checks over lengths of training, warm-up and hold.
 
 LENGTHS = tuple(itertools.product((1, 2, 37), (0, 0.25, 1.0), (0, 3), (False, True)))
 """Steps, warm-up, hold, and whether the rate starts from zero (finished steps are counted)."""
 FLOORS = (0.0, 0.25)
 
 
-class ScheduleContract:
+class ScheduleContract(Contract):
     """Five tests of one schedule: `schedule` is YAML, `plugins` are the files to read."""
 
     schedule: str = ""
-    plugins: Sequence[str | Path] = ()
 
     def test_rates_are_shares_of_the_peak(self) -> None:
         """Every rate is a finite number from 0 to 1."""
@@ -293,12 +271,6 @@ class ScheduleContract:
         named = vars(sys.modules[spec.module])
         assert "torch" not in named, f"{spec.path} imports torch"
 
-    def check_all(self) -> None:
-        """Run every test in turn; the first AssertionError says what does not hold."""
-        for name in dir(self):
-            if name.startswith("test_"):
-                getattr(self, name)()
-
     def _every(self) -> Iterator[tuple[tuple[int, float, int, bool], float, list[float]]]:
         for told in LENGTHS:
             for floor in FLOORS:
@@ -307,34 +279,27 @@ class ScheduleContract:
     def _rate(self, step: int, told: tuple[int, float, int, bool], floor: float) -> float:
         spec, settings = self._settings()
         steps, warmup, hold, from_zero = told
-        timed = Schedule(warmup=warmup, hold=hold, decay=spec.name, floor=floor, from_zero=from_zero)  # type: ignore[arg-type]
+        timed = Schedule(warmup=warmup, hold=hold, decay=Choice(spec.name), floor=floor, from_zero=from_zero)
         return relative_rate(step, steps, timed, settings, 1e-3)
 
     def _settings(self) -> tuple[ScheduleSpec, Any]:
-        """Return the schedule and its settings; InputError for a mistake in their YAML."""
-        problems = Problems()
-        known = api.catalogue(self.plugins).of_kind(ScheduleSpec)
-        written = parse_yaml(self.schedule, "the schedule of the contract")
-        chosen = read_choice(written, SCHEDULE, known, "schedule", problems, HINTS)
-        problems.raise_if_any()
-        assert chosen is not None
-        return known[chosen.name], known[chosen.name].read(chosen.settings)
+        """InputError for a mistake in the YAML."""
+        written = written_choice(ScheduleSpec, self.schedule)
+        spec, chosen = chosen_of(ScheduleSpec, written, api.catalogue(self.plugins))
+        return spec, spec.read(chosen.settings)
 
-
-# An objective: four checks on batches of random tokens and random logits.
 
 EXAMPLES = 6
 PARTS = (2, 4)
 
 
-class ObjectiveContract:
+class ObjectiveContract(Contract):
     """Four tests of one objective: `objective` is YAML, `plugins` are the files to read.
 
     `sizes` are those of the model; the special tokens that the objective needs are added to its vocabulary.
     """
 
     objective: str = ""
-    plugins: Sequence[str | Path] = ()
     sizes: Sizes = Sizes(n_layers=1, d_model=8, n_heads=2, seq_len=12, source_len=12, vocab_size=11, causal=False)
 
     def test_a_batch_follows_from_what_is_drawn_and_a_key(self) -> None:
@@ -386,20 +351,14 @@ class ObjectiveContract:
             moves = bool(term.place) or any(gradient.abs().max() > 0 for gradient in known)
             assert moves, "the gradient of the loss is 0"
 
-    def check_all(self) -> None:
-        """Run every test in turn; the first AssertionError says what does not hold."""
-        for name in dir(self):
-            if name.startswith("test_"):
-                getattr(self, name)()
-
     def drawn(self) -> Batch:
-        """Return what is drawn from the data: of a text, tokens and the same one later."""
+        """A draw from the data: of a text, tokens and the same one later."""
         n_tokens, length = self.sizes.vocab_size, self.settings.window(self.sizes)
         windows = torch.randint(1, n_tokens, (EXAMPLES, length + 1), generator=torch.Generator().manual_seed(1))
         return Batch(windows[:, :-1].contiguous(), windows[:, 1:].contiguous())
 
     def output(self, batch: Batch) -> Tensors:
-        """Return what a model gives: logits for each target, and classes of each example where it has any."""
+        """The output of a model: logits for each target, and classes of each example where it has any."""
         drawn = torch.Generator().manual_seed(2)
         shapes = [(*first(batch.targets).shape, self.given.sizes.vocab_size)]
         shapes += [(batch.examples, self.settings.classes)] if self.settings.classes else []
@@ -418,7 +377,7 @@ class ObjectiveContract:
 
     @property
     def given(self) -> Given:
-        """What it is built for: the sizes, with the special tokens that it needs."""
+        """The objective's surroundings: the sizes, with the special tokens that it needs."""
         names = (*self.settings.special, *(["sentinels"] if self.settings.sentinels else []))
         special: dict[str, Any] = {name: id for id, name in enumerate(names, start=self.sizes.vocab_size)}
         more = len(self.settings.special) + self.settings.sentinels
@@ -426,25 +385,21 @@ class ObjectiveContract:
 
     @cached_property
     def _read(self) -> tuple[ObjectiveSpec, Settings]:
-        """Return the objective and its settings; InputError for a mistake in their YAML."""
-        problems = Problems()
-        known = api.catalogue(self.plugins).of_kind(ObjectiveSpec)
-        written = parse_yaml(self.objective, "the objective of the contract")
-        chosen = read_choice(written, OBJECTIVE, known, "objective", problems, HINTS)
-        problems.raise_if_any()
-        assert chosen is not None
-        return known[chosen.name], known[chosen.name].read(chosen.settings)
+        """InputError for a mistake in the YAML."""
+        written = written_choice(ObjectiveSpec, self.objective)
+        spec, chosen = chosen_of(ObjectiveSpec, written, api.catalogue(self.plugins))
+        return spec, spec.read(chosen.settings)
 
     @cached_property
     def _made(self) -> Objective:
-        built: Any = implementation(self.spec)
-        return built(self.settings, self.given)  # type: ignore[no-any-return]
+        made: Objective = implementation(self.spec)(self.settings, self.given)
+        return made
 
     def _batch(self) -> Batch:
         return self._made.batch(self.drawn(), Uniform("contract"))
 
     def _parts(self, batch: Batch, parts: int) -> list[tuple[Tensors, Batch, dict[str, float]]]:
-        """Return the outputs, the batch and the shares of each part."""
+        """The outputs, the batch and the shares of each part."""
         output = self.output(batch)
         both = Batch((*_several(batch.inputs), *_several(output)), batch.targets)
         cut = BatchShares(parts).of(both, torch.device("cpu"), self._made)
@@ -473,5 +428,5 @@ def _several(tensors: Tensors) -> tuple[Tensor, ...]:
 
 
 def _like(shape: Tensors, tensors: tuple[Tensor, ...] | Tensor) -> Tensors:
-    """Return tensors as one where the first are one."""
+    """The tensors as one where the first are one."""
     return tensors[0] if isinstance(shape, Tensor) else tensors

@@ -23,7 +23,6 @@ from ablate.block.catalogue import Catalogue
 from ablate.execute.search.proposer import Proposal, Proposer, sampler_on
 from ablate.execute.search.ranking import Result
 from ablate.execute.search.search_space import parts_of_number, with_values
-from ablate.extension.declaration import SAMPLER
 from ablate.grammar.choices import choices
 from ablate.grammar.grammar import Grammar, read_grammar
 from ablate.plan.proposals import Treated, block_of, treated
@@ -31,8 +30,9 @@ from ablate.source.located import Mapping
 from ablate.source.problems import Problems
 from ablate.source.yaml import parse_yaml
 from ablate.space.design import Goal, SamplerSpec
-from ablate.space.documents import HINTS, Choice, read_choice
+from ablate.space.documents import Choice
 from ablate.space.vary import VariedAddress, read_vary
+from ablate.testing.contract import Contract, chosen_of, written_choice
 
 GRAMMAR = """
 grammar: samplers
@@ -66,14 +66,13 @@ LENGTHS = (0, 1, 2, 3, 5, 24)
 SEEDS = (1, 2)
 
 
-class SamplerContract:
+class SamplerContract(Contract):
     """Six tests of one sampler: `sampler` is YAML, `plugins` are the files to read.
 
     A sampler for several objectives is tested with one and with two, one minimised and one maximised.
     """
 
     sampler: str = ""
-    plugins: Sequence[str | Path] = ()
 
     def test_a_function_of_seed_number_and_history(self) -> None:
         """New proposers make the same proposals, whatever the state of Python's and NumPy's global generators."""
@@ -138,14 +137,8 @@ class SamplerContract:
                 made = len(choices(seen.derivations, proposal.index))
                 assert proposal.choices == made, f"{proposal.choices} choices are counted, but {made} were made"
 
-    def check_all(self) -> None:
-        """Run every test in turn; the first AssertionError says what does not hold."""
-        for name in dir(self):
-            if name.startswith("test_"):
-                getattr(self, name)()
-
     def _proposals(self) -> Iterator[tuple[Proposal, _Counted]]:
-        """Yield proposals after each history, each with the grammar that counted for it alone."""
+        """Proposals after each history, each with the grammar that counted for it alone."""
         for goals in self._goals():
             for seed in SEEDS:
                 for history in self._histories(goals):
@@ -169,9 +162,7 @@ class SamplerContract:
             yield ("min", "max")
 
     def _histories(self, goals: tuple[Goal, ...], *, varying: bool = False) -> Iterator[tuple[Result, ...]]:
-        """Yield results of different derivations: one diverged, one failed by a bug, one was refused on the way to a
-        proposal, the others have values.
-        """
+        """Results of different derivations: one diverged, one failed by a bug, one was refused, others have values."""
         _, catalogue = self._chosen()
         rng = random.Random(3)
         grammar = _grammar(catalogue)
@@ -183,12 +174,9 @@ class SamplerContract:
             yield tuple(results[:length])
 
     def _chosen(self) -> tuple[Choice, Catalogue]:
-        """Return the sampler with its settings; InputError for a mistake in its YAML."""
-        problems, catalogue = Problems(), api.catalogue(self.plugins)
-        written = parse_yaml(self.sampler, "the sampler of the contract")
-        chosen = read_choice(written, SAMPLER, catalogue.of_kind(SamplerSpec), "sampler", problems, HINTS)
-        problems.raise_if_any()
-        assert chosen is not None
+        """InputError for a mistake in the YAML."""
+        catalogue = api.catalogue(self.plugins)
+        _, chosen = chosen_of(SamplerSpec, written_choice(SamplerSpec, self.sampler), catalogue)
         return chosen, catalogue
 
 

@@ -1,4 +1,4 @@
-"""Theory: what a model does before a single step, from what each of its components does to token kernels.
+"""Theory: what a model does before a single step, from the effect of each of its components on token kernels.
 
     blocks.py             a block as a map of signals, in one layer, with the values of other layers that it reads
     models.py             a whole model: its embedding, its token kernel layer by layer, and the gradient on the way
@@ -9,8 +9,8 @@
     initial_state.py      the numbers of a model before a step, forecast or measured; their intervals, and blocks that
                           have too narrow ones
     fixed_points.py       where correlations come to rest in a deep Post-LN model with dropout, and how fast
-    diagnostics.py        dangers, a score of them, laws of depth, sensitivity, and what a token kernel says of
-                          outlier features
+    diagnostics.py        dangers, a score of them, laws of depth, sensitivity, and bounds on kurtosis by a token
+                          kernel
 
 The catalogue of components is handed in; arithmetic is that of `ablate/signal`. Never here: torch, or anything that
 trains.

@@ -1,4 +1,4 @@
-"""A block as a map of signals: each component says what it does to a token kernel, and its makers give signals."""
+"""A block as a map of signals: its makers give signals, by the effect of each component on a token kernel."""
 
 from __future__ import annotations
 
@@ -31,28 +31,28 @@ from ablate.signal.propagation import Array, Signal, part_of, stacked
 
 
 @dataclass(frozen=True)
-class ValuesRead:
+class PlacesRead:
     """The places that each layer of a model reads, by layer."""
 
     of_layer: Mapping[int, frozenset[ValuePlace]]
 
     @staticmethod
-    def of_layers(blocks: Sequence[Block], sizes: Sizes, catalogue: Catalogue) -> ValuesRead:
-        """Return those of the block of each layer; InputError for the address of a layer that has no number."""
-        return ValuesRead({n: _read_in(block, sizes, n, catalogue) for n, block in enumerate(blocks, start=1)})
+    def of_layers(blocks: Sequence[Block], sizes: Sizes, catalogue: Catalogue) -> PlacesRead:
+        """InputError for the address of a layer that has no number."""
+        return PlacesRead({n: _read_in(block, sizes, n, catalogue) for n, block in enumerate(blocks, start=1)})
 
     @staticmethod
-    def of_one(block: Block, sizes: Sizes, catalogue: Catalogue) -> ValuesRead:
-        """Return those of a block in the layer of `sizes` alone, as if there were no others."""
+    def of_one(block: Block, sizes: Sizes, catalogue: Catalogue) -> PlacesRead:
+        """Those of a block in the layer of `sizes` alone, as if there were no others."""
         layer = sizes.layer or 1
-        return ValuesRead({layer: _read_in(block, sizes, layer, catalogue)} if reads_values(block) else {})
+        return PlacesRead({layer: _read_in(block, sizes, layer, catalogue)} if reads_values(block) else {})
 
     def remembered(self, layer: int) -> tuple[int, ...]:
-        """Return after which layers (0: the embedding) streams stand beside the one that enters `layer`."""
+        """The layers (0: the embedding) behind which streams stand beside the one that enters `layer`."""
         return tuple(sorted({k for at, k in self._streams if at >= layer and k < layer - 1}))
 
     def inside(self, layer: int) -> frozenset[str]:
-        """Return the names of values inside of `layer` that some layer reads."""
+        """The names of values inside of `layer` that some layer reads."""
         places = {place for read in self.of_layer.values() for place in read if place.layer == layer}
         return frozenset(place.name for place in places if place.name not in (IN, OUT))
 
@@ -64,12 +64,12 @@ class ValuesRead:
 
 
 def reads_values(block: Block) -> bool:
-    """Return whether anything in a block reads a value that stands earlier."""
+    """Whether anything in a block reads a value that stands earlier."""
     return any(isinstance(value, ValueAddress) for node in walk(block) for _, value in node.fields)
 
 
 def behind(place: ValuePlace) -> int | None:
-    """Return the layer behind which a stream stands, 0 for the embedding; None for a place that is no stream.
+    """The layer behind which a stream stands, 0 for the embedding; None for a place that is no stream.
 
     >>> behind(ValuePlace(1, "in")), behind(ValuePlace(1, "out")), behind(ValuePlace(1, "mlp"))
     (0, 1, None)
@@ -87,7 +87,7 @@ def _read_in(block: Block, sizes: Sizes, layer: int, catalogue: Catalogue) -> fr
 
 
 def places_of(address: ValueAddress, scope: Mapping[str, float]) -> tuple[ValuePlace, ...]:
-    """Return what an address names in the layer of `scope`; InputError for a layer that has no number."""
+    """The places of an address in the layer of `scope`; InputError for a layer that has no number."""
     try:
         return values_named(address, scope)
     except ArithmeticProblem as problem:
@@ -103,7 +103,7 @@ class InsideValue:
         self._gradient: Array | None = None
 
     def stands(self, signal: Signal) -> Signal:
-        """Keep the signal, and return it with a way back that takes what its readers left."""
+        """Keep the signal, and return it with a way back that takes the gradients of its readers."""
         self.signal = signal
 
         def backward(gradient: Array) -> Array:
@@ -113,7 +113,7 @@ class InsideValue:
         return replace(signal, backward=backward)
 
     def read(self) -> Signal:
-        """Return the signal for a reader, whose gradient waits here until that of the value itself goes back.
+        """The signal for a reader, whose gradient waits here until that of the value itself goes back.
 
         Both are taken as independent, which they are behind fresh weights.
         """
@@ -140,30 +140,30 @@ class InsideValue:
 
 @dataclass
 class Profile:
-    """What components whose parameters start from data measure, in order; in the `first` pass they start without."""
+    """The measurements of components whose parameters start from data, in order; in the `first` pass there is none."""
 
     first: tuple[tuple[float, float], ...] | None = None
     seen: list[tuple[float, float]] = field(default_factory=list)
 
     @property
     def earlier(self) -> tuple[tuple[float, float], ...]:
-        """What those before the next one measured in the first pass; nothing in that pass itself."""
+        """The measurements of those before the next one in the first pass; none in that pass itself."""
         return () if self.first is None else self.first[: len(self.seen)]
 
     def again(self) -> Profile:
-        """Return that of the next pass, in which they start from what was measured."""
+        """The profile of the next pass, in which they start from the measurements."""
         return Profile(tuple(self.seen))
 
 
 @dataclass
 class Elsewhere:
-    """What a layer knows of its model: `read` values, a profile, and how likely two tokens are the same.
+    """A layer's knowledge of its model: `read` values, a profile, and the chance that two tokens are the same.
 
     This `repetition` is one number, or a matrix [T, T] off its diagonal; None where it is not known. `sampled` collects
     the names of components whose numbers are means of samples. `encoder` is what a decoder beside an encoder reads.
     """
 
-    read: ValuesRead
+    read: PlacesRead
     repetition: float | Array | None
     profile: Profile = field(default_factory=Profile)
     values: dict[ValuePlace, InsideValue] = field(default_factory=dict)
@@ -171,21 +171,19 @@ class Elsewhere:
     encoder: InsideValue | None = None
 
     def again(self) -> Elsewhere:
-        """Return that of a second pass, whose parameters start from what was measured in this one."""
+        """That of a second pass, whose parameters start from the measurements of this one."""
         return Elsewhere(self.read, self.repetition, self.profile.again(), encoder=self.encoder)
 
     def inside(self, place: ValuePlace) -> InsideValue:
-        """Return what holds the value at a place."""
         if place == ValuePlace(None, ENCODER) and self.encoder:
             return self.encoder
         return self.values.setdefault(place, InsideValue(place.address))
 
     def stands(self, place: ValuePlace) -> bool:
-        """Return whether a value has been held at a place."""
         return place in self.values or (place == ValuePlace(None, ENCODER) and self.encoder is not None)
 
     def tokens(self, length: int, kinds: int) -> Signal:
-        """Return tokens of so many kinds, one-hot: 1 for two that are the same; no gradient comes back from them."""
+        """Tokens of so many kinds, one-hot: 1 for two that are the same; no gradient comes back from them."""
         if self.repetition is None:
             raise InputError(
                 f"{TOKENS} are read, but how often two are the same is not known\n"
@@ -204,7 +202,7 @@ class ReadSignals:
     root: Array | None
 
     def added(self, x: Signal, own: float, gains: tuple[float, ...]) -> Signal:
-        """Return own x + Σ gains · values."""
+        """Own x + Σ gains · values."""
         read = [each.times(gain) for each, gain in zip(self.signals, gains, strict=True) if gain]
         terms = [*([x.times(own)] if own else []), *read]
         if not terms:
@@ -216,26 +214,23 @@ class ReadSignals:
         return stacked(terms, self.root).mixed(np.tile(np.eye(len(x.mean)), len(terms)))
 
 
-# A block, and its components one by one.
-
-
 def through_block(
     block: Block, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, elsewhere: Elsewhere | None = None
 ) -> Signal:
-    """Return the signal behind a block in the layer of `sizes`; `init` fills the weights that name none.
+    """The signal behind a block in the layer of `sizes`; `init` fills the weights that name none.
 
-    `elsewhere` is what the layer knows of its model; a block alone reads what stands in itself, and no other layer.
-    Where later layers read streams, those that are remembered stand behind `x` as more tokens, also in what is
-    returned: [T, T] of its kernel are the stream's own, the first ones. `x` is a root.
+    `elsewhere` is the layer's knowledge of its model; a block alone reads its own values, and no other layer. Where
+    later layers read streams, those that are remembered stand behind `x` as more tokens, also in the result:
+    [T, T] of its kernel are the stream's own, the first ones. `x` is a root.
 
-    Raises InputError for a component that does not say what it does to a token kernel.
+    Raises InputError for a component without a `propagate`.
     """
     assert sizes.layer is not None, "a block stands in a layer"
     layer, length = sizes.layer, sizes.seq_len
     network = partial(own_network, block, sizes, catalogue)
     block = at_layer(block, catalogue, sizes.scope(layer))
     beside = () if elsewhere is None else elsewhere.read.remembered(layer)
-    elsewhere = elsewhere or Elsewhere(ValuesRead.of_one(block, sizes, catalogue), sizes.repetition)
+    elsewhere = elsewhere or Elsewhere(PlacesRead.of_one(block, sizes, catalogue), sizes.repetition)
     kept = (layer - 1, *beside)
     streams = {k: part_of(x, place, length) if len(kept) > 1 else x for place, k in enumerate(kept)}
     here = _Here(elsewhere, streams, x.kernel, dict(names_of(block, catalogue)), sizes)
@@ -250,10 +245,10 @@ def through_block(
 def in_all_layers(
     block: Block, sizes: Sizes, init: Node, catalogue: Catalogue, elsewhere: Elsewhere
 ) -> Callable[[Signal, int], Signal]:
-    """Return the signal behind a block as a function of that in front of it and its layer: `through_block`, made once.
+    """The signal behind a block as a function of that in front of it and its layer: `through_block`, made once.
 
     It is for a block whose fields have the same values in all layers, and that reads none from elsewhere. Components
-    are told the layer that they are in as they are by `through_block`.
+    get the layer that they are in as from `through_block`.
     """
     first = sizes.at(1)
     at, network = _Layer(first), partial(own_network, block, sizes, catalogue)
@@ -269,18 +264,18 @@ def in_all_layers(
 
 
 def profiles(block: Block, catalogue: Catalogue) -> bool:
-    """Return whether some component of a block has parameters that start from data."""
+    """Whether some component of a block has parameters that start from data."""
     return any(hasattr(catalogue[node.name].config, "measure_signal") for node in walk(block))
 
 
 def own_part(kernel: Array, length: int) -> Array:
-    """Return the kernel of a stream itself, without what is remembered beside it."""
+    """The kernel of a stream itself, without those remembered beside it."""
     return kernel[:length, :length]
 
 
 @dataclass(frozen=True, slots=True)
 class _Here:
-    """The layer at hand: the `streams` it may read by what they stand behind, of one `root`, and the names of parts."""
+    """The layer at hand: the `streams` it may read, by the layer they are behind, of one `root`, and names of parts."""
 
     elsewhere: Elsewhere
     streams: Mapping[int, Signal]
@@ -291,18 +286,17 @@ class _Here:
 
     @property
     def layer(self) -> int:
-        """The number of the layer."""
         return self.sizes.layer or 0
 
     def value_at(self, path: Path) -> InsideValue | None:
-        """Return what holds the value that the part or weight at a path gives, if some layer reads it."""
+        """The value of the part or weight at a path, if some layer reads it."""
         if not (read := self.elsewhere.read.inside(self.layer)):
             return None
         name = address_at(path, self.names)
         return None if name is None or name not in read else self.elsewhere.inside(ValuePlace(self.layer, name))
 
     def signals(self, address: ValueAddress, path: Path, sizes: Sizes) -> ReadSignals:
-        """Return the signals of what the field at a path reads."""
+        """The signals that the field at a path reads."""
         places = places_of(address, sizes.scope(self.layer))
         if places == (ValuePlace(None, TOKENS),):
             return ReadSignals((self.elsewhere.tokens(sizes.seq_len, sizes.vocab_size),), None)
@@ -347,8 +341,9 @@ def _settling(y: Signal, written: list[InsideValue]) -> Callable[[Array], Array]
 
 
 def through_part(node: Node, x: Signal, sizes: Sizes, init: Node, catalogue: Catalogue, *widths: int) -> Signal:
-    """Return the signal behind a component that stands outside the blocks, such as the final norm."""
-    return _Signals(catalogue, Surroundings(sizes), init).part(node, ())(x, *widths)  # type: ignore[no-any-return]
+    """The signal behind a component that stands outside the blocks, such as the final norm."""
+    behind: Signal = _Signals(catalogue, Surroundings(sizes), init).part(node, ())(x, *widths)
+    return behind
 
 
 @dataclass(slots=True)
@@ -358,7 +353,7 @@ class _Layer:
     sizes: Sizes
 
     def seen_from(self, own: Sizes) -> Callable[[], Sizes]:
-        """Return what gives a component its own sizes, seen from the layer at hand; made once a layer."""
+        """A function for a component's own sizes, seen from the layer at hand; made once a layer."""
         if own == self.sizes:
             return lambda: self.sizes
         seen = own
@@ -385,7 +380,7 @@ class _StartingGain:
 
 @dataclass(frozen=True, slots=True)
 class _Signals:
-    """Makers of signals: called with one, they give what is behind the component.
+    """Makers of signals: called with one, they give the signal behind the component.
 
     `at` is the layer at hand of a block that is made once for all layers; else it is that of the `surroundings`.
     """
@@ -437,7 +432,7 @@ class _Signals:
 def _standing(
     propagate: Callable[..., Any], spec: ComponentSpec, config: Any, here: _Here, path: Path
 ) -> Callable[..., Any]:
-    """Return what a component does, where its value may be read and its parameters may start from data."""
+    """The component's function, where its value may be read and its parameters may start from data."""
 
     def standing(*given: Any) -> Any:
         more: tuple[Any, ...] = ()
@@ -456,7 +451,7 @@ def _standing(
 
 
 def _propagating(spec: ComponentSpec, config: Any, sizes: Callable[[], Sizes]) -> Callable[..., Any]:
-    """Return what a component does to a signal, at `sizes()`; of what acts beside signals (a bias), what it is.
+    """The component's function of a signal, at `sizes()`; of what acts beside signals (a bias), its own value.
 
     Raises InputError where a user's component fails in it, or gives of a signal anything but one of as many tokens.
     """
@@ -476,19 +471,16 @@ def _propagating(spec: ComponentSpec, config: Any, sizes: Callable[[], Sizes]) -
 
 
 def _of_as_many_tokens(x: Signal, y: object) -> Signal:
-    """Return `y`, what a component gives of `x`; what reads it further on takes its kernel and means for those of x."""
+    """`y`, which a component gives of `x`; a later reader takes its kernel and means for those of x."""
     if not isinstance(y, Signal):
-        raise TypeError(f"it gives {_kind(y)}, which is not a Signal")
+        kind = "None" if y is None else f"a value of type {type(y).__name__}"
+        raise TypeError(f"it gives {kind}, which is not a Signal")
     tokens = len(x.kernel)
     if np.shape(y.kernel) != (tokens, tokens) or np.shape(y.mean) != (tokens,):
         raise ValueError(
             f"it gives a Signal with a kernel {_shape(y.kernel)} and means {_shape(y.mean)} for one of {tokens} tokens"
         )
     return y
-
-
-def _kind(value: object) -> str:
-    return "None" if value is None else f"a value of type {type(value).__name__}"
 
 
 def _shape(values: Any) -> str:

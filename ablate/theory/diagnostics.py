@@ -27,9 +27,9 @@ SIZES = 1000.0
 SILENT = 1e-9
 """The largest share of the stream that a layer may have written where it counts as having written nothing."""
 OVERFLOW = "numbers are no longer finite"
-"""The kind of danger of what overflows, in the stream or in the scores of attention."""
+"""The kind of danger of an overflow, in the stream or in the scores of attention."""
 OF_REFUSALS: Mapping[type[InputError], str] = {ScoresOverflow: OVERFLOW}
-"""The kinds of danger that a model is in because of which it is not forecast."""
+"""The kinds of danger of models that are refused instead of forecast."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +44,12 @@ class Danger:
 
 
 def dangers(forecast: InitialModel) -> tuple[Danger, ...]:
-    """Return the dangers in a forecast, in the order in which a signal meets them; none if there is none."""
+    """In the order in which a signal meets them."""
     return tuple(_dangers(forecast))
 
 
 def danger_of_refusal(error: InputError) -> Danger | None:
-    """Return the danger because of which a model is not forecast; None if that is no danger of the model.
+    """The danger because of which a model is not forecast; None if that is no danger of the model.
 
     >>> danger_of_refusal(ScoresOverflow("attention overflows\\n  = give queries a norm")).kind
     'numbers are no longer finite'
@@ -59,7 +59,7 @@ def danger_of_refusal(error: InputError) -> Danger | None:
 
 
 def collapse_layer(forecast: InitialModel) -> int | None:
-    """Return the first layer behind which tokens are nearly one, from which on they stay so; None if there is none."""
+    """The first layer behind which tokens are nearly one, from which on they stay so; None if there is none."""
     collapsed = [stream.correlation > COLLAPSED for stream in forecast.streams]
     if not collapsed[-1]:
         return None
@@ -67,7 +67,7 @@ def collapse_layer(forecast: InitialModel) -> int | None:
 
 
 def silence(forecast: InitialModel) -> tuple[str, ...]:
-    """Return a sentence where no layer writes anything to the stream before a step; none where one does.
+    """A sentence where no layer writes anything to the stream before a step; none where one does.
 
     It is no danger: such a model may train well, but a forecast cannot tell it from others of its skips.
     """
@@ -115,7 +115,7 @@ def _dangers(forecast: InitialModel) -> Iterator[Danger]:
 
 
 def _factor(ratio: float) -> str:
-    """Return a ratio > 0, or its inverse if it is below 1, in three digits.
+    """A ratio > 0, or its inverse if it is below 1, in three digits.
 
     >>> _factor(0.001), _factor(12345.0)
     ('1,000', '12,300')
@@ -150,7 +150,7 @@ SCORE_DEFINITION = (
     "+ ½ ln(1 + largest variance of scores); 1 - cosine counts as at least 1e-6, and scores are what the softmax of "
     "attention is taken of, without masks and biases; larger: likelier to fail; it orders models, and is no probability"
 )
-"""What the score is, as screens say it."""
+"""The definition of the score on screens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,7 +165,6 @@ class DangerScore:
 
     @property
     def total(self) -> float:
-        """The sum of the terms."""
         return float(sum(astuple(self)))
 
     @property
@@ -180,7 +179,7 @@ SCORE_TERMS = tuple(DangerScore.__dataclass_fields__)
 
 
 def danger_score(forecast: InitialModel) -> DangerScore:
-    """Score a forecast. Logits that are not forecast, and attention that there is not, add nothing.
+    """Logits that are not forecast, and attention that there is not, add nothing.
 
     One token has no cosine, and no collapse. Whatever is not finite, or a gradient or stream of zeros, is infinite.
     """
@@ -197,7 +196,7 @@ def danger_score(forecast: InitialModel) -> DangerScore:
 
 
 def _distance(square: float) -> float:
-    """Return |ln √q|, infinite for 0 and for what is not finite."""
+    """|ln √q|, infinite for 0 and for what is not finite."""
     return abs(log(square)) / 2 if isfinite(square) and square > 0 else inf
 
 
@@ -238,7 +237,7 @@ class DepthLaw:
     r2: float
 
     def __str__(self) -> str:
-        """Write the law as a formula of the layer.
+        """The law as a formula of the layer.
 
         >>> str(DepthLaw("power", 1.0, 0.5, 0.999)), str(DepthLaw("exponential", -0.077, 0.0, 1.0))
         ('(layer + 0.5)^1', 'e^(-0.077 layer)')
@@ -269,7 +268,7 @@ def depth_law(depths: Sequence[float], values: Sequence[float]) -> DepthLaw | No
 
 
 def _line(x: Array, y: Array) -> tuple[float, float]:
-    """Return the slope of the line of least squares, and the sum of squares that it misses."""
+    """The slope of the line of least squares, and the sum of squares that it misses."""
     apart = x - x.mean()
     slope = float(apart @ y / (apart @ apart))
     return slope, float(((y - y.mean() - slope * apart) ** 2).sum())
@@ -296,13 +295,13 @@ def _r2(missed: float, y: Array) -> float:
 
 
 def stream_sensitivities(forecast: InitialModel) -> tuple[float, ...]:
-    """Return S_0 to S_L, of which the last is 1; NaN where the stream or its gradient ends as zeros."""
+    """S_0 to S_L, of which the last is 1; NaN where the stream or its gradient ends as zeros."""
     last = forecast.streams[-1].gradient * forecast.streams[-1].mean_square
     return tuple(stream.gradient * stream.mean_square / last if last else nan for stream in forecast.streams)
 
 
 def model_sensitivity(weights: Sequence[float]) -> tuple[float, float]:
-    """Return N times the median of w_l over N layers, and N times their mean.
+    """N times the median of w_l over N layers, and N times their mean.
 
     >>> model_sensitivity([0.5, 0.1, 0.1])
     (0.30000000000000004, 0.7)
@@ -327,26 +326,12 @@ def model_sensitivity(weights: Sequence[float]) -> tuple[float, float]:
 #     He et al. 2024, arXiv:2405.19279, Eq. 1 and 4, and Prop. J.1 (for large n; the exact one is Eq. 16 there).
 
 
-def largest_kurtosis(kernel: Array, width: int) -> float:
-    """Return d ‖Σ‖_F² / (tr Σ)², which no X of d = `width` neurons exceeds; InputError for a kernel of zeros.
-
-    >>> largest_kurtosis(np.ones((4, 4)), 64), largest_kurtosis(np.eye(4), 64)
-    (64.0, 16.0)
-    """
-    return width * _concentration(kernel)
-
-
 def normal_kurtosis(kernel: Array) -> float:
-    """Return 1 + 2 ‖Σ‖_F² / (tr Σ)², the kurtosis of many independent normal neurons; InputError for zeros.
+    """1 + 2 ‖Σ‖_F² / (tr Σ)², the kurtosis of many independent normal neurons; InputError for zeros.
 
     >>> normal_kurtosis(np.ones((4, 4))), normal_kurtosis(np.eye(4))
     (3.0, 1.5)
     """
-    return 1 + 2 * _concentration(kernel)
-
-
-def _concentration(kernel: Array) -> float:
-    """Return ‖Σ‖_F² / (tr Σ)²: 1/n for n tokens that are orthogonal, 1 for tokens that are one."""
     if not float(np.trace(kernel)) > 0:
         raise InputError("tokens of zeros have no kurtosis\n  = the stream is 0 there, or not finite: look at its size")
-    return participation(kernel)
+    return 1 + 2 * participation(kernel)

@@ -46,14 +46,14 @@ def resting_correlation(attention: float, mlp: float, p: float) -> float:
 
 
 def approach(attention: float, mlp: float, p: float) -> float:
-    """Return F'(r) where tokens come to rest: each layer leaves this share of their distance from there."""
+    """F'(r) where tokens come to rest: each layer leaves this share of their distance from there."""
     r = resting_correlation(attention, mlp, p)
     below = layer_correlation(r - STEP, attention, mlp, p)
     return (layer_correlation(r, attention, mlp, p) - below) / STEP
 
 
 def layer_correlation(r: float, attention: float, mlp: float, p: float) -> float:
-    """Return F(r): the correlation of tokens behind a layer, for that in front of it."""
+    """F(r): the correlation of tokens behind a layer, for that in front of it."""
     attended = add_skip(Moments(1.0, r), moments.attention(Moments(1.0, r), attention * (1 - p), p), 1.0, 1.0)
     x = Moments(1.0, attended.correlation)
     return add_skip(x, moments.mlp(x, mlp * (1 - p), p), 1.0, 1.0).correlation
@@ -81,12 +81,12 @@ def published_gradient_correlation(attention: float, mlp: float, p: float) -> fl
 
 
 def _through_mlp(r: float, p: float) -> float:
-    """Return m(r)."""
+    """m(r)."""
     return mlp(Moments(1.0, r), 1.0, p).correlation
 
 
 def _first_root(rest: Callable[[float], float]) -> float:
-    """Return where a function that is above 0 at 0 first comes to 0 on its way to 1; 1 if it does not before."""
+    """The first zero, on the way to 1, of a function that is above 0 at 0; 1 if there is none before."""
     places = np.linspace(0, 1, 201)[:-1]
     for low, high in zip(places, [*places[1:], 1 - 1e-9], strict=True):
         if rest(high) < 0:

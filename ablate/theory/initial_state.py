@@ -23,7 +23,7 @@ QUANTITIES: Mapping[str, str] = {
     "cosine": "mean cosine of two tokens of one sequence",
     "gradient": "root mean square of the gradient over that behind the last layer",
 }
-"""What is shown of a stream, with its definition."""
+"""The quantities of a stream on screens, with their definitions."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +57,11 @@ class InitialStream:
     spread: Spread | None = None
 
     def shown(self) -> tuple[float, float, float]:
-        """Return the `QUANTITIES`, in their order."""
+        """The `QUANTITIES`, in their order."""
         return math.sqrt(self.mean_square), self.correlation, math.sqrt(self.gradient)
 
     def intervals(self) -> tuple[tuple[float, float], ...] | None:
-        """Return the ends of the interval of 95 % about each of the `QUANTITIES`; None of what was measured.
+        """The ends of the interval of 95 % about each of the `QUANTITIES`; None of what was measured.
 
         size and gradient   √m e^(-s) to √m e^s, of a mean square m whose logarithm has the standard deviation s
         cosine              `cosine_ends`
@@ -114,7 +114,7 @@ class InitialModel:
 
 
 def cosine_ends(cosine: float, sd: float, tokens: int) -> tuple[float, float]:
-    """Return the ends of the interval about a mean cosine of so many tokens, which lies between -1 / (T - 1) and 1.
+    """The ends of the interval about a mean cosine of so many tokens, which lies between -1 / (T - 1) and 1.
 
     They are 4 sd apart, and as far from the cosine in ln((c + 1 / (T - 1)) / (1 - c)): near 0 the upper end is the
     farther one, near 1 the lower.
@@ -136,7 +136,7 @@ def cosine_ends(cosine: float, sd: float, tokens: int) -> tuple[float, float]:
 
 
 def mean_cosine(kernel: Array) -> float:
-    """Return the mean of Σ_ij / √(Σ_ii Σ_jj) over two different tokens; NaN for one token, or for tokens of zeros.
+    """The mean of Σ_ij / √(Σ_ii Σ_jj) over two different tokens; NaN for one token, or for tokens of zeros.
 
     >>> mean_cosine(np.array([[4.0, 1.0], [1.0, 1.0]]))
     0.5
@@ -185,14 +185,14 @@ MOST_VARIANCE = 8.0
 """The largest D that is reckoned with: beyond it, first orders in 1/d say nothing of sizes."""
 
 OVERFLOWING_VARIANCE = 500.0
-"""A variance whose exponential is not reckoned with."""
+"""A variance beyond which the exponential is not taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class LayerScatter:
-    """What a layer does to variances: its slope f, what it adds, v, and the share of its output that is new.
+    """A layer's effect on variances: its slope f, the variance v that it adds, and the new share of its output.
 
-    Of what tokens do not share, `own` is what it adds to the size, u, and `noise` to the gradient, N;
+    Of the part that tokens do not share, `own` is what it adds to the size, u, and `noise` to the gradient, N;
     `bends` κ, `raised` and `alone`, α, are those of its scatter.
     """
 
@@ -207,7 +207,7 @@ class LayerScatter:
 
     @staticmethod
     def of(before: Array, behind: Signal, length: int) -> LayerScatter:
-        """Read it off the signal behind a layer, whose root has the kernel `before`; T of the tokens are its own."""
+        """From the signal behind a layer, whose root has the kernel `before`; T of the tokens are its own."""
         scatter, kernel = behind.scatter, behind.kernel[:length, :length]
         fresh = 1 - _linear_share(behind.transfer, before, kernel)
         variance = scatter.total(kernel)
@@ -217,7 +217,7 @@ class LayerScatter:
 
 
 def gradient_variance(gradient: Array, arrived: Array, transfer: Array | None, sizes: Sizes) -> float:
-    """Return what a layer adds to the variance of the log of a gradient: behind it `gradient`, in front `arrived`.
+    """A layer's addition to the variance of the log of a gradient: behind it `gradient`, in front `arrived`.
 
     [T, T] of both are those of the stream itself.
     """
@@ -235,7 +235,7 @@ def spreads(
     sizes: Sizes,
     varied: Sequence[float] = (),
 ) -> tuple[Spread, ...]:
-    """Return the spread behind each layer, from 0 on; layers that were not computed lie between those that were.
+    """The spread behind each layer, from 0 on; layers that were not computed lie between those that were.
 
     `start` is the variance of the log of the mean square in front of the first layer, and `varied` D behind each.
     """
@@ -269,9 +269,9 @@ def spreads(
 
 
 def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel: Array, layers: int) -> list[float]:
-    """Return D, the variance of the log of a token's mean square that others do not share, behind each layer.
+    """D, the variance of the log of a token's mean square that others do not share, behind each layer.
 
-    `start` is the scatter in front of the first layer, and `kernel` what it is of.
+    `start` is the scatter in front of the first layer, and `kernel` that of the stream there.
     """
     varied, names = [min(start.of_token - start.total(kernel), MOST_VARIANCE)], ("follows", "alone", "own")
     for follows, alone, own in zip(*(between(_by_layer(forward, name), layers) for name in names), strict=True):
@@ -282,7 +282,7 @@ def token_variances(forward: Mapping[int, LayerScatter], start: Scatter, kernel:
 def shifts(
     forward: Mapping[int, LayerScatter], start: Scatter, varied: Sequence[float]
 ) -> tuple[tuple[float, float], ...]:
-    """Return what is added to the logs of a mean square and of a gradient's at this width, from layer 0 on.
+    """The additions to the logs of a mean square and of a gradient's at this width, from layer 0 on.
 
     `start` is the scatter in front of the first layer, and `varied` are D behind each.
     """
@@ -300,18 +300,18 @@ def shifts(
 
 
 def fresh_shares(forward: Mapping[int, LayerScatter], layers: int) -> tuple[float, ...]:
-    """Return the share of the stream behind each layer, from 1 on, that the layer has written."""
+    """The share of the stream behind each layer, from 1 on, that the layer has written."""
     return tuple(between(_by_layer(forward, "fresh"), layers).tolist())
 
 
 def between(known: Mapping[int, float], layers: int) -> Array:
-    """Return the numbers of layers 1 to `layers`, of which some are known and the others lie between those."""
+    """The numbers of layers 1 to `layers`, of which some are known and the others lie between those."""
     at = sorted(known)
     return np.asarray(np.interp(np.arange(1, layers + 1), at, [known[layer] for layer in at]))
 
 
 def _of_mean(shared: float, apart: float) -> float:
-    """Return the variance of the log of a mean over tokens, of sizes that vary so much together, and each by D."""
+    """The variance of the log of a mean over tokens, of sizes that vary so much together, and each by D."""
     of_token = shared + apart
     return log1p(shared * expm1(of_token) / of_token) if 0 < of_token < OVERFLOWING_VARIANCE else shared
 
@@ -321,7 +321,7 @@ def _by_layer(forward: Mapping[int, LayerScatter], name: str) -> dict[int, float
 
 
 def _linear_share(transfer: Array | None, before: Array, after: Array) -> float:
-    """Return the share of a mean square that came along linearly, tr(J Σ Jᵀ) / tr Σ', over the tokens of Σ'."""
+    """The share of a mean square that came along linearly, tr(J Σ Jᵀ) / tr Σ', over the tokens of Σ'."""
     whole, length = float(np.trace(after)), len(after)
     if transfer is None or not whole > 0:
         return 0.0
@@ -338,8 +338,6 @@ def _linear_share(transfer: Array | None, before: Array, after: Array) -> float:
 #
 # Each was sampled by `tests/benchmarks/forecast_coverage.py`, whose rows are in `results/bench`; of those of other
 # named blocks at least 85 % of layers lie within, in each quantity.
-
-LEAST_INSIDE = 0.85
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,5 +365,5 @@ SHORTFALLS: Mapping[str, tuple[Shortfall, ...]] = {
 
 
 def shortfalls_of(block: Block, catalogue: Catalogue) -> tuple[Shortfall, ...]:
-    """Return the shortfalls of a block, whatever its name; none of one that was not sampled."""
+    """The shortfalls of a block, whatever its name; none of one that was not sampled."""
     return SHORTFALLS.get(fingerprint(block, catalogue), ())

@@ -4,7 +4,7 @@
 
 Behind the final norm the gradient is taken as independent of the weights and from token to token, of mean square 1, so
 that only ratios of gradients say something. Kernels are means over random weights in the limit of width, and so are
-cosines; mean squares are those of the kernels, with what the width makes of them to first order (`intervals.shifts`).
+cosines; mean squares are those of the kernels, corrected for the width to first order (`initial_state.shifts`).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ablate.theory.initial_state import (
     spreads,
     token_variances,
 )
-from ablate.theory.through_layers import Gradients, Layers, through_layers
+from ablate.theory.through_layers import Gradients, LayerKernels, through_layers
 
 # The stream in front of the first layer: of tokens by how often two are the same, of other inputs by their own
 # kernel.
@@ -59,11 +59,11 @@ from ablate.theory.through_layers import Gradients, Layers, through_layers
 #     Dosovitskiy et al. 2021, arXiv:2010.11929, Eq. 1; Kedia et al. 2024, arXiv:2403.09635, App. A.1.
 
 INPUTS = {"vit": "patches", "mlp": "features", "encoder_decoder": "places of the source"}
-"""What inputs are, by the kind of model."""
+"""The name of inputs, by the kind of model."""
 
 
 def stream_of_tokens(architecture: Architecture, catalogue: Catalogue, repetition: Array) -> Signal:
-    """Return the stream in front of the first layer, for the chances that two tokens are the same, [T, T]."""
+    """The stream in front of the first layer, for the chances that two tokens are the same, [T, T]."""
     sizes, numbers = architecture.sizes, architecture.numbers()
     table = numbers["embedding_std"] ** 2
     kernel: Array = numbers["embedding_scale"] ** 2 * table * repetition
@@ -76,7 +76,7 @@ def stream_of_tokens(architecture: Architecture, catalogue: Catalogue, repetitio
 
 
 def stream_of_inputs(architecture: Architecture, catalogue: Catalogue, inputs: Array) -> Signal:
-    """Return the stream in front of the first layer, for the kernel of what is read in place of tokens, [P, P].
+    """The stream in front of the first layer, for the kernel of the inputs in place of tokens, [P, P].
 
     Raises InputError for an init that says nothing of kernels.
     """
@@ -94,7 +94,7 @@ def stream_of_inputs(architecture: Architecture, catalogue: Catalogue, inputs: A
 
 
 def checked_inputs(architecture: Architecture, inputs: Array | None) -> Array:
-    """Return the kernel of what a model reads in place of tokens; InputError for none, or for one of other shape."""
+    """The kernel of the inputs in place of tokens; InputError for none, or for one of other shape."""
     what = INPUTS[architecture.kind]
     length = embedded(architecture) if architecture.kind in CLASSIFIERS else architecture.of_encoder().sizes.seq_len
     way_out = f"give inputs: E[x_i · x_j] / F of the {what}, [{length}, {length}]; of a space they are measured"
@@ -110,7 +110,7 @@ def checked_inputs(architecture: Architecture, inputs: Array | None) -> Array:
 
 
 def _entered(architecture: Architecture, catalogue: Catalogue, stream: Signal) -> Signal:
-    """Return the stream behind positions, dropout and the entry norm."""
+    """The stream behind positions, dropout and the entry norm."""
     sizes, kernel, mean = architecture.sizes, stream.kernel, stream.mean
     if architecture.positions == "learned":
         kernel = kernel + architecture.number("position_std") ** 2 * np.eye(sizes.seq_len)
@@ -126,7 +126,7 @@ def _entered(architecture: Architecture, catalogue: Catalogue, stream: Signal) -
 
 
 def pairs_of_segments(length: int) -> Array:
-    """Return how likely two tokens are of one segment, where a sequence is split in two anywhere: 1 - |i - j| / T.
+    """The chance that two tokens are of one segment, where a sequence is split in two anywhere: 1 - |i - j| / T.
 
     Its mean is Kedia et al.'s 2/3 (arXiv:2403.09635, App. A.1), but for one part in T.
     """
@@ -135,7 +135,7 @@ def pairs_of_segments(length: int) -> Array:
 
 
 def _sinusoids(architecture: Architecture) -> Array:
-    """Return sinusoidal positions, [T, d]: sin and cos of t / 10000^(2k/d)."""
+    """Sinusoidal positions, [T, d]: sin and cos of t / 10000^(2k/d)."""
     length, width = architecture.sizes.seq_len, architecture.sizes.d_model
     angles = np.outer(np.arange(length), 10_000 ** (-np.arange(0, width, 2) / width))
     waves: Array = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(length, -1)[:, :width]
@@ -143,7 +143,7 @@ def _sinusoids(architecture: Architecture) -> Array:
 
 
 def sinusoids_on_a_grid(architecture: Architecture) -> Array:
-    """Return positions with a row y and a column x, [T, d]: sin and cos of x ω, then of y ω; 0 for a class token.
+    """Positions with a row y and a column x, [T, d]: sin and cos of x ω, then of y ω; 0 for a class token.
 
     ω_i = 10000^(-i / (d/4)), i = 0, …, d/4 - 1; as released, i is divided by d/4 - 1.
     """
@@ -152,9 +152,6 @@ def sinusoids_on_a_grid(architecture: Architecture) -> Array:
     y, x = (np.outer(places, frequencies) for places in np.divmod(np.arange(rows * columns), columns))
     waves = np.concatenate([np.sin(x), np.cos(x), np.sin(y), np.cos(y)], axis=1)
     return np.pad(waves, ((int(architecture.pooling == CLASS_TOKEN), 0), (0, 0)))
-
-
-# A whole model.
 
 
 @np.errstate(all="ignore")  # what overflows is infinite or NaN, and said as such
@@ -167,9 +164,9 @@ def forecast(
     """Forecast a model; `repetition` is how likely two tokens are the same, by Zipf's law unless given.
 
     One number stands for all pairs of places of a sequence; a matrix [T, T] gives each its own, off its diagonal.
-    What is read in place of tokens, patches of images, features or frames, has the kernel `inputs`, E[x_i · x_j] / F,
-    [P, P]; of a source of tokens it is how likely two are the same, [S, S], or else `repetition` where it is a number.
-    A source, and its target, are as long as the model reads.
+    Inputs in place of tokens, as patches of images, have the kernel `inputs`, E[x_i · x_j] / F, [P, P]; of a source of
+    tokens it is how likely two are the same, [S, S], or else `repetition` where it is a number. A source, and its
+    target, are as long as the model reads.
 
     Raises InputError for a kind of model, or a component, that has no token kernel in closed form, and for inputs that
     are missing or of another shape.
@@ -199,7 +196,7 @@ def forecast(
 
 
 def _repetition(sizes: Sizes, repetition: float | Array | None) -> tuple[Array, float]:
-    """Return how likely two tokens are the same, [T, T], and its mean over two places; InputError for another shape."""
+    """The chances that two tokens are the same, [T, T], and their mean over two places; InputError for other shapes."""
     if isinstance(repetition, np.ndarray) and repetition.shape != (sizes.seq_len, sizes.seq_len):
         raise InputError(
             f"repetition has the shape {repetition.shape}, but a sequence has {sizes.seq_len} tokens\n"
@@ -213,7 +210,7 @@ def _repetition(sizes: Sizes, repetition: float | Array | None) -> tuple[Array, 
 def _encoder(
     architecture: Architecture, catalogue: Catalogue, repetition: float | Array | None, inputs: Array | None
 ) -> _Stack:
-    """Go through the encoder of a model that has one, as `forecast` is given what it reads."""
+    """The encoder of a model that has one."""
     of_encoder = architecture.of_encoder()
     if profiles(architecture.block, catalogue):
         raise InputError(
@@ -231,21 +228,21 @@ def _encoder(
 
 @dataclass(frozen=True)
 class _Stack:
-    """Layers of a model that were gone through from `start` on, and the stream behind their final norm, `last`."""
+    """The layers of a model from `start` on, and the stream behind their final norm, `last`."""
 
     architecture: Architecture
     catalogue: Catalogue
     start: Signal
-    through: Layers
+    through: LayerKernels
     last: Signal
     share: float
 
     def gradients(self) -> Gradients:
-        """Return the gradients behind each layer, of a loss that has that of mean square 1 behind the final norm."""
+        """The gradients behind each layer, of a loss whose gradient behind the final norm has mean square 1."""
         return self.through.backward(self.last.backward(np.eye(self.architecture.sizes.seq_len)))
 
     def state(self, gradients: Gradients) -> InitialModel:
-        """Return the numbers of these layers; `gradients` are relative to that behind the last of them."""
+        """`gradients` are relative to that behind the last of these layers."""
         through, sizes = self.through, self.architecture.sizes
         reference = gradients.mean_squares[-1]
         cosines = [mean_cosine(kernel) for kernel in through.kernels]
@@ -288,7 +285,7 @@ def _through(
     share: float,
     encoder: InsideValue | None = None,
 ) -> _Stack:
-    """Go through a stack of layers, and its final norm; `encoder` is what a decoder reads beside its tokens."""
+    """A stack of layers, and its final norm; `encoder` is what a decoder reads beside its tokens."""
     sizes, init = architecture.sizes, architecture.init
     encodes = architecture.kind == "encoder_decoder" and encoder is None
     block = architecture.block
@@ -300,7 +297,7 @@ def _through(
 
 
 def _logits(architecture: Architecture, catalogue: Catalogue, last: Signal, kept: Array | None) -> float:
-    """Return the mean square of the logits: scale² d σ² Σ_tt of a fresh head; NaN behind an encoder's transform.
+    """The mean square of the logits: scale² d σ² Σ_tt of a fresh head; NaN behind an encoder's transform.
 
     A tied head meets the token's own row, of which the stream still has `kept`, J: (scale · s J_tt σ² d)² / V more.
     """
@@ -321,7 +318,7 @@ def _logits(architecture: Architecture, catalogue: Catalogue, last: Signal, kept
 
 
 def _pooled(architecture: Architecture, catalogue: Catalogue, last: Signal) -> Signal:
-    """Return what the head of a classifier reads of the tokens, at each place: the first one, or their mean.
+    """The input of a classifier's head, at each place: the first token, or the mean of all.
 
     Where the head has a layer it is tanh(h Wᵀ), as its bias starts at 0.
     """

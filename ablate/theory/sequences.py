@@ -1,12 +1,11 @@
 """Sequences: a forecast of the tokens that are read, rather than of how often tokens repeat on average.
 
 Which tokens of a sequence are the same is known, so that each sequence has a token kernel of zeros and ones to begin
-with, and a forecast of its own; what is forecast of a model is their mean. A mean taken before the model, of how often
-two tokens are the same, is another thing: a block that keeps the same tokens the same and pulls the others apart would
-be said to pull all of them apart.
+with, and a forecast of its own; the forecast of a model is their mean. A mean of repetition taken before the model is
+another thing: a block that keeps the same tokens the same and pulls the others apart would be said to pull all apart.
 
-Of a block without a text sequences are drawn. Which ones a network reads is then a part of how
-far it may be from the forecast.
+For a block without a text, sequences are drawn. Which ones a network reads is then a part of its distance from the
+forecast.
 """
 
 from __future__ import annotations
@@ -53,12 +52,12 @@ def forecast_patterns(
 
 
 def _alike(tokens: npt.NDArray[np.int64]) -> Array:
-    """Return which tokens of a sequence are the same, 1 or 0."""
+    """1 where two tokens of a sequence are the same, else 0."""
     return np.equal.outer(tokens, tokens).astype(float)
 
 
 def _over(models: Sequence[InitialModel], read: int) -> InitialModel:
-    """Return the mean of forecasts over sequences, with intervals for a mean over `read` others, of both stacks."""
+    """The mean of forecasts over sequences, with intervals for a mean over `read` others, of both stacks."""
     mean, share = mean_of(models, of_logs=True), 1 / read + 1 / len(models)
     streams = zip(mean.streams, *(each.streams for each in models), strict=True)
     encoders = _encoders(models)
@@ -87,7 +86,7 @@ def _scattered(stream: InitialStream, each: Sequence[InitialStream], share: floa
 
 
 def mean_of(models: Sequence[InitialModel], *, of_logs: bool = False) -> InitialModel:
-    """Return the mean of forecasts of one model, over the sequences that it reads.
+    """The mean of forecasts of one model, over the sequences that it reads.
 
     That of mean squares of the stream, gradients and logits is `of_logs`, the geometric one, where sequences are drawn:
     in blocks whose sizes grow faster than in proportion, few sequences have nearly all of an arithmetic mean.
@@ -96,12 +95,13 @@ def mean_of(models: Sequence[InitialModel], *, of_logs: bool = False) -> Initial
         return models[0]
     mean = _mean_of_logs if of_logs else _mean
     computed, encoders = frozenset.intersection(*(each.computed for each in models)), _encoders(models)
+    attentions = [[each for each in model.attention if each.layer in computed] for model in models]
     return InitialModel(
         tuple(_mean_stream(each, mean) for each in zip(*(each.streams for each in models), strict=True)),
         logits=mean([each.logits for each in models]),
         repetition=float(np.mean([each.repetition for each in models])),
         computed=computed,
-        attention=tuple(map(_together, zip(*(_of_layers(each, computed) for each in models), strict=True))),
+        attention=tuple(map(_together, zip(*attentions, strict=True))),
         sampled=tuple(dict.fromkeys(name for each in models for name in each.sampled)),
         fresh=tuple(float(np.mean(shares)) for shares in zip(*(each.fresh for each in models), strict=True)),
         encoder=mean_of(encoders, of_logs=of_logs) if encoders else None,
@@ -131,16 +131,12 @@ def _mean_stream(streams: Sequence[InitialStream], mean: Callable[[Sequence[floa
 
 
 def _mean_spread(spreads: Sequence[Spread]) -> Spread:
-    """Return the mean of standard deviations: of a mean over sequences if what weights do is the same to each."""
+    """The mean of standard deviations: that over sequences if weights do the same to each."""
     return Spread(*(float(np.mean([getattr(each, name) for each in spreads])) for name in Spread.__slots__))
 
 
-def _of_layers(model: InitialModel, layers: frozenset[int]) -> list[AttentionStart]:
-    return [each for each in model.attention if each.layer in layers]
-
-
 def _together(attentions: Sequence[AttentionStart]) -> AttentionStart:
-    """Return one attention over several sequences: its numbers are means over heads, and so over these."""
+    """One attention over several sequences: its numbers are means over heads, and so over these."""
     return AttentionStart(tuple(head for each in attentions for head in each.heads), attentions[0].layer)
 
 
@@ -153,26 +149,26 @@ READ = 8
 SHALLOW, PATTERNS, OF_DEEP = 8, 8, 4
 """Up to how many layers a forecast is over so many sequences; that of a deeper one, which takes longer, over fewer."""
 FORECAST, SAMPLED = 0, 1
-"""What sequences are for, which are drawn apart."""
+"""The purposes of sequences, which are drawn apart."""
 SOURCE = 2
-"""Added to what they are for, of those that an encoder reads."""
+"""Added to the purpose, for sequences that an encoder reads."""
 
 
 def draw_tokens(
     repetition: float | None, vocab_size: int, length: int, count: int, of: int, seed: int = 0
 ) -> npt.NDArray[np.int64]:
-    """Return sequences of random tokens, [count, length]; without a repetition they are of all kinds that there are."""
+    """Random tokens, [count, length]; without a repetition they are of all kinds that there are."""
     p = probabilities(repetition, vocab_size)
     return np.random.default_rng((of, seed)).choice(len(p), (count, length), p=p)
 
 
 def patterns(layers: int) -> int:
-    """Return how many sequences a forecast of so many layers is over."""
+    """The number of sequences that a forecast of so many layers is over."""
     return PATTERNS if layers <= SHALLOW else OF_DEEP
 
 
 def probabilities(repetition: float | None, vocab_size: int) -> npt.NDArray[np.float64]:
-    """Return how likely each kind of token is, so that two are the same with the chance `repetition`, if it can be.
+    """The chance of each kind of token, so that two are the same with the chance `repetition`, if it can be.
 
     >>> probabilities(0.5, 10), probabilities(0.68, 10)
     (array([0.5, 0.5]), array([0.2, 0.8]))

@@ -1,8 +1,8 @@
 """Through the layers of a model: the token kernel behind each, and the gradient in front of each on the way back.
 
-Layer by layer, or, in a deep model whose layers differ smoothly, by strides. What is carried is the logarithm of each
-token's mean square, that of 1 - cosine of each pair of tokens, and each token's mean over its channels in units of its
-size: exponential growth, decay and collapse are straight lines of these.
+Layer by layer, or, in a deep model whose layers differ smoothly, by strides. A state is the logarithm of each token's
+mean square, that of 1 - cosine of each pair of tokens, and each token's mean over its channels in units of its size:
+exponential growth, decay and collapse are straight lines of these.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ablate.signal.sampled_attention import AttentionStart
 from ablate.theory.blocks import (
     Elsewhere,
     InsideValue,
-    ValuesRead,
+    PlacesRead,
     in_all_layers,
     own_part,
     profiles,
@@ -72,7 +72,7 @@ POINTS = 3
 FLAT = 1e-6
 """Increments that change by less are one: extrapolated as they are, they sway less."""
 RESTS, FALLS = 1e-12, 0.9
-"""Increments come to rest while what they change by is more than this, and falls to less than this part in a layer."""
+"""Increments come to rest while their changes are more than this, and fall to less than this part in a layer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +134,7 @@ def strides(step: Step, start: Array, layers: int, tolerance: float = TOLERANCE,
 
 
 def _change(known: Sequence[tuple[int, Array]]) -> float:
-    """Return by how much increments last changed in a row of layers in which they come to rest; nan elsewhere."""
+    """The last change of increments in a row of layers in which they come to rest; nan elsewhere."""
     if len(known) < POINTS or known[-1][0] - known[-POINTS][0] >= POINTS:
         return nan
     first, second, third = (increment for _, increment in known[-POINTS:])
@@ -143,7 +143,7 @@ def _change(known: Sequence[tuple[int, Array]]) -> float:
 
 
 def _sums(known: Sequence[tuple[int, Array]], layer: int, count: int) -> Array:
-    """Return the sums of 1, 2, …, count increments from `layer` on, of the polynomial through those known."""
+    """The sums of 1, 2, …, count increments from `layer` on, of the polynomial through those known."""
     places = np.arange(layer, layer + count, dtype=float)
     at, increments = np.array([place for place, _ in known], dtype=float), np.stack([each for _, each in known])
     basis = np.ones((len(at), count))
@@ -153,14 +153,12 @@ def _sums(known: Sequence[tuple[int, Array]], layer: int, count: int) -> Array:
     return np.asarray(np.cumsum(basis, axis=1).T @ increments)
 
 
-# All layers of a block.
-
 FEWEST = 128
 """The fewest layers that are gone through by strides."""
 ALIKE = 1e-7
 """The least 1 - cosine that is told from 0."""
 AT_REST = 1e-9
-"""Layers in front of which the numbers that are carried differ by less are one."""
+"""Layers in front of which the states differ by less are one."""
 NOTHING = 1e-200
 """The least mean square of a token, over the largest of all, that is told from 0."""
 NO_GRADIENT, NO_GRADIENT_CARRIED = 1e-8, 1e-12
@@ -169,13 +167,13 @@ least that is carried."""
 
 
 @dataclass(frozen=True, slots=True)
-class Layers:
+class LayerKernels:
     """The `kernels` Σ_l [T, T] behind the embedding (l = 0) and each layer, and the way back.
 
     `kept` is the transfer from the embedding to the end. Layers that are not among the `computed` are between those
-    that are, and within a few parts in a thousand. `scatter` is what the computed ones do to variances, and `attention`
-    theirs, in their order; `sampled` names components whose numbers are means of samples. From the kernel of a gradient
-    behind the last layer, `backward` gives the gradients behind each layer.
+    that are, and within a few parts in a thousand. `scatter` is the effect of the computed ones on variances, and
+    `attention` theirs, in their order; `sampled` names components whose numbers are means of samples. `backward` takes
+    the kernel of a gradient behind the last layer to the gradients behind each.
     """
 
     kernels: tuple[Array, ...]
@@ -203,7 +201,7 @@ class Gradients:
 
 
 @dataclass(frozen=True)
-class _Model:
+class _BlockInLayers:
     block: Block
     sizes: Sizes
     init: Node
@@ -212,7 +210,7 @@ class _Model:
     encodes: bool
 
     def layer(self, layer: int, kernel: Array, mean: Array) -> Signal:
-        """Return the signal behind a layer (from 1), from its root in front of it."""
+        """The signal behind a layer (from 1), from its root in front of it."""
         root, at = Signal.root(kernel, mean, self.sizes.d_model), self.sizes.at(layer)
         if self._made is not None:
             return self._made(root, layer)
@@ -242,18 +240,18 @@ def through_layers(
     encoder: InsideValue | None = None,
     *,
     encodes: bool = False,
-) -> Layers:
+) -> LayerKernels:
     """Go through all layers of a block from a stream in front of the first.
 
     `repetition` is how likely two tokens are the same, [T, T]; None where tokens are not read. `encoder` is what a
-    decoder reads beside them; layers of the encoder itself, which `encodes`, are the block without what reads it.
+    decoder reads beside them; layers of the encoder itself, which `encodes`, are the block without its reader.
 
-    Raises InputError for a component that does not say what it does to a token kernel.
+    Raises InputError for a component without a `propagate`.
     """
     at = map(sizes.at, range(1, sizes.n_layers + 1) if reads_values(block) else ())
     blocks = [encoder_block(block, each, catalogue) if encodes else block for each in at]
-    read = ValuesRead.of_layers(blocks, sizes, catalogue)
-    model = _Model(block, sizes, init, catalogue, Elsewhere(read, repetition, encoder=encoder), encodes)
+    read = PlacesRead.of_layers(blocks, sizes, catalogue)
+    model = _BlockInLayers(block, sizes, init, catalogue, Elsewhere(read, repetition, encoder=encoder), encodes)
     if profiles(block, catalogue):  # a first pass, from what it measures parameters start in the second
         _one_by_one(model, start)
         return _one_by_one(replace(model, elsewhere=model.elsewhere.again()), start)
@@ -265,14 +263,14 @@ def through_layers(
 
 
 def _by_layer(block: Block, catalogue: Catalogue) -> bool:
-    """Return whether a block may jump from one layer to the next: it has patterns, or arithmetic that names `layer`."""
+    """Whether a block may jump from one layer to the next: it has patterns, or arithmetic that names `layer`."""
     if has_patterns(block, catalogue):
         return True
     fields = [getattr(value, "value", value) for node in walk(block) for _, value in node.fields]
     return any(isinstance(value, Expression) and "layer" in value.names() for value in fields)
 
 
-def _one_by_one(model: _Model, start: Signal) -> Layers:
+def _one_by_one(model: _BlockInLayers, start: Signal) -> LayerKernels:
     streams, length = [start], model.sizes.seq_len
     for layer in range(1, model.sizes.n_layers + 1):
         streams.append(model.layer(layer, streams[-1].kernel, streams[-1].mean))
@@ -288,7 +286,7 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
         cosines = _mean_cosines(np.stack([_state(each, np.zeros(length)) for each in own]), length)
         return Gradients(tuple(float(np.diag(each).mean()) for each in own), cosines, variances)
 
-    return Layers(
+    return LayerKernels(
         tuple(own_part(stream.kernel, length) for stream in streams),
         reduce(_then, (stream.transfer for stream in streams)),
         streams[-1].mean,
@@ -300,8 +298,8 @@ def _one_by_one(model: _Model, start: Signal) -> Layers:
     )
 
 
-def _by_strides(model: _Model, start: Signal) -> Layers | None:
-    """Return None where a token has no size, or one that is not finite."""
+def _by_strides(model: _BlockInLayers, start: Signal) -> LayerKernels | None:
+    """None where a token has no size, or one that is not finite."""
     layers, signals, scatter = model.sizes.n_layers, dict[int, Signal](), dict[int, LayerScatter]()
 
     def forth(layer: int, state: Array) -> Array:
@@ -356,16 +354,16 @@ def _by_strides(model: _Model, start: Signal) -> Layers | None:
     kept = _kept(start, signals, layers)
     attention = _attention(signals)
     sampled = tuple(sorted(model.elsewhere.sampled))
-    return Layers(kernels, kept, signals[layers].mean, through.computed, scatter, attention, sampled, backward)
+    return LayerKernels(kernels, kept, signals[layers].mean, through.computed, scatter, attention, sampled, backward)
 
 
 def _attention(signals: Mapping[int, Signal]) -> tuple[AttentionStart, ...]:
-    """Return the attention of the layers behind which signals stand, in their order: none, one or more of each."""
+    """The attention of the layers behind which signals stand, in their order: none, one or more of each."""
     return tuple(replace(each, layer=layer) for layer in sorted(signals) for each in signals[layer].attention)
 
 
 def _state(kernel: Array, mean: Array, nothing: float = NOTHING) -> Array:
-    """Return what is carried from layer to layer: T + T (T - 1) / 2 + T numbers."""
+    """The state of a layer: T + T (T - 1) / 2 + T numbers."""
     squares = np.maximum(np.diag(kernel), nothing * np.diag(kernel).max())
     with np.errstate(all="ignore"):
         size, (first, second) = np.sqrt(squares), _pairs(len(kernel))
@@ -374,7 +372,7 @@ def _state(kernel: Array, mean: Array, nothing: float = NOTHING) -> Array:
 
 
 def _mean_cosines(states: Array, length: int) -> tuple[float, ...]:
-    """Return the mean cosines of the `Gradients` of states, [layers + 1, numbers]; NaN for one token."""
+    """The mean cosines of the `Gradients` of states, [layers + 1, numbers]; NaN for one token."""
     if length < 2:
         return (np.nan,) * len(states)
     squares = np.exp(states[:, :length] - states[:, :length].max(1, keepdims=True))
@@ -397,7 +395,7 @@ def _pairs(length: int) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
 
 @functools.lru_cache(maxsize=4)
 def _place(length: int) -> NDArray[np.intp]:
-    """Return the place of each pair of tokens among `_pairs`, [T, T]; that behind the last for a token and itself."""
+    """The place of each pair of tokens among `_pairs`, [T, T]; that behind the last for a token and itself."""
     first, second = _pairs(length)
     place = np.full((length, length), len(first), dtype=np.intp)
     place[first, second] = place[second, first] = np.arange(len(first))
@@ -405,7 +403,7 @@ def _place(length: int) -> NDArray[np.intp]:
 
 
 def _kept(start: Signal, signals: Mapping[int, Signal], layers: int) -> Array | None:
-    """Return the transfer through all layers; one between those computed has that of the next computed one."""
+    """The transfer through all layers; one between those computed has that of the next computed one."""
     kept, before = start.transfer, 0
     for layer in sorted(signals):
         transfer = signals[layer].transfer
@@ -416,5 +414,4 @@ def _kept(start: Signal, signals: Mapping[int, Signal], layers: int) -> Array | 
 
 
 def _then(before: Array | None, after: Array | None) -> Array | None:
-    """Return the transfer of two maps, one after the other."""
     return None if before is None else transferred(after, before)

@@ -23,10 +23,8 @@ from ablate.train.optimizer import WeightAverage
 
 @dataclass(slots=True)
 class TrialProgress:
-    """How far a trial has come: `step` updates are done; `last` are the last finite statistics, as JSON-able data.
-
-    `smoothed` is the moving average of the training loss, before its correction; 0 if it is not measured.
-    """
+    """The progress of a trial: `step` updates are done; `last` are the last finite statistics, as JSON-able data.
+    `smoothed` is the moving average of the training loss, before its correction; 0 if it is not measured."""
 
     step: int = 0
     last: dict[str, Any] = field(default_factory=dict)
@@ -42,7 +40,6 @@ def save_state(
     average: WeightAverage | None = None,
     scaling: LossScaling | None = None,
 ) -> bytes:
-    """Serialise everything needed to resume the trial of that id."""
     buffer = io.BytesIO()
     state = {
         "trial": trial,
@@ -69,12 +66,9 @@ def load_state(
     average: WeightAverage | None = None,
     scaling: LossScaling | None = None,
 ) -> TrialProgress:
-    """Restore `model`, `optimizer`, the random streams, and where there are any the `average` of the weights and the
-    `scaling` of the loss, from a state.
-
-    Only tensors and plain data are read, never code. RefusedError for a state that cannot be read or is of another
-    trial.
-    """
+    """Restore `model`, `optimizer`, the random streams, and any `average` of the weights and `scaling` of the loss.
+    Only tensors and plain data are read, never code. RefusedError for a state that is unreadable, or of another
+    trial."""
     try:
         # On the CPU first: random states live there, and loading a state dict copies to wherever a parameter is.
         loaded = torch.load(io.BytesIO(state), map_location="cpu", weights_only=True)

@@ -2,8 +2,8 @@
 
     g = Σ_r g_r        g_r = ∂/∂θ Σ_i w_i L_i        over the sequences i of rank r, w_i = 1 / sequences of the batch
 
-Every rank has the same parameters, takes the sum of all gradients, and so makes the same update: every rank receives
-the sum in the same bits. With two ranks it is the same from run to run; with more its order is the backend's.
+Every rank has the same parameters, receives the sum of all gradients in the same bits, and so makes the same update.
+With two ranks the sum is the same from run to run; with more its order is the backend's.
 
 The gradients are summed once they are complete, a bucket at a time. torch's DistributedDataParallel is not used: it
 wraps the model, so that parts would have other addresses than probes and divergence report; it averages over ranks, not
@@ -25,8 +25,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-BUCKET = 1 << 24
-"""Numbers that are summed over the ranks at once; it bounds the memory of the copy."""
+BUCKET = 1 << 24  # numbers that are summed over the ranks at once; it bounds the memory of the copy
 
 
 class RankLost(Exception):
@@ -36,15 +35,13 @@ class RankLost(Exception):
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """This process's `rank` among `size`; if there are several, the default group of torch.distributed joins them.
-
-    Every collective method is called by all ranks, in the same order. RankLost if one does not answer.
-    """
+    Every collective method is called by all ranks, in the same order. RankLost if one does not answer."""
 
     rank: int = 0
     size: int = 1
 
     def share(self, windows: Tensor) -> Tensor:
-        """Return this rank's sequences, contiguous; the first ranks have one more if they do not divide evenly."""
+        """This rank's sequences, contiguous; the first ranks have one more if they do not divide evenly."""
         return windows if self.size == 1 else windows.tensor_split(self.size)[self.rank]
 
     def total(self, value: Tensor) -> Tensor:
@@ -87,7 +84,7 @@ class Ranks:
                     place.copy_(theirs.clone().view(place.dtype).view_as(place))
 
     def heard(self, flag: bool) -> bool:
-        """Return rank 0's flag on every rank."""
+        """Rank 0's flag, on every rank."""
         if self.size == 1:
             return flag
         sent = torch.tensor([flag], dtype=torch.uint8)
@@ -96,7 +93,7 @@ class Ranks:
         return bool(sent.item())
 
     def gathered(self, value: Any) -> list[Any]:
-        """Return the values of all ranks, in their order, on every rank."""
+        """The values of all ranks, in their order, on every rank."""
         if self.size == 1:
             return [value]
         values: list[Any] = [None] * self.size
@@ -105,21 +102,17 @@ class Ranks:
         return values
 
     def draw_apart(self, seed: int, step: int) -> None:
-        """Give the random numbers of `step` (dropout) a stream of their own on this rank.
-
-        Rank 0 keeps its stream, which checkpoints hold. The other ranks reseed theirs at every step from (seed, rank,
-        step), so that no checkpoint needs to hold it.
-        """
+        """Give the random numbers of `step` (dropout) a stream of their own on this rank. Rank 0 keeps its stream,
+        which checkpoints hold. The other ranks reseed theirs at every step, so that no checkpoint needs to hold it."""
         if self.rank > 0:
             torch.manual_seed(dropout_seed(f"{seed} rank {self.rank} step {step}"))
 
 
 ALONE = Ranks()
-"""One process, which trains by itself."""
 
 
 def dropout_seed(of: int | str) -> int:
-    """Return the seed of dropout's own stream, which neither the caller's nor the initialisation's numbers reach."""
+    """Neither the caller's nor the initialisation's numbers reach this seed."""
     return int.from_bytes(hashlib.sha256(f"dropout {of}".encode()).digest()[:8]) >> 1
 
 

@@ -1,4 +1,4 @@
-"""What every number in a trial's rows means."""
+"""Definitions of every number in a trial's rows."""
 
 from __future__ import annotations
 
@@ -17,9 +17,7 @@ from ablate.space.metrics import (
 
 ADDED_LOSS, AFTER_STEP = "added_loss", "after_step"
 """The metrics of what parts contribute (`loss.py`), named here, where no torch is loaded."""
-LOSS_SCALE, SKIPPED = "loss_scale", "skipped_steps"
-"""The metrics of training in float16 (`loss.py`)."""
-
+LOSS_SCALE, SKIPPED = "loss_scale", "skipped_steps"  # the metrics of training in float16 (`loss.py`)
 TRAINING = (
     Definition(
         "train_loss",
@@ -84,5 +82,5 @@ TRAINING = (
 
 
 def definitions(catalogue: Catalogue | None = None) -> tuple[Definition, ...]:
-    """Return every metric that a trial can yield, in order of name: the loop's own and those of all probes."""
+    """Every metric that a trial can yield, in order of name: the loop's own and those of all probes."""
     return tuple(sorted((*TRAINING, *probe_definitions(catalogue)), key=lambda definition: definition.metric))

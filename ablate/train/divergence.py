@@ -29,9 +29,7 @@ class Diverged(Exception):
 
 def check_finite(model: nn.Module, parts: Sequence[Microbatch], dtype: str, ranks: Ranks, **measured: float) -> None:
     """Raise Diverged, with the part of the model where it begins, if one of the `measured` numbers is not finite.
-
-    `parts` are this rank's microbatches; the numbers are those of the whole batch, so that all ranks raise it or none.
-    """
+    `parts` are this rank's microbatches; the numbers are those of the whole batch: all ranks raise it or none."""
     wrong = [f"{name} is {value}" for name, value in measured.items() if not math.isfinite(value)]
     if wrong:
         seen, address = locate(model, parts, dtype, ranks)
@@ -78,7 +76,7 @@ def _passes(model: nn.Module, parts: Sequence[Microbatch], dtype: str) -> list[P
 
 
 def _merged(passes: list[Passed]) -> Passed:
-    """Merge the passes of the parts: an output of the whole batch is finite if it is finite in all parts."""
+    """An output of the whole batch is finite if it is finite in all parts."""
     return [(together[0][0], all(finite for _, finite in together)) for together in zip(*passes, strict=True)]
 
 

@@ -1,4 +1,4 @@
-"""Events: what training yields, what a worker sends to the driver, and the measurements of a step as rows.
+"""Events: the output of training, the messages of a worker to the driver, and the measurements of a step as rows.
 
 the trainer yields   Attending, Row, Timing, Step, Checkpoint, Outcome       it never touches a disk
 a worker sends       Began, Row, Timing, Saved, Outcome                      it writes states, the driver the rest
@@ -18,10 +18,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One measured number. `address` names the part (`layers.3.attention`), empty for the whole model.
-
-    (step, metric, address) is unique within a trial; `value` may be infinite or NaN (divergence is a result).
-    """
+    """One measured number. `address` names the part (`layers.3.attention`), empty for the whole model. (step, metric,
+    address) is unique within a trial; `value` may be infinite or NaN (divergence is a result)."""
 
     step: int
     metric: str
@@ -71,12 +69,10 @@ class KernelUse:
 
     @property
     def named(self) -> str:
-        """The backend, and its operator if that is known."""
         return f"{self.kernel} ({self.operator})" if self.operator else self.kernel
 
     @property
     def described(self) -> str:
-        """One line: which backend is used where, why, and the memory of scores if they are held."""
         held = f", {_size(self.memory)} in a step" if self.memory else ""
         return f"{self.address} uses {self.named}: {self.reason}{held}"
 
@@ -97,10 +93,8 @@ class Attending:
 @dataclass(frozen=True, slots=True)
 class Began:
     """A worker has started the trial at `step` (0: from its beginning), with these versions of what computes it.
-
     `attention` are its attention backends, with reasons; empty if they are not known yet. `at` is the time in seconds
-    since 1970 by the worker's clock.
-    """
+    since 1970 by the worker's clock."""
 
     step: int
     versions: Mapping[str, str]
@@ -128,7 +122,7 @@ WITH_RESULT: tuple[OutcomeKind, ...] = ("finished", "diverged")
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How a trial ended. `detail` is JSON-able: for `diverged` the step, the first part with a non-finite output and
+    """The end of a trial. `detail` is JSON-able: for `diverged` the step, the first part with a non-finite output and
     the last statistics; for `bug` the trace; for `timeout` the limit in seconds. `interrupted` trials are not done
     (they were asked to stop, or their worker or its node was lost): they resume from their checkpoint; one that lost
     worker after worker ends as `lost`, which says nothing about what it computes. `paused` ones can resume, too: they
@@ -152,7 +146,6 @@ def _size(n_bytes: int) -> str:
 
 
 def rows_of(step: int, numbers: dict[str, float], rates: dict[str, float], readings: list[Reading]) -> Iterator[Row]:
-    """Yield the whole model's numbers, the rates, and the readings of the probes as rows."""
     for metric, value in numbers.items():
         yield Row(step, metric, "", value)
     for group, rate in rates.items():
@@ -162,13 +155,13 @@ def rows_of(step: int, numbers: dict[str, float], rates: dict[str, float], readi
 
 
 def statistics(last: dict[str, Any], step: int, numbers: dict[str, float], rows: list[Row]) -> dict[str, Any]:
-    """Update the statistics of the last healthy step, and the last measurements, as JSON-able data."""
+    """The statistics of the last healthy step, and the last measurements, as JSON-able data."""
     latest = {"measured_at": step, "measured": _by_metric(rows)} if rows else {}
     return {**last, **latest, "step": step, **numbers}
 
 
 def evaluated(last: dict[str, Any], step: int, rows: list[Row], what: str = "evaluated") -> dict[str, Any]:
-    """Update the last readings on the evaluation windows, after `step` updates."""
+    """The last readings on the evaluation windows, after `step` updates."""
     return {**last, "evaluated_at": step, what: _by_metric(rows)}
 
 
@@ -186,17 +179,14 @@ class Clock:
         self.seconds, self.steps, self.tokens, self.started = 0.0, 0, 0, 0.0
 
     def start(self) -> None:
-        """Start a step."""
         self.started = time.perf_counter()
 
     def stop(self, tokens: int) -> None:
-        """Finish a step of `tokens` tokens."""
         self.seconds += time.perf_counter() - self.started
         self.steps += 1
         self.tokens += tokens
 
     def timings(self, step: int) -> Iterator[Timing]:
-        """Yield the means since the last call."""
         yield Timing(step, "step_seconds", self.seconds / self.steps)
         yield Timing(step, "tokens_per_second", self.tokens / self.seconds)
         self.seconds, self.steps, self.tokens = 0.0, 0, 0

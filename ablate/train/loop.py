@@ -248,7 +248,7 @@ class _Loop:
         return events
 
     def _of_average(self, examples: Examples, average: WeightAverage) -> list[Row]:
-        """Return what an evaluation of the averaged weights at the end gives, under names that say so."""
+        """Evaluate the averaged weights at the end, under names that say so."""
         step = self.trial.recipe.steps
         with average.in_place(), self.streams.during(f"evaluation of averaged weights at step {step}"):
             events = list(evaluate(self.model, examples, step, self.trial, self.cut, self.objective))

@@ -1,4 +1,4 @@
-"""Loss: the cross-entropy in nats, what a recipe and parts of a model add to it, and the precision it is computed in.
+"""Loss: the cross-entropy in nats, the terms that a recipe and parts of a model add to it, and its precision.
 
     L = - mean_n log softmax(logits_n)[target_n]        over the targets n of an objective (`objectives/`)
 
@@ -8,9 +8,9 @@
     A_k = - mean_bt log softmax(logits_k,bt)[target_b,t+k-1]      k = 2, 3, …: the k-th token ahead, where there is one
 
 so that with label smoothing ε the target has a probability of 1 - ε + ε/V, and every other token ε/V. All terms are
-linear in the targets, and recorded apart; `train_loss` and `eval_loss` are L. A_k are of the next token alone:
-logits_k are those of a block for the k-th token ahead (`model.ahead`), as in Gloeckle et al. 2024, where the model has
-one; else logits, as in modded-nanogpt. U and Z are of logits alone.
+linear in the targets, and recorded apart; `train_loss` and `eval_loss` are L. A_k are of the next token alone: logits_k
+are those of a block for the k-th token ahead (`model.ahead`), as in Gloeckle et al. 2024, where the model has one; else
+logits, as in modded-nanogpt. U and Z are of logits alone.
 
     Szegedy et al. 2016, arXiv:1512.00567, Sec. 7; z: Chowdhery et al. 2022, arXiv:2204.02311, Sec. 5, with z = 1e-4;
     ahead: Gloeckle et al. 2024, arXiv:2404.19737, Eq. 2; Jordan et al. 2024, modded-nanogpt, with weights that fall
@@ -44,9 +44,7 @@ HALF: Final = {"bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 def forward(model: nn.Module, inputs: Tensors, dtype: str) -> Any:
-    """Compute the output, such as logits; `bfloat16` and `float16` are autocast over float32 parameters, other types
-    are those of the parameters.
-    """
+    """`bfloat16` and `float16` are autocast over float32 parameters, other types are those of the parameters."""
     given = (inputs,) if isinstance(inputs, Tensor) else inputs
     with _precision(given[0].device, dtype):
         return model(*given)
@@ -55,7 +53,7 @@ def forward(model: nn.Module, inputs: Tensors, dtype: str) -> Any:
 def cross_entropy(
     logits_NV: Float[Tensor, "*N V"], targets_N: Int[Tensor, "*N"], reduction: str = "mean"
 ) -> Float[Tensor, "..."]:
-    """Compute the cross-entropy in nats, in float32 at least; the mean of no targets is 0."""
+    """The cross-entropy in nats, in float32 at least; the mean of no targets is 0."""
     logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32)).flatten(0, -2)
     if not targets_N.numel():
         return logits_NV.sum()
@@ -63,7 +61,7 @@ def cross_entropy(
 
 
 def added_by_recipe(logits_NV: Float[Tensor, "*N V"], loss: Tensor, terms: Loss) -> Iterator[tuple[str, Tensor]]:
-    """Yield what a recipe adds to the cross-entropy `loss` of these targets, by place; nothing if its weights are 0."""
+    """The weighted terms that a recipe adds to the cross-entropy `loss` of these targets, by place."""
     if not (terms.label_smoothing or terms.z):
         return
     logits_NV = logits_NV.to(torch.promote_types(logits_NV.dtype, torch.float32))
@@ -81,10 +79,8 @@ def further_ahead(
     terms: Loss,
     logits_ahead: Sequence[Float[Tensor, "B T V"]] = (),
 ) -> Iterator[tuple[str, Tensor]]:
-    """Yield the weighted cross-entropies of tokens further ahead than the next, by place.
-
-    `logits_ahead` are those of the second token ahead, the third, and so on, where they have logits of their own.
-    """
+    """The weighted cross-entropies of tokens further ahead than the next, by place. `logits_ahead` are those of the
+    second token ahead, the third, and so on, where they have logits of their own."""
     for further, weight in enumerate(terms.ahead, start=1):
         if weight:
             of_token = logits_ahead[further - 1] if further <= len(logits_ahead) else logits_BTV
@@ -93,17 +89,15 @@ def further_ahead(
 
 
 def _mean(numbers: Tensor) -> Tensor:
-    """Return the mean, 0 of none."""
     return numbers.mean() if numbers.numel() else numbers.sum()
 
 
 def parameter_type(dtype: str) -> torch.dtype:
-    """Return the type that a model's parameters have for a recipe's `dtype`: half precision keeps them in float32."""
+    """Half precision keeps parameters in float32."""
     return torch.float64 if dtype == "float64" else torch.float32
 
 
 def device_of(model: nn.Module) -> torch.device:
-    """Return the device of the model's parameters, to which batches are moved."""
     return next(model.parameters()).device
 
 
@@ -123,7 +117,7 @@ def _precision(device: torch.device, dtype: str) -> AbstractContextManager[objec
 
 
 def each_mixed(targets: Tensors, loss: Callable[[Tensor], Tensor]) -> Float[Tensor, "B"]:
-    """Return the loss of each example by that of classes; `targets` are classes, or (classes, others, shares)."""
+    """The loss of each example by that of classes; `targets` are classes, or (classes, others, shares)."""
     if isinstance(targets, Tensor):
         return loss(targets)
     classes_B, others_B, share_B = targets
@@ -132,27 +126,24 @@ def each_mixed(targets: Tensors, loss: Callable[[Tensor], Tensor]) -> Float[Tens
     return share_B * of_class_B + (1 - share_B) * of_other_B
 
 
-# What parts of a model contribute to its training: losses beside the cross-entropy, and what they do after an update.
+# Contributions of parts of a model to its training: losses beside the cross-entropy, and actions after an update.
 #
 #     L = cross-entropy + Σ added        the sum is minimised; `train_loss` and `eval_loss` are the cross-entropy
 #
 # Each added loss has rows of its own, and so has each number that a part gives after a step, at the address of the
-# part and the name: `layers.3.mlp.balance`. Which parts there are is found once, before the first step; a model
-# without any trains as if nothing of this existed.
+# part and the name: `layers.3.mlp.balance`. The parts are found once, before the first step.
 
 
 def offering(model: nn.Module) -> tuple[tuple[str, OffersLosses], ...]:
-    """Return the parts that offer losses, with their addresses."""
     return tuple((address, part) for address, part in model.named_modules() if isinstance(part, OffersLosses))
 
 
 def acting(model: nn.Module) -> tuple[tuple[str, ActsAfterStep], ...]:
-    """Return the parts that act after a step, with their addresses."""
     return tuple((address, part) for address, part in model.named_modules() if isinstance(part, ActsAfterStep))
 
 
 def collected(parts: Sequence[tuple[str, OffersLosses]]) -> Iterator[tuple[str, Tensor]]:
-    """Yield the losses of the forward pass that just ran, by place; ValueError for one that is not a single number."""
+    """The losses of the forward pass that just ran, by place; ValueError for one that is not a single number."""
     for address, part in parts:
         for name, loss in part.losses().items():
             if not isinstance(loss, Tensor) or loss.ndim:
@@ -162,14 +153,12 @@ def collected(parts: Sequence[tuple[str, OffersLosses]]) -> Iterator[tuple[str, 
 
 
 def recorded(added: Mapping[str, float]) -> Iterator[Reading]:
-    """Yield the losses of a step, by place, as they are recorded."""
     for place, value in added.items():
         yield Reading(ADDED_LOSS, place, torch.tensor(value, dtype=torch.float64))
 
 
 @torch.no_grad()
 def after_step(parts: Sequence[tuple[str, ActsAfterStep]], ranks: Ranks) -> list[Reading]:
-    """Let every part act, and return what they give to be recorded."""
     return [
         Reading(AFTER_STEP, placed(address, name), torch.as_tensor(number))
         for address, part in parts
@@ -189,7 +178,6 @@ class _Across:
 
 
 def placed(address: str, name: str) -> str:
-    """Return where the rows of a number of a part are."""
     return f"{address}.{name}".lstrip(".")
 
 
@@ -201,9 +189,8 @@ def placed(address: str, name: str) -> str:
 #     otherwise                   the step is made; after `every` such steps in a row S ← 2 S, at most 2²⁴
 #
 # S begins at `initial`. Powers of 2 round nothing. A skipped step counts as a step: its batch is used up, and the
-# schedule moves on. Each is recorded: `loss_scale` is S of the step, `skipped_steps` how many were skipped so far.
-# Where S is 1 a gradient that is not finite is no matter of the scale, and the trial has diverged, as it has wherever
-# the loss itself is not finite, since no scale changes the forward pass.
+# schedule moves on. Where S is 1 a gradient that is not finite is no matter of the scale, and the trial has diverged,
+# as it has wherever the loss itself is not finite, since no scale changes the forward pass.
 #
 #     Micikevicius et al. 2018, arXiv:1710.03740, Sec. 3.2 and 4; every 2000 steps, as in `torch.amp.GradScaler`
 
@@ -220,11 +207,11 @@ class LossScaling:
     skipped: int = 0
 
     def skips(self, gradient_norm: float) -> bool:
-        """Return whether a step with that gradient is skipped; if not, and it is not finite, the trial has diverged."""
+        """Whether a step with that gradient is skipped; if not, and it is not finite, the trial has diverged."""
         return self.scale > 1 and not math.isfinite(gradient_norm)
 
     def after(self, skipped: bool) -> dict[str, float]:
-        """Set the scale of the next step, and return what is recorded of this one."""
+        """Set the scale of the next step, and return the numbers that are recorded of this one."""
         used = self.scale
         if skipped:
             self.scale, self.made, self.skipped = max(1.0, used / 2), 0, self.skipped + 1
@@ -235,16 +222,14 @@ class LossScaling:
         return {LOSS_SCALE: used, SKIPPED: float(self.skipped)}
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint has of it."""
         return {"scale": self.scale, "made": self.made, "skipped": self.skipped}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore what a checkpoint has."""
         self.scale, self.made, self.skipped = float(state["scale"]), int(state["made"]), int(state["skipped"])
 
 
 def loss_scaling(recipe: Recipe) -> LossScaling | None:
-    """Return the scaling of a recipe in float16, before the first step; None in another dtype."""
+    """The scaling of a recipe in float16, before the first step; None in another dtype."""
     if recipe.dtype != "float16":
         return None
     rule = recipe.loss_scale or LossScale()
@@ -253,7 +238,6 @@ def loss_scaling(recipe: Recipe) -> LossScaling | None:
 
 @torch.no_grad()
 def unscale(gradients: Iterable[Tensor], scale: float) -> None:
-    """Divide the gradients of a scaled loss by its scale, in place."""
     if scale != 1:
         for gradient in gradients:
             gradient.div_(scale)

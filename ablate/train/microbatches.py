@@ -4,17 +4,15 @@
 
 Each term of an objective is a mean over targets, and is weighted by those that it has in a part: masked words by words,
 whether two sequences are neighbours by sequences. So loss and gradient equal those of the whole batch up to the
-rounding of their sums, and with one part on one rank bit for bit. State that the
-forward pass itself changes (the vectors of power iterations) is reset before each part to its value before the step:
-all parts see the same model, whose state has moved once after the step. Dropout draws for one part after the other, so
-its masks differ from those of a whole batch.
+rounding of their sums, and with one part on one rank bit for bit. State that the forward pass itself changes (the
+vectors of power iterations) is reset before each part: all parts see the same model, whose state has moved once after
+the step. Dropout draws for one part after the other, so its masks differ from those of a whole batch.
 
-Losses that parts of the model add (`loss.py`) are weighted by sequences, so one that is linear in the tokens
-is that of the whole batch where sequences are equally long; any other is the mean of those of its parts.
+Losses that parts of the model add (`loss.py`) are weighted by sequences: one that is linear in the tokens is that of
+the whole batch where sequences are equally long; any other is the mean of those of its parts.
 
-Readings of probes from parameters and gradients are those of the whole batch. Readings from streams and attention, in
-the batches of an evaluation, and from what a step does with streams (their gradients, their update) are made for each
-part and averaged by sequences. That is exact for means over tokens or over sequences (`max_median_ratio`,
+Readings of probes from parameters and gradients are those of the whole batch. Those from streams and attention are made
+for each part and averaged by sequences. That is exact for means over tokens or over sequences (`max_median_ratio`,
 `attention_entropy`, as released too; `token_cosine`), and approximate for the rest, which are not linear in the tokens:
 
     activation_rms       a mean of roots, at most the root of the mean (Jensen)
@@ -26,9 +24,8 @@ part and averaged by sequences. That is exact for means over tokens or over sequ
     normality            the quantiles of fewer entries, of gradients too
     max_median_ratio     its median and max over tokens: means of those of the parts
 
-Kurtosis of four parts of 6, 24 and 96 tokens of width 8 is off by up to 22%, 6% and 1% (measured in the tests): by
-about one over the tokens of a part. So trials in parts record that in their versions, which keeps them from being
-paired with others, and in the detail of their outcome.
+Kurtosis of four parts of 6, 24 and 96 tokens of width 8 is off by up to 22%, 6% and 1% (measured in the tests). So
+trials in parts record that in their versions, which keeps them from being paired with others, and in their outcome.
 """
 
 from __future__ import annotations
@@ -53,8 +50,7 @@ from ablate.train.objectives.declare import Objective
 @dataclass(frozen=True, slots=True)
 class Microbatch:
     """Examples that go through the model together: `weight` is their share of the batch, and `shares` are those of
-    their targets, for each term of the objective.
-    """
+    their targets, for each term of the objective."""
 
     batch: Batch
     weight: float
@@ -62,19 +58,18 @@ class Microbatch:
 
     @property
     def inputs(self) -> Tensors:
-        """What the model is given."""
         return self.batch.inputs
 
 
 @dataclass(frozen=True, slots=True)
 class BatchShares:
-    """How a batch is divided: among `ranks`, and each rank's share into `parts` that follow one another."""
+    """The division of a batch: among `ranks`, and each rank's share into `parts` that follow one another."""
 
     parts: int = 1
     ranks: Ranks = ALONE
 
     def of(self, batch: Batch, device: torch.device, objective: Objective) -> list[Microbatch]:
-        """Return this rank's parts, nearly equal in length, on the device; at most one per example, perhaps none."""
+        """This rank's parts, nearly equal in length, on the device; at most one per example, perhaps none."""
         whole = objective.targets(batch)
         bounds = torch.arange(batch.examples)
         places = [part for part in self.ranks.share(bounds).tensor_split(self.parts) if len(part)]
@@ -90,18 +85,15 @@ class BatchShares:
 
 
 def most_parts(batch: int, ranks: int = 1) -> int:
-    """Return the largest number of parts of a batch: single sequences on the rank that has the most."""
+    """The largest number of parts of a batch: single sequences on the rank that has the most."""
     return -(-batch // ranks)
 
 
 @dataclass
 class Passes:
-    """The forward and backward passes of a step, over its parts.
-
-    `added` are the losses of the last step that the objective, the recipe's `loss` and parts of the model added to the
-    loss, by place. `scale` is what the sum of all is multiplied by for the backward pass; the gradients that are left
-    are divided by it.
-    """
+    """The forward and backward passes of a step, over its parts. `added` are the losses of the last step beside the
+    main one, by place. `scale` is the factor of their sum for the backward pass; the gradients left are divided by
+    it."""
 
     model: nn.Module
     dtype: str
@@ -117,7 +109,7 @@ class Passes:
         self._offering = offering(self.model)
 
     def backward(self, parts: Sequence[Microbatch]) -> float:
-        """Return the loss of the whole batch; leave the gradient of it and of `added` in the parameters."""
+        """Leave the gradient of the whole batch's loss, and of `added`, in the parameters."""
         total = torch.zeros((), dtype=torch.float64, device=device_of(self.model))
         self.added, added = {}, dict[str, Tensor]()
         before = self._stand() if len(parts) > 1 else []
@@ -143,14 +135,13 @@ class Passes:
         return float(main)
 
     def _forward(self, part: Microbatch) -> list[tuple[str, Tensor, float]]:
-        """Return the terms of a part by place, with their weights; no logits outlive this but in the graph."""
+        """The terms of a part by place, with their weights; no logits outlive this but in the graph."""
         output = forward(self.model, part.inputs, self.dtype)
         terms = self.objective.terms(output, part.batch, logits_ahead(self.model))
         own = [(term.place, term.mean, part.shares[term.of]) for term in terms]
         return [*own, *((place, loss, part.weight) for place, loss in collected(self._offering))]
 
     def _stand(self) -> list[tuple[Tensor, int, Tensor]]:
-        """Record every buffer that may change: the buffer, its version counter, and a copy of its values."""
         return [(buffer, buffer._version, buffer.clone()) for buffer in self._moving]
 
     @torch.no_grad()

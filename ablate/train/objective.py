@@ -1,4 +1,4 @@
-"""Objective: that of a trial, the batches and examples it makes of what is drawn, and what an evaluation measures."""
+"""Objective: that of a trial, the batches and examples it makes of the data, and its measurements in an evaluation."""
 
 from __future__ import annotations
 
@@ -29,56 +29,46 @@ from ablate.train.objectives.declare import Given, Objective, Settings
 
 
 def objective_of(trial: Trial, catalogue: Catalogue) -> Objective:
-    """Build the objective that the recipe of a trial names."""
     return objective_for(trial.recipe, trial.architecture.sizes, catalogue)
 
 
 def objective_for(recipe: Recipe, sizes: Sizes, catalogue: Catalogue) -> Objective:
-    """Build the objective that a recipe names, for models of these sizes."""
     spec, settings = chosen_objective(recipe, catalogue)
     built: Objective = implementation(spec)(settings, Given(sizes, recipe.loss))
     return built
 
 
 def chosen_objective(recipe: Recipe, catalogue: Catalogue) -> tuple[ObjectiveSpec, Settings]:
-    """Return the declaration and the settings of the objective that a recipe names."""
     spec = catalogue.of_kind(ObjectiveSpec)[recipe.objective.name]
     return spec, spec.read(recipe.objective.settings)
 
 
-class Drawing(Protocol):
-    """What draws from the data."""
+class ExampleSource(Protocol):
+    """The source of the examples that a batch is made of, by step."""
 
-    def at(self, step: int) -> Batch:
-        """Return what is drawn for a step."""
-        ...
+    def at(self, step: int) -> Batch: ...
 
 
 @dataclass(frozen=True)
-class Batches:
-    """The batches of an objective: a function of (seed, step), the same for every variant.
+class ObjectiveBatches:
+    """The batches of an objective: a function of (seed, step), the same for every variant. `size` says how many of the
+    examples drawn for a step are in its batch, the first of them (None: all)."""
 
-    `size` says how many of the examples drawn for a step are in its batch, the first of them (None: all).
-    """
-
-    drawing: Drawing
+    drawing: ExampleSource
     objective: Objective
     seed: int
     size: Callable[[int], int] | None = None
 
     def at(self, step: int) -> Batch:
-        """Return the batch of a step."""
         drawn = Batch(*self.drawing.at(step))
         return _made(self.objective, drawn if self.size is None else first_of(drawn, self.size(step)), self.seed, step)
 
 
 def first_of(drawn: Batch, examples: int) -> Batch:
-    """Return the first examples of what was drawn."""
     return drawn.each(lambda tensor: tensor[:examples])
 
 
 def first_batch(objective: Objective, drawn: Batch, seed: int) -> Batch:
-    """Return the batch of the first step, of what is drawn for it."""
     return _made(objective, drawn, seed, 0)
 
 
@@ -87,17 +77,14 @@ def _made(objective: Objective, drawn: Batch, seed: int, step: int) -> Batch:
 
 
 def examples_of(drawn: Examples, objective: Objective, trial: Trial, catalogue: Catalogue) -> Examples:
-    """Return the examples of an evaluation: those of one seed and split are the same for every variant and step."""
+    """The examples of one seed and split are the same for every variant and step."""
     made = objective.batch(drawn.batch, Uniform(f"objective evaluation/{trial.seed}/{trial.split}"))
     of_text = BITS in catalogue.of_kind(ObjectiveSpec)[trial.recipe.objective.name].measures
     return Examples(*made, bytes=drawn.bytes if of_text else None)
 
 
-# What an objective measures on the examples of an evaluation, and the readings of probes.
-#
-# Probes of activations read here, on held-out data, like the loss that they are judged beside: on all examples of the
-# seed, averaged over batches, since most of these numbers are not linear in the tokens. Dropout is off, and nothing
-# is learned from these examples.
+# The measurements of an objective on the examples of an evaluation, and the readings of probes of activations, averaged
+# over batches, since most of these numbers are not linear in the tokens. Dropout is off.
 
 EVAL_LOSS: Final = "eval_loss"
 

@@ -41,7 +41,7 @@ from ablate.train.optimizers.declare import Trained
 
 
 def build_optimizer(model: nn.Module, chosen: Choice, catalogue: Catalogue) -> optim.Optimizer:
-    """Build the chosen optimiser over every trained parameter; ValueError if it leaves one out."""
+    """ValueError if the optimiser leaves a trained parameter out."""
     spec = catalogue.of_kind(OptimizerSpec)[chosen.name]
     settings = spec.read(chosen.settings)
     parameters = list(trained_parameters(model, settings))
@@ -74,7 +74,6 @@ def trained_parameters(model: nn.Module, settings: Any) -> Iterator[Trained]:
 
 
 def rate_multiples(model: nn.Module) -> dict[str, float]:
-    """Return the multiples of the rate that parts set, by the address of the parameter."""
     return {
         f"{address}.{name}".lstrip("."): float(multiple)
         for address, module in model.named_modules()
@@ -83,7 +82,6 @@ def rate_multiples(model: nn.Module) -> dict[str, float]:
 
 
 def _tables(model: nn.Module) -> frozenset[str]:
-    """Return the addresses of two-dimensional parameters that their parts declare not to be linear maps."""
     return frozenset(
         f"{address}.{name}".lstrip(".")
         for address, module in model.named_modules()
@@ -92,7 +90,6 @@ def _tables(model: nn.Module) -> frozenset[str]:
 
 
 def parameter_kinds(model: nn.Module) -> Iterator[tuple[str, nn.Parameter, ParameterKind]]:
-    """Yield every trained parameter once, with its address and kind."""
     gains = {id(p) for module in model.modules() if isinstance(module, Scale) for p in module.parameters()}
     for address, parameter in model.named_parameters():
         if parameter.requires_grad:
@@ -125,7 +122,7 @@ def set_rates(optimizer: optim.Optimizer, share: float) -> dict[str, float]:
 
 
 def gradient_norm(model: nn.Module) -> Tensor:
-    """Compute the 2-norm over all gradients without changing any, so that a non-finite norm can still be traced."""
+    """The 2-norm over all gradients; none is changed, so that a non-finite norm can still be traced."""
     return get_total_norm([p.grad for p in model.parameters() if p.grad is not None])
 
 
@@ -143,9 +140,8 @@ def clip_gradients(model: nn.Module, clip: float | None, norm: Tensor) -> None:
 #                             S - (K - 1) N of S (those of them that there are); r = 1 / k for the k-th of them
 #     {ema: d}                w̄_n = Σ_(i≤n) d^(n-i) w_i / Σ_(i≤n) d^(n-i), over every step; r = (1 - d) / (1 - d^n)
 #
-# One copy of the parameters is held, from the first that counts: the mean of K checkpoints is not made of K copies.
-# Other state, such as vectors of power iterations, is that of the end. Averaging changes no step, and no other
-# number.
+# One copy of the parameters is held, from the first that counts. Other state, such as vectors of power iterations, is
+# that of the end. Averaging changes no other number.
 #
 #     Vaswani et al. 2017, arXiv:1706.03762, Sec. 6.1, the last checkpoints, as for MuST-C in arXiv:2403.09635,
 #     Table 27; Polyak & Juditsky 1992, doi:10.1137/0330046; the moving average without a start at 0, as
@@ -164,7 +160,6 @@ class WeightAverage:
 
     @torch.no_grad()
     def after(self, step: int) -> None:
-        """Take in the parameters after `step` updates, if they count."""
         if not self._counts(step):
             return
         self.taken += 1
@@ -203,11 +198,10 @@ class WeightAverage:
         return ((address, each) for address, each in self.model.named_parameters() if each.requires_grad)
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint has of it."""
         return {"taken": self.taken, "held": self.held}
 
     def resume(self, state: dict[str, Any]) -> None:
-        """Restore what a checkpoint has; ValueError where that is not of this model."""
+        """ValueError where the state is not of this model."""
         if type(state["taken"]) is not int or (state["taken"] > 0) != bool(state["held"]):
             raise ValueError("an average is held as soon as something is taken in")
         trained = dict(self._trained())
@@ -218,5 +212,4 @@ class WeightAverage:
 
 
 def average_of(model: nn.Module, recipe: Recipe) -> WeightAverage | None:
-    """Return the average that a recipe asks for, before the first update; None if it asks for none."""
     return None if recipe.average is None else WeightAverage(model, recipe.average, recipe.steps)

@@ -29,7 +29,7 @@ def expectations(
     effects: Sequence[Effect],
     correlations: Sequence[Correlation] = (),
 ) -> tuple[Expectation, ...]:
-    """Return each claim with what was seen of it.
+    """Each claim with its outcome.
 
     `better` is the better side of each metric. `names` has the id of the variant of each name, `correlations` those
     that are claimed, in order.
@@ -85,7 +85,7 @@ def correlations(
     *,
     looks: int,
 ) -> tuple[Correlation, ...]:
-    """Return the correlations that a space claims, over the variants `sides` at these seeds, in order.
+    """The correlations that a space claims, over the variants `sides` at these seeds, in order.
 
     They are a family of their own, by Holm, each at the least level of the comparisons on its metric, shared among the
     `looks`. Without verdicts there are numbers and no p.
@@ -108,13 +108,12 @@ def correlations(
 
 
 Values = tuple[Mapping[Seed, float], Mapping[Seed, float]]
-"""The values of the two metrics of one variant, by seed."""
 
 
 def _values(
     metric: str, other: str, sides: Mapping[str, Side], forecasts: Mapping[str, Mapping[str, float]]
 ) -> Iterator[Values]:
-    """Yield the values of each variant; a number of its forecast is the same at every seed."""
+    """A number of the forecast is the same at every seed."""
     for variant, side in sides.items():
         measured = side.values(metric, log=False)
         if not other.startswith(FORECAST):
@@ -157,7 +156,6 @@ def _correlation(
 
 
 def _rows(values: Sequence[Values], seeds: Sequence[Seed]) -> Iterator[tuple[Floats, Floats]]:
-    """Yield the values of both metrics over the variants that have them, at each seed at which any has."""
     for seed in seeds:
         both = [(x[seed], y[seed]) for x, y in values if seed in x and seed in y]
         if both:
@@ -166,7 +164,7 @@ def _rows(values: Sequence[Values], seeds: Sequence[Seed]) -> Iterator[tuple[Flo
 
 
 def spearman(x: Floats, y: Floats) -> float:
-    """Return Spearman's rank correlation of two lists of numbers, of equal ones the mean rank.
+    """Spearman's rank correlation of two lists of numbers, of equal ones the mean rank.
 
     >>> spearman(np.array([1.0, 2.0, 30.0]), np.array([5.0, 6.0, 7.0]))
     1.0

@@ -19,9 +19,7 @@ from ablate.space.vary import LawKind
 from ablate.verdict.experiment import RESULTS, Finals, Seed
 
 NONE: Mapping[str, PlannedLadder] = MappingProxyType({})
-"""The ladders of a plan that has none."""
 CROSS = " × "
-"""Separates the edits in the name of an interaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +36,11 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class WeightedSum:
-    """A weighted sum over variants."""
-
     weights: tuple[tuple[str, float], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """An effect of a factorial's edits, over its runs."""
-
+class FactorialEffect:
     edits: tuple[str, ...]
     runs: tuple[tuple[str, tuple[int, ...]], ...]
 
@@ -63,13 +57,13 @@ class SpeedUpTrend:
     paired: bool = True
 
 
-Contrast: TypeAlias = Difference | WeightedSum | Term | SpeedUpTrend
+Contrast: TypeAlias = Difference | WeightedSum | FactorialEffect | SpeedUpTrend
 
 
 def contrast(
     comparison: Comparison, factors: Mapping[str, Factors], ladders: Mapping[str, PlannedLadder] = NONE
 ) -> Contrast:
-    """Return the contrast of a comparison. ValueError for an effect that its factorial does not estimate."""
+    """ValueError for an effect that its factorial does not estimate."""
     if comparison.kind == "trend":
         ladder = ladders[comparison.terms]
         return trend_of(ladder, ladder.treatment_of(comparison.change), paired=not comparison.unpaired)
@@ -81,19 +75,18 @@ def contrast(
     design = factors.get(comparison.terms)
     for edits in design.effects if design else ():
         if design and CROSS.join(edits) == comparison.change:
-            return Term(edits, design.runs)
+            return FactorialEffect(edits, design.runs)
     raise ValueError(f"{comparison.change!r} is not an effect of this plan's factorial under {comparison.terms!r}")
 
 
 def trend_of(ladder: PlannedLadder, treatment: str, *, paired: bool) -> SpeedUpTrend:
-    """Return the trend of a treatment of a ladder."""
     steps = [dict(step.variants) for step in ladder.steps]
     pairs = tuple((variants[ladder.baseline], variants[treatment]) for variants in steps)
     return SpeedUpTrend(pairs, ladder.law, paired=paired)
 
 
 def is_tested_on(question: Contrast, metric: str) -> bool:
-    """Return whether a contrast is tested on a metric: a speed-up is one of a loss."""
+    """A speed-up is tested on losses alone."""
     return not isinstance(question, SpeedUpTrend) or metric in LOSSES
 
 
@@ -101,8 +94,7 @@ class ContrastSource(Protocol):
     """A source of comparisons: a plan, or an experiment."""
 
     @property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        """The comparisons to be tested."""
+    def comparisons(self) -> tuple[Comparison, ...]: ...
 
     @property
     def factors(self) -> tuple[tuple[str, Factors], ...]:
@@ -114,7 +106,7 @@ class ContrastSource(Protocol):
 
 
 def contrasts(design: ContrastSource) -> tuple[Contrast | None, ...]:
-    """Return the contrast of each comparison, in order; None for noise, which is not judged."""
+    """The contrast of each comparison, in order; None for noise, which is not judged."""
     factors, ladders = dict(design.factors), dict(design.ladders)
     return tuple(
         None if comparison.kind == "noise" else contrast(comparison, factors, ladders)
@@ -123,9 +115,7 @@ def contrasts(design: ContrastSource) -> tuple[Contrast | None, ...]:
 
 
 def family_size(design: ContrastSource, metrics: Iterable[str] = (NATS,), *, page: bool = False) -> int:
-    """Return the number of distinct contrasts tested on these metrics, which are one family if it is the whole `page`;
-    else on the one that has the most.
-    """
+    """The number of distinct contrasts tested on these metrics together (`page`), or on the one that has the most."""
     questions = [question for question in dict.fromkeys(contrasts(design)) if question is not None]
     each = [sum(is_tested_on(question, metric) for question in questions) for metric in metrics]
     return sum(each) if page else max(each, default=0)
@@ -138,7 +128,7 @@ KEY_DIGITS = 16
 FUNCTIONS: Mapping[str, str] = {"perplexity": NATS}
 """Metrics that rise with another one, by name."""
 UNDER_ONE_TOKENIZER: Mapping[str, str] = {BITS: NATS, of_averaged_weights(BITS): of_averaged_weights(NATS)}
-"""Those that do where all texts are in the same tokens."""
+"""Metrics that do so where all texts are in the same tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,17 +139,12 @@ class Unit:
     measured: str
 
 
-def unit_of(key: str, metric: str, corpora: frozenset[str]) -> Unit:
-    """Return the unit of a comparison on a metric, whose variants are trained on these token streams."""
-    functions = FUNCTIONS if len(corpora) > 1 else {**FUNCTIONS, **UNDER_ONE_TOKENIZER}
-    return Unit(key, functions.get(metric, metric))
-
-
 def comparison_key(
     question: Contrast, trained: Mapping[str, str], factors: Mapping[object, Factors]
 ) -> tuple[str, int]:
-    """Return the key of a contrast whose variants are `trained` as these hashes say, and the sign with which the
-    contrast stands in it: the same key has either direction. `factors` are by their runs.
+    """The key of a contrast whose variants are `trained` as these hashes say, and its sign in it.
+
+    The same key has either direction. `factors` are by their runs.
     """
     if isinstance(question, Difference | SpeedUpTrend):
         return digest([_of_variants(question), sorted(trained.items())], KEY_DIGITS), 1
@@ -173,10 +158,8 @@ def comparison_key(
 
 
 def comparison_id(question: Contrast) -> str:
-    """Return the id of a comparison within a plan, from the ids of its variants: the same if before and after are
-    swapped.
-    """
-    if isinstance(question, Term):
+    """The id of a comparison within a plan: the same if before and after are swapped."""
+    if isinstance(question, FactorialEffect):
         return digest(["effect", question.edits, sorted(question.runs)], KEY_DIGITS)
     return digest(_of_variants(question), KEY_DIGITS)
 
@@ -189,8 +172,8 @@ def _of_variants(question: Difference | WeightedSum | SpeedUpTrend) -> list[obje
     return ["trend", question.pairs, question.law]
 
 
-def weights_of(question: Term, factors: Factors) -> list[tuple[str, float]]:
-    """Return the value of an effect's column of the design at each run, by the run's variant."""
+def weights_of(question: FactorialEffect, factors: Factors) -> list[tuple[str, float]]:
+    """The effect's column of the design at each run, by the run's variant."""
     names = [column.name for column in columns_of(factors)]
     places = [names.index(name) for name in question.edits]
     column = coded(factors, [levels for _, levels in question.runs])[:, places].prod(axis=1)
@@ -202,9 +185,7 @@ def weights_of(question: Term, factors: Factors) -> list[tuple[str, float]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
-    """A contrast: its key and the sign with which it stands there, and the hash of how each of its variants is trained,
-    and of the tokens it is trained on.
-    """
+    """A contrast: its key, its sign in it, and the hashes of how its variants are trained and of the tokens."""
 
     key: str
     sign: int = 1
@@ -212,14 +193,12 @@ class Compared:
     corpora: frozenset[str]
 
     def on(self, metric: str) -> Unit:
-        """Return the holder of this contrast's account on a metric."""
-        return unit_of(self.key, metric, self.corpora)
+        functions = FUNCTIONS if len(self.corpora) > 1 else {**FUNCTIONS, **UNDER_ONE_TOKENIZER}
+        return Unit(self.key, functions.get(metric, metric))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedRun:
-    """A run that verdicts are given on: its variant, its seed, and its id among final metrics."""
-
     variant: str
     seed: Seed
     id: str
@@ -227,11 +206,11 @@ class JudgedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgedDesign:
-    """What identifies the questions of a design: of a plan, or of a table of runs.
+    """The identity of the questions of a design: of a plan, or of a table of runs.
 
-    `baseline`, `seeds`, `looks` and the comparisons are as in `plan.Plan`. `trained` is the hash of how each variant is
-    trained, by its id, and `compared` has the key of each contrast. `evaluation` and `every` say how runs are measured:
-    by how many windows, or for a table by which method they are judged, and how often metrics are read.
+    `trained` is the hash of how each variant is trained, by its id, and `compared` has the key of each contrast.
+    `evaluation` and `every` say how runs are measured: by how many windows, or for a table by which method they are
+    judged, and how often metrics are read. The rest is as in `plan.Plan`.
     """
 
     baseline: str
@@ -247,12 +226,10 @@ class JudgedDesign:
     every: object = None
 
     def without_result(self, finals: Finals, seeds: Sequence[Seed]) -> tuple[tuple[str, Seed], ...]:
-        """Return the variants and seeds whose runs ended without a result, so that they are judged without them."""
         among = {(run.variant, run.seed): finals.get(run.id) for run in self.runs if run.seed in seeds}
         return tuple(sorted((run for run, f in among.items() if f and f["status"] not in RESULTS), key=str))
 
     def with_result(self, finals: Finals) -> frozenset[tuple[str, Seed]]:
-        """Return the variants and seeds whose runs have a result."""
         ended = {(run.variant, run.seed): finals.get(run.id) for run in self.runs}
         return frozenset(run for run, final in ended.items() if final and final["status"] in RESULTS)
 
@@ -264,7 +241,7 @@ MOST_ALIASES = 8
 
 
 def alias_rows(factors: Factors) -> tuple[tuple[str, str], ...]:
-    """List each effect that has aliases, with their coefficients: `a × b, -0.5 times c × d`."""
+    """Rows such as `a × b, -0.5 times c × d` of each effect that has aliases."""
     rows = []
     for effect in factors.effects:
         aliases = [alias for alias in factors.aliases if alias.term == effect]

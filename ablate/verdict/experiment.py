@@ -1,4 +1,4 @@
-"""Experiment: what verdicts need to know about variants, comparisons and runs, and which of these may be compared.
+"""Experiment: variants, comparisons and runs as verdicts see them, and which of these may be compared.
 
 Nothing in it says how runs were made: a plan gives an experiment (`experiment_of`), and so does a table of runs that
 were trained elsewhere.
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 # Seeds in words: by their numbers, and by what became of their runs.
 
 Seed: TypeAlias = int | str
-"""What runs are paired by: a seed, or in a table also a name such as a data set's. An experiment uses one kind."""
+"""The key by which runs are paired: a seed, or in a table also a name. An experiment uses one kind."""
 
 
 def seed_list(numbers: Sequence[Seed]) -> str:
-    """List seeds by number.
+    """A list of seeds by number.
 
     >>> seed_list([3]), seed_list([2, 4])
     ('seed 3', 'seeds 2, 4')
@@ -38,7 +38,7 @@ def seed_list(numbers: Sequence[Seed]) -> str:
 
 
 def by_reason(reasons: Iterable[tuple[Seed, str]]) -> dict[str, list[Seed]]:
-    """Group seeds by reason.
+    """Seeds grouped by reason.
 
     >>> by_reason([(1, "bug"), (2, "not run"), (4, "bug")])
     {'bug': [1, 4], 'not run': [2]}
@@ -52,7 +52,6 @@ def by_reason(reasons: Iterable[tuple[Seed, str]]) -> dict[str, list[Seed]]:
 # How a trial ended, as the store hands it over: plain values, keyed by trial id.
 
 RESULTS = ("finished", "diverged")
-"""The endings of a trial that has a result."""
 
 
 class Final(TypedDict):
@@ -77,7 +76,6 @@ class RanWith(NamedTuple):
     by_name: str | None = None
 
     def like(self, other: RanWith) -> bool:
-        """Return whether runs of both may be paired."""
         same = self.versions == other.versions
         return (
             same
@@ -87,7 +85,6 @@ class RanWith(NamedTuple):
 
 
 def pairable(runs: Iterable[RanWith]) -> bool:
-    """Return whether all of these may be paired with each other."""
     return all(one.like(other) for one, other in combinations(dict.fromkeys(runs), 2))
 
 
@@ -101,9 +98,9 @@ Finals: TypeAlias = Mapping[str, Final]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Treatment:
     """One variant as verdicts see it. `edits` are those that lead to it; costs are None where they are not known.
-    `compute` are the FLOPs of all its training: those on one sequence × batch × steps.
 
-    `noise`: the baseline with another initialisation, which is shown and never judged. `aliases` are its other names.
+    `compute` are the FLOPs of all its training. `noise`: the baseline with another initialisation, which is never
+    judged.
     """
 
     id: str
@@ -123,11 +120,11 @@ class Experiment:
     """Variants, the comparisons between them, and their runs.
 
     `baseline` is a variant's id. `trials` maps variant (id) and seed to the id of the run, under which its final
-    metrics are stored. `seeds`, `looks`, `factors`, `ladders` and `profile` are as in `plan.Plan`. `forecasts` are the
-    numbers of the forecast of each variant that has one, by the names that claims have for them. `elsewhere`: the
-    runs come from a table, so it is not known what varies from seed to seed, what variants cost, or how often they were
-    judged. `noise` is that of each metric which is judged by other runs than those of its comparison.
-    `strata` are those of the seeds, where variants are compared within each. `by_ranks`: as two samples, by ranks.
+    metrics are stored. `forecasts` are the numbers of the forecast of each variant that has one, by the names that
+    claims have for them. `elsewhere`: the runs come from a table, so it is not known what varies from seed to seed,
+    what variants cost, or how often they were judged. `noise` is that of each metric which is judged by other runs than
+    those of its comparison. `strata` are those of the seeds, where variants are compared within each. `by_ranks`: as
+    two samples, by ranks. Other fields are as in `plan.Plan`.
     """
 
     space: str
@@ -150,21 +147,17 @@ class Experiment:
     by_ranks: bool = False
 
     def variant(self, id: str) -> Treatment:
-        """Return the variant of that id; KeyError if there is none."""
-        for variant in self.variants:
-            if variant.id == id:
-                return variant
-        raise KeyError(id)
+        return {variant.id: variant for variant in self.variants}[id]
 
 
 def names_of(experiment: Experiment) -> Mapping[str, str]:
-    """Return the id of the variant of each name."""
     return {name: variant.id for variant in experiment.variants for name in (variant.name, *variant.aliases)}
 
 
 def experiment_of(plan: Plan) -> Experiment:
-    """Return the experiment of a plan: its trials on the verdict split, since trials that tuning or a search made its
-    choices by have no part in a verdict. ValueError where a plan holds a variant twice under one seed.
+    """The experiment of a plan: its trials on the verdict split alone, by which no choice was made.
+
+    ValueError where a plan holds a variant twice under one seed.
     """
     trials: dict[str, dict[Seed, str]] = {variant.id: {} for variant in plan.variants}
     recipes: dict[str, Recipe] = {}
@@ -236,25 +229,21 @@ class Side:
 
     @property
     def ended(self) -> int:
-        """Trials with a result: finished or diverged."""
         return len(self.finished) + len(self.diverged)
 
     @property
     def lost(self) -> bool:
-        """Return whether it diverged at every seed: all planned ones, or two or more of which none has finished."""
+        """A side that diverged at every seed: all planned ones, or two or more of which none has finished."""
         return not self.finished and (len(self.diverged) > 1 or (bool(self.diverged) and not self.missing))
 
     @property
     def seeds(self) -> frozenset[Seed]:
-        """Every seed it was to be trained with."""
         return frozenset((*self.finished, *self.diverged, *self.missing))
 
     def ran_with(self, seed: Seed) -> RanWith:
-        """Return the software and machine of the run of a seed."""
         return self.versions.get(seed, RanWith())
 
     def at(self, seeds: Collection[Seed]) -> Side:
-        """Return the side restricted to these seeds."""
         return Side(
             finished={seed: metrics for seed, metrics in self.finished.items() if seed in seeds},
             diverged=self.diverged.intersection(seeds),
@@ -263,21 +252,19 @@ class Side:
         )
 
     def values(self, metric: str, *, log: bool) -> dict[Seed, float]:
-        """Return the usable values of a metric by seed: finite, and above zero where logarithms are taken."""
-        told = {seed: self.finished[seed].get(metric, math.nan) for seed in sorted(self.finished)}
-        return {seed: value for seed, value in told.items() if math.isfinite(value) and (value > 0 or not log)}
+        """Finite values, and above zero where logarithms are taken."""
+        values = {seed: self.finished[seed].get(metric, math.nan) for seed in sorted(self.finished)}
+        return {seed: value for seed, value in values.items() if math.isfinite(value) and (value > 0 or not log)}
 
     def unusable(self, metric: str, *, log: bool) -> frozenset[Seed]:
-        """Return the seeds that finished with an unusable value of the metric."""
         here = {seed for seed, metrics in self.finished.items() if metric in metrics}
         return frozenset(here.difference(self.values(metric, log=log)))
 
     def without(self, metric: str, *, log: bool) -> frozenset[Seed]:
-        """Return the seeds whose run was lost for the metric: it diverged, or finished with an unusable value."""
+        """Seeds that diverged, or finished with an unusable value."""
         return self.diverged | self.unusable(metric, log=log)
 
     def why_not(self, seed: Seed, metric: str) -> str:
-        """Explain why that seed has no usable value."""
         if seed in self.diverged:
             return "diverged"
         if seed in self.finished:
@@ -287,7 +274,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pairs:
+class SeedPairs:
     """One metric on two sides, aligned by seed, the `seeds` of these, and why the others could not be paired.
 
     Among the unpaired, `lost` are the seeds with a diverged run: 1 where only the run after diverged, -1 where only the
@@ -303,7 +290,6 @@ class Pairs:
 
     @property
     def n(self) -> int:
-        """The number of pairs."""
         return len(self.before)
 
 
@@ -320,7 +306,6 @@ class Rows:
 
 
 def sides(experiment: Experiment, finals: Finals) -> dict[str, Side]:
-    """Return the side of every variant, by variant id."""
     return {variant.id: _side(experiment.trials[variant.id], finals) for variant in experiment.variants}
 
 
@@ -333,13 +318,13 @@ def _side(trials: Mapping[Seed, str], finals: Finals) -> Side:
         missing={
             seed: end["status"].replace("_", " ") if end else "not run"
             for seed, end in ends.items()
-            if not end or end["status"] not in ("finished", "diverged")
+            if not end or end["status"] not in RESULTS
         },
     )
 
 
 def same_results(before: Side, after: Side) -> bool:
-    """Return whether two variants are one model by their results: every loss is the same number at every seed.
+    """True if two variants are one model by their results: every loss is the same number at every seed.
 
     All seeds that have ended have finished on both sides; runs of other machines or versions say nothing.
     """
@@ -353,15 +338,14 @@ def same_results(before: Side, after: Side) -> bool:
     return bool(losses) and same and all(before.ran_with(seed).like(after.ran_with(seed)) for seed in seeds)
 
 
-def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
-    """Match two sides by seed."""
+def pair(before: Side, after: Side, metric: str, *, log: bool) -> SeedPairs:
     x, y = before.values(metric, log=log), after.values(metric, log=log)
     common = [seed for seed in x if seed in y and before.ran_with(seed).like(after.ran_with(seed))]
     ranked = _ranked((before, after), metric, log=log).difference(common)
     sided = [
         seed for seed in ranked if all(seed in its or seed in side.diverged for side, its in ((before, x), (after, y)))
     ]
-    return Pairs(
+    return SeedPairs(
         before=tuple(x[seed] for seed in common),
         after=tuple(y[seed] for seed in common),
         unpaired={
@@ -380,13 +364,12 @@ def pair(before: Side, after: Side, metric: str, *, log: bool) -> Pairs:
 
 
 def _ranked(of: Sequence[Side], metric: str, *, log: bool) -> frozenset[Seed]:
-    """Return the seeds at which each side has a value or was lost for the metric, under the same versions."""
-    told = [frozenset(side.values(metric, log=log)) | side.without(metric, log=log) for side in of]
-    return frozenset(seed for seed in frozenset.intersection(*told) if pairable(side.ran_with(seed) for side in of))
+    """The seeds at which each side has a value or was lost for the metric, under the same versions."""
+    counted = [frozenset(side.values(metric, log=log)) | side.without(metric, log=log) for side in of]
+    return frozenset(seed for seed in frozenset.intersection(*counted) if pairable(side.ran_with(seed) for side in of))
 
 
 def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
-    """Align the values of several named sides at the seeds that all of them have."""
     values = [side.values(metric, log=log) for _, side in named]
     rows, left_out = [], {}
     for seed in sorted(frozenset[Seed]().union(*(side.seeds for _, side in named))):
@@ -408,8 +391,8 @@ def align(named: Sequence[tuple[str, Side]], metric: str, *, log: bool) -> Rows:
 def runs_by_seeds(
     named: Sequence[tuple[str, Side]], seeds: Sequence[Seed], metric: str, *, log: bool
 ) -> tuple[list[list[float]], list[list[float]], dict[str, dict[str, list[Seed]]]]:
-    """Return a metric as a table of runs by seeds, NaN where a run has no value; a table of which runs were lost, 1
-    where one diverged, NaN where its value is unusable, else 0; and by reason which seeds of which runs have no value.
+    """A metric as a table of runs by seeds, NaN where a run has no value; a table of which runs were lost, 1 where one
+    diverged, NaN where its value is unusable, else 0; and by reason which seeds of which runs have no value.
 
     Where the runs of a seed differ in their versions, those with the most frequent ones are kept: within a seed all
     must have the same.

@@ -29,15 +29,12 @@ from ablate.verdict.hypothesis_test import Ruling, Tested, by_ranks, missing, wo
 from ablate.verdict.summary import Metric, Summary
 
 MOST_NAMED = 6
-"""The most runs without a result that are listed by name; further ones are only counted."""
 
 Levels = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Analysed:
-    """A test of each effect, by its edits, the lines of the analysis of variance, and its test of sphericity."""
-
     tested: Mapping[tuple[str, ...], Tested]
     lines: tuple[AnovaLine, ...]
     sphericity: Sphericity | None
@@ -98,9 +95,7 @@ def analyse(
 
 
 def averaged(summary: Summary) -> bool:
-    """Return whether an edit's effect is the plain mean difference over the other edits: every run has a result, or
-    none has yet, and the levels are balanced.
-    """
+    """True if an edit's effect is the plain mean difference over the others: levels are balanced, no run is lost."""
     for _, factors in summary.factors:
         runs = dict(reversed(factors.runs))
         lost = [not summary.arm(variant).finished for variant in runs]
@@ -127,13 +122,12 @@ def _factors_of(effect: Sequence[int], factors: Factors) -> tuple[int, ...]:
 
 
 def _line_named(effect: Sequence[int], factors: Factors) -> str:
-    """Return the name of a line of the analysis of variance: its edits and factors."""
     names = (*factors.edits, *(factor.address for factor in factors.varied))
     return CROSS.join(names[place] for place in _factors_of(effect, factors))
 
 
 def _lines_of(effects: Sequence[tuple[int, ...]], factors: Factors) -> list[list[int]]:
-    """Return the positions of the effects of each line of the analysis of variance: of one set of factors."""
+    """Each line is of one set of factors."""
     together: dict[tuple[int, ...], list[int]] = {}
     for position, effect in enumerate(effects):
         together.setdefault(_factors_of(effect, factors), []).append(position)
@@ -165,7 +159,7 @@ def _tested(
 
 
 def _of_values(estimate: Estimate, metric: Metric, ruling: Ruling, analysis: Analysis) -> Tested:
-    """Return the test by the values of runs: those of the survivors, where some were lost."""
+    """The test by values; where runs were lost, by those of the survivors."""
     if analysis.error_of == "none":
         return Tested(n=estimate.n, estimate=estimate.estimate, method=estimate.method)
     judged = not analysis.lost
@@ -189,11 +183,10 @@ def _of_values(estimate: Estimate, metric: Metric, ruling: Ruling, analysis: Ana
 
 
 Lacking = Mapping[str, Mapping[str, Sequence[Seed]]]
-"""By reason: for each run, the seeds at which it has no value."""
+"""The seeds at which each run has no value, by reason."""
 
 
 def _not_judged(analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], lacking: Lacking) -> list[str]:
-    """Explain why there is no verdict, or no interval either, or what serves as the error."""
     notes = []
     if not analysis.runs:
         return [f"no run has a result ({', '.join(lacking)})"]
@@ -220,16 +213,15 @@ def _not_judged(analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], 
 def _left_out(
     analysis: Analysis, seeds: Sequence[Seed], gone: Sequence[str], lacking: Lacking, ranked: Sequence[Seed]
 ) -> list[str]:
-    """List seeds that lack some of the runs with results, by what they lack; the `ranked` ones count by rank only."""
     reasons: dict[Seed, str] = {}
     for position, seed in enumerate(seeds):
         if position in analysis.complete:
             continue
-        told = []
+        lacks = []
         for why, runs in lacking.items():
             names = [name for name, at in runs.items() if seed in at and name not in gone]
-            told += [f"{why} for {_some(names)}"] if names else []
-        reasons[seed] = ", ".join(told)
+            lacks += [f"{why} for {_some(names)}"] if names else []
+        reasons[seed] = ", ".join(lacks)
     if not analysis.runs:
         return []
     only_ranked = {seed: why for seed, why in reasons.items() if seed in ranked}
@@ -241,7 +233,6 @@ def _left_out(
 
 
 def _lack_of_fit(analysis: Analysis, factors: Factors, ruling: Ruling) -> list[str]:
-    """Report unmodelled effects, where every run has results and the test for lack of fit is significant."""
     alpha = 1 - ruling.confidence
     significant = [
         line.p for line in analysis.lines if line.term == "lack of fit" and line.p is not None and line.p < alpha
@@ -256,17 +247,13 @@ def _lack_of_fit(analysis: Analysis, factors: Factors, ruling: Ruling) -> list[s
         what = f"three or more {of} interact"
     elif pairs:
         what = f"other pairs, or three or more {of}, interact"
-    left = "what these effects leave unexplained is more than noise"
-    return [f"{left} (lack of fit, p {_equals(chance(significant[0]))}): {what}"]
-
-
-def _equals(p: str) -> str:
-    return p if p.startswith("<") else f"= {p}"
+    left, p = "what these effects leave unexplained is more than noise", chance(significant[0])
+    return [f"{left} (lack of fit, p {p if p.startswith('<') else f'= {p}'}): {what}"]
 
 
 def _mixed(factors: Factors, effects: Sequence[tuple[int, ...]], levels: Levels) -> dict[str, str]:
-    """Return, by effect name, which other effects of one to three edits enter its estimate from these runs."""
-    told, columns = estimable(levels, effects), columns_of(factors)
+    """Other effects of one to three edits that enter the estimate of each effect, by its name, from these runs."""
+    kept, columns = estimable(levels, effects), columns_of(factors)
     most = 3 if len(columns) <= MOST_COLUMNS or not factors.varied else 2
     aliases = tuple(
         Alias(
@@ -274,7 +261,7 @@ def _mixed(factors: Factors, effects: Sequence[tuple[int, ...]], levels: Levels)
             other=tuple(columns[place].name for place in other),
             times=times,
         )
-        for term, other, times in in_estimates(levels, told, most=most, factors=[column.factor for column in columns])
+        for term, other, times in in_estimates(levels, kept, most=most, factors=[column.factor for column in columns])
         if other not in effects
     )
     return dict(alias_rows(replace(factors, aliases=aliases)))

@@ -1,4 +1,4 @@
-"""What was not equal between the variants of a plan, whatever its terms declare.
+"""Fairness audit: the quantities that were not equal between the variants of a plan, whatever its terms declare.
 
 Everything but seconds is counted, not measured: parameters and FLOPs in closed form, training FLOPs as those of one
 sequence (see `Cost`) × batch × steps, and tokens as steps × batch × context. Evaluations are not included.
@@ -32,16 +32,15 @@ DECLARED: Mapping[str, tuple[str, ...]] = {
 """The quantities that a budget makes equal; batch sizes are equal, so equal steps are equal tokens."""
 
 Value: TypeAlias = "float | str | None"
-"""A number, a text, or None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnequalQuantity:
     """One quantity in which a variant (its id, and the name shown) differs from the baseline.
 
-    `share` is here / baseline - 1, None where that is undefined. `baseline` and `here` are numbers or texts as shown.
-    `declared`: the terms declare it equal, so the difference is the error of the match; `within` is the tolerance that
-    the terms allow, where they allow one and the difference is within it.
+    `share` is here / baseline - 1, None where that is undefined. `declared`: the terms declare it equal, so the
+    difference is the error of the match; `within` is the tolerance, where the terms allow one and the difference is
+    within it.
     """
 
     variant: str
@@ -56,8 +55,6 @@ class UnequalQuantity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unequal:
-    """One set of terms (by name): what it declares equal, where variants differ, and what is equal for all."""
-
     terms: str
     declared: str
     rows: tuple[UnequalQuantity, ...]
@@ -67,7 +64,7 @@ class Unequal:
 def unequal(plan: Plan, space: Space, seconds: Mapping[str, float] | None = None) -> tuple[Unequal, ...]:
     """Compare every variant with the baseline, at its size, under each set of terms; not A/A arms.
 
-    `seconds` are the seconds per training step by variant id, where they were measured.
+    `seconds` per training step are by variant id, where they were measured.
     """
     of = _Quantities(plan, space.fair, seconds or {})
     return tuple(_under(name, terms, of, space) for name, terms in space.fair.terms.items())
@@ -114,7 +111,6 @@ def _under(name: str, terms: Terms, of: _Quantities, space: Space) -> Unequal:
 
 
 def _beside(plan: Plan, terms: str) -> dict[str, str]:
-    """Return the baseline at the size of each variant of a ladder, by its id."""
     ladder = dict(plan.ladders).get(terms)
     steps = [dict(step.variants) for step in ladder.steps] if ladder is not None else []
     return {id: step[ladder.baseline] for step in steps for id in step.values()} if ladder is not None else {}
@@ -128,13 +124,11 @@ SET_BY: Mapping[str, tuple[str, ...]] = {
 
 
 def _is_treatment(quantity: str, variant: Variant) -> bool:
-    """Return whether a variant is about a difference in that quantity."""
     set_by = SET_BY.get(quantity, ())
     return any(is_inside(address, outer) for address, _ in variant.setting.changes for outer in set_by)
 
 
 def _within(quantity: str, terms: Terms, share: float | None) -> float | None:
-    """Return the tolerance of a match, where the difference is within it."""
     if quantity != PARAMETERS or not isinstance(terms.match, Match) or share is None:
         return None
     return terms.match.parameters if abs(share) <= terms.match.parameters else None
@@ -142,20 +136,17 @@ def _within(quantity: str, terms: Terms, share: float | None) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class _Quantities:
-    """The quantities in which variants are compared."""
-
     plan: Plan
     fair: Fair
     seconds: Mapping[str, float]
 
     def all(self, variant: Variant) -> dict[str, Value]:
-        """Return every quantity by name, in the order shown."""
         quantities: dict[str, Value] = {PARAMETERS: variant.parameters, "FLOPs of a forward pass": variant.flops}
         like = self._like()
         return quantities if like is None else quantities | dict(self._trained(variant, like))
 
     def _like(self) -> Trial | None:
-        """Return a trial with the sizes and steps of the space; any trial, where every variant has sizes of its own."""
+        """A trial with the sizes and steps of the space; any trial, where every variant has sizes of its own."""
         plain = {v.id for v in self.plan.variants if v.setting.plain}
         first = next(iter(self.plan.trials), None) if self.plan.ladders else None
         return next((trial for trial in self.plan.trials if trial.variant in plain), first)
@@ -181,7 +172,6 @@ class _Quantities:
             yield from self._tuned(variant, self.fair.tune)
 
     def _tuned(self, variant: Variant, tune: Tune) -> Iterator[tuple[str, Value]]:
-        """Yield the settings it is trained with, and the number of trials used to choose them."""
         trained = self._verdict(variant)
         own = dict(variant.setting.tuned)
         for field in tune.fields:
@@ -202,7 +192,6 @@ class _Quantities:
         return tuple(sorted(addresses - {"model.layers", "model.width", "recipe.steps"}))
 
     def has(self, variant: Variant, field: TunedField) -> bool:
-        """Return whether a tuned field belongs to the variant's recipe or to its block."""
         if field.path:
             own = next((trial for trial in self.plan.trials if trial.variant == variant.id), None)
             return own is None or has_field(own.recipe, field)
@@ -211,16 +200,13 @@ class _Quantities:
         return any(name == field.name for each in (variant.setting.tuned, *tried) for name, _ in each)
 
     def _verdict(self, variant: Variant) -> list[Trial]:
-        """Return the verdict trials of a variant, with its block as tuned."""
         return [t for t in self.plan.trials if t.variant == variant.id and t.split == "verdict"]
 
     def _tuning(self, variant: Variant) -> frozenset[str]:
-        """Return the ids of the tuning trials of a variant."""
         return frozenset(t.id for t in self.plan.trials if t.variant == variant.id and t.split == "tuning")
 
 
 def _hidden(block: Block, width: int) -> Value:
-    """Return the hidden widths of all its MLPs, each once."""
     sizes = [node["hidden"] for node in walk(block) if has_hidden(node)]
     units = [round(size.at(width)) for size in sizes if isinstance(size, Size)]
     different = tuple(dict.fromkeys(units))
@@ -228,7 +214,6 @@ def _hidden(block: Block, width: int) -> Value:
 
 
 def _share(wanted: Value, here: Value) -> float | None:
-    """Return the relative difference, where both are numbers."""
     if isinstance(wanted, str) or isinstance(here, str) or not wanted or here is None:
         return None
     return here / wanted - 1
@@ -243,7 +228,6 @@ def _shown(quantity: str, value: Value) -> str:
 
 
 def _tuned_alike(of: _Quantities) -> Iterator[str]:
-    """Yield that all are tuned over the same settings, where the space tunes."""
     tune = of.fair.tune
     if isinstance(tune, Tune):
         variants = (variant for variant in of.plan.variants if not variant.setting.salt)

@@ -17,15 +17,14 @@ from ablate.statistics import ByT, KnownNoise, Paired, Ranked, Welch
 from ablate.statistics.paired import EXACT, one_sided_p
 from ablate.statistics.spread import log_ratio, logarithms, magnitude
 from ablate.statistics.t_tests import TELLING
-from ablate.verdict.experiment import Pairs, Rows, Seed, Side, align, by_reason, seed_list
-from ablate.verdict.summary import Method, Metric
+from ablate.verdict.experiment import Rows, Seed, SeedPairs, Side, align, by_reason, seed_list
+from ablate.verdict.summary import Method, Metric, minus
 
 # Equivalence margins: as a space states them, and as numbers on the scale of their metric.
 
 
 def absolute_margin(margin: str | float, *, log: bool, baseline_mean: float | None) -> float | None:
-    """Convert a margin to its metric's scale: a number stays, `5%` is of the baseline's mean, log 1.05 on the log
-    scale.
+    """A margin on its metric's scale: a number stays, `5%` is of the baseline's mean, log 1.05 on the log scale.
 
     None for `none`, for a margin relative to a mean that does not exist, and for a margin of zero.
 
@@ -47,7 +46,6 @@ def _no_mean(baseline: str, side: Side) -> str:
 
 
 def judged_metric(name: str, judged: Judged, baseline: str, side: Side) -> Metric:
-    """Return a metric with its margin, which may be a share of the baseline's mean over its finished seeds."""
     log = judged.scale == "log"
     values = side.values(name, log=log)
     mean = float(np.mean(list(values.values()))) if values else None
@@ -122,22 +120,16 @@ class Tested:
 
     @property
     def up(self) -> bool:
-        """Return whether the estimate, or the sum of ranks where ranks decide, is above zero."""
         return ((self.estimate or 0.0) if self.ranks is None else self.ranks.total) > 0
 
     def mirrored(self) -> Tested:
-        """Return the same test with before and after swapped."""
-
-        def turned(value: float | None) -> float | None:
-            return None if value is None else -value
-
         return replace(
             self,
-            estimate=turned(self.estimate),
-            low=turned(self.high),
-            high=turned(self.low),
-            tost_low=turned(self.tost_high),
-            tost_high=turned(self.tost_low),
+            estimate=minus(self.estimate),
+            low=minus(self.high),
+            high=minus(self.low),
+            tost_low=minus(self.tost_high),
+            tost_high=minus(self.tost_low),
             interval=None if self.interval is None else _turned(self.interval),
             ranks=None if self.ranks is None else self.ranks.mirrored(),
             differences=tuple(-difference for difference in self.differences),
@@ -153,7 +145,7 @@ def _turned(interval: Callable[[float], tuple[float, float]]) -> Callable[[float
 
 
 def test_pairs(
-    pairs: Pairs,
+    pairs: SeedPairs,
     metric: Metric,
     ruling: Ruling,
     *,
@@ -184,12 +176,12 @@ def test_pairs(
 
 
 def worse(metric: Metric) -> int:
-    """Return the side of all numbers that a diverged run is on: 1 above them, -1 below, 0 where neither is better."""
+    """The side of all numbers that a diverged run is on: 1 above them, -1 below, 0 where neither is better."""
     return {"lower": 1, "higher": -1, "none": 0}[metric.better]
 
 
 def by_ranks(survivors: Tested, ranks: Ranked, metric: Metric, ruling: Ruling) -> Tested:
-    """Return the test by ranks, with the numbers of the survivors; a diverged run is never equivalent to another run.
+    """The test by ranks, with the numbers of the survivors; a diverged run is never equivalent to another run.
 
     Its notes are about the ranks alone.
     """
@@ -209,7 +201,6 @@ def by_ranks(survivors: Tested, ranks: Ranked, metric: Metric, ruling: Ruling) -
 
 
 def _too_few_ranks(ranks: Ranked, ruling: Ruling) -> Iterator[str]:
-    """Report that there are too few seeds for ranks to decide, and how many it takes, now and if judged again."""
     level, telling = ruling.level_of_one, ranks.n - ranks.ties
     least = statistics.fewest_seeds(level, open=ranks.open)
     if least is not None and telling >= least:
@@ -225,7 +216,7 @@ def _too_few_ranks(ranks: Ranked, ruling: Ruling) -> Iterator[str]:
     )
 
 
-def _test_survivors(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
+def _test_survivors(pairs: SeedPairs, metric: Metric, ruling: Ruling) -> Tested:
     if pairs.n < 2:
         return _too_few([_difference(x, y, metric) for x, y in zip(pairs.before, pairs.after, strict=True)])
     result = statistics.paired(
@@ -240,7 +231,6 @@ def _test_survivors(pairs: Pairs, metric: Metric, ruling: Ruling) -> Tested:
 
 
 def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Tested:
-    """Test the difference of the means of two sides that are not paired."""
     x, y = (tuple(side.values(metric.name, log=metric.log).values()) for side in (before, after))
     if min(len(x), len(y)) < 2:
         return Tested(n=min(len(x), len(y)), notes=("a side with fewer than two seeds has no spread to judge by",))
@@ -252,13 +242,12 @@ def _test_apart(before: Side, after: Side, metric: Metric, ruling: Ruling) -> Te
 
 
 def _test_strata(
-    pairs: Pairs,
+    pairs: SeedPairs,
     metric: Metric,
     ruling: Ruling,
     independent: tuple[Side, Side] | None,
     strata: Mapping[Seed, str],
 ) -> Tested:
-    """Test the mean of the differences within strata."""
     samples: dict[str, list[list[float]]] = {}
     if independent is None:
         for seed, x, y in zip(pairs.seeds, pairs.before, pairs.after, strict=True):
@@ -321,7 +310,7 @@ def test_by_floor(before: Side, after: Side, noise: KnownNoise, metric: Metric, 
 
 
 def _by_t(result: ByT, n: int, metric: Metric, method: Method, note: str, *, sd: float | None = None) -> Tested:
-    """Return the test of a difference that is judged by t, over n runs of the smaller side."""
+    """`n` are the runs of the smaller side."""
     equivalent = None
     if metric.margin is not None and result.df is not None:
         equivalent = one_sided_p(result.difference, metric.margin, result.error, result.df, n)
@@ -343,11 +332,11 @@ def _by_t(result: ByT, n: int, metric: Metric, method: Method, note: str, *, sd:
 
 
 def _apart(result: Welch) -> str:
-    told = f"not paired by seed: Welch's t over {result.before} and {plural(result.after, 'run')}"
+    note = f"not paired by seed: Welch's t over {result.before} and {plural(result.after, 'run')}"
     if not result.of_smaller:
-        return told
+        return note
     return (
-        f"{told}, with {plural(result.n - 1, 'degree')} of freedom, those of the smaller side alone, since fewer than "
+        f"{note}, with {plural(result.n - 1, 'degree')} of freedom, those of the smaller side alone, since fewer than "
         f"{TELLING} runs say little of its noise"
     )
 
@@ -378,7 +367,7 @@ def test_sum(weights: Sequence[float], named: Sequence[tuple[str, Side]], metric
 def _of_sum(
     test: Tested, sums: Floats, size: float, rows: Rows, notes: Sequence[str], metric: Metric, ruling: Ruling
 ) -> Tested:
-    """Return the test of a sum, in which a seed with a lost run is open: its side is not determined by symmetry.
+    """The test of a sum, in which a seed with a lost run is open: its side is not determined by symmetry.
 
     `size` is the magnitude of the summed values: a difference within their rounding error is a tie.
     """
@@ -388,18 +377,15 @@ def _of_sum(
 
 
 def missing(reasons: Mapping[Seed, str], what: str) -> list[str]:
-    """Describe seeds with one line per reason: `seeds 2, 4 not paired: bug before`."""
+    """One line per reason: `seeds 2, 4 not paired: bug before`."""
     return [f"{seed_list(of)} {what}: {reason}" for reason, of in by_reason(reasons.items()).items()]
 
 
 def _of(result: Paired, metric: Metric, ruling: Ruling) -> Tested:
     note = ""
     if result.sd == 0:
-        note = (
-            TIED
-            if result.mean == 0
-            else "the difference is the same at every seed: no spread, so the sign test decides"
-        )
+        same = "the difference is the same at every seed: no spread, so the sign test decides"
+        note = TIED if result.mean == 0 else same
     return Tested(
         n=result.n,
         estimate=result.mean,

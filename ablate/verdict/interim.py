@@ -12,8 +12,8 @@ from ablate.statistics.multiple_testing import spent
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
+    FactorialEffect,
     SpeedUpTrend,
-    Term,
     WeightedSum,
     comparison_id,
     contrasts,
@@ -38,8 +38,9 @@ from ablate.verdict.summary import Metric
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalysis:
-    """Every contrast tested at the first seeds of a plan, with p-values corrected over the family; `factorials` are by
-    metric and terms. `elsewhere`: the numbers are of a table, which may have rounded them.
+    """Every contrast tested at the first seeds of a plan, with p-values corrected over the family.
+
+    `factorials` are by metric and terms. `elsewhere`: the numbers are of a table, which may have rounded them.
     """
 
     seeds: tuple[Seed, ...]
@@ -55,9 +56,10 @@ class InterimAnalysis:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InterimAnalyses:
-    """The looks that count, in order, and the number of seeds at the last (None: none counts yet, and the one here only
-    shows numbers). `every` has the variants at all seeds. `left` is the number of trials that verdicts wait for, of
-    `planned` in all; `held` is the level that adjusted p-values of a contrast are compared with, 0 where it is settled.
+    """The looks that count, in order, and the number of seeds at the last (None: none counts yet).
+
+    `every` has the variants at all seeds. `left` is the number of trials that verdicts wait for, of `planned` in all;
+    `held` is the level that adjusted p-values of a contrast are compared with, 0 where it is settled.
     """
 
     looks: tuple[InterimAnalysis, ...]
@@ -69,7 +71,6 @@ class InterimAnalyses:
 
     @property
     def look(self) -> InterimAnalysis:
-        """The last look."""
         return self.looks[-1]
 
 
@@ -101,7 +102,6 @@ def analyse_looks(experiment: Experiment, rules: Judge, finals: Finals, account:
 
 
 def _shares(experiment: Experiment, rules: Judge, account: Account) -> dict[Asked, Share]:
-    """Return the share of α of each contrast on each metric."""
     questions = tuple(question for question in dict.fromkeys(contrasts(experiment)) if question is not None)
     each = {name: sum(is_tested_on(question, name) for question in questions) for name in rules.metrics}
     alpha, several = 1 - rules.confidence, bool(experiment.looks)
@@ -124,7 +124,6 @@ def _shares(experiment: Experiment, rules: Judge, account: Account) -> dict[Aske
 
 
 def _uncounted(look: InterimAnalysis, account: Account) -> InterimAnalysis:
-    """Return the look with nothing significant on metrics whose judgement does not count."""
     counted = {request: account.get(request[0], FIRST).counted for request in look.tested}
     if all(counted.values()):
         return look
@@ -169,16 +168,13 @@ def _each_look(
 
 
 def is_decided(request: Asked, looks: Sequence[InterimAnalysis], level: float) -> bool:
-    """Return whether a contrast is decided: a difference, equivalence, a variant that diverged at every seed, or two
-    that are identical.
-    """
+    """True also of a variant that diverged at every seed, and of two that are identical."""
     findings = stand(request, looks, level)
     found = findings.difference is not None or findings.inside is not None
     return found or lost(request[1], looks[-1]) or the_same(request, looks[-1])
 
 
 def the_same(request: Asked, look: InterimAnalysis) -> bool:
-    """Return whether a contrast is of two variants whose results are identical at every seed, on its metric too."""
     question, test = request[1], look.tested[request]
     tied = test.ranks is None and test.estimate == 0 and test.sd == 0
     if not tied or look.elsewhere or not isinstance(question, Difference):
@@ -188,9 +184,9 @@ def the_same(request: Asked, look: InterimAnalysis) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Findings:
-    """The looks at which a difference, and equivalence, were first found; None where there is none, or where the
-    interval of the last look contradicts the earlier finding: `no_difference` and `not_inside` are then that earlier
-    look.
+    """The looks at which a difference, and equivalence, were first found.
+
+    Where the interval of the last look contradicts such a finding, its look is `no_difference` or `not_inside` instead.
     """
 
     difference: InterimAnalysis | None
@@ -205,7 +201,7 @@ class Findings:
 
 
 def stand(request: Asked, looks: Sequence[InterimAnalysis], level: float) -> Findings:
-    """Return what the looks up to the last found about a contrast.
+    """The findings of the looks up to the last about a contrast.
 
     A finding stands at later looks, which the levels allow for, unless the repeated confidence interval of the last
     look (whose confidence holds for all looks together) has no value of that sign, or none inside the margin.
@@ -225,22 +221,22 @@ def stand(request: Asked, looks: Sequence[InterimAnalysis], level: float) -> Fin
 
 
 def _excludes(test: Tested, *, up: bool) -> bool:
-    """Return whether the interval has no difference of that sign or, with a run lost since, ranks go the other way."""
+    """True if the interval has no difference of that sign or, with a run lost since, ranks go the other way."""
     if test.ranks is not None:
         return test.ranks.total < 0 if up else test.ranks.total > 0
     return test.low is not None and test.high is not None and (test.high < 0 if up else test.low > 0)
 
 
 def _beyond(test: Tested, margin: float) -> bool:
-    """Return whether the interval has no difference inside the margin, or a run was lost: it is not equivalent."""
+    """A run that was lost is not equivalent."""
     if test.ranks is not None:
         return True
     return test.low is not None and test.high is not None and (test.low > margin or test.high < -margin)
 
 
 def lost(question: Contrast, look: InterimAnalysis) -> bool:
-    """Return whether a variant of the contrast diverged at every seed, so that there is nothing to compare."""
-    if isinstance(question, Term):
+    """A variant of the contrast diverged at every seed, so that there is nothing to compare."""
+    if isinstance(question, FactorialEffect):
         analysed = [test for (_, effect), test in look.tested.items() if effect == question]
         gone = any(look.sides[variant].lost for variant, _ in question.runs)
         return gone and all(test.estimate is None for test in analysed)
@@ -248,7 +244,6 @@ def lost(question: Contrast, look: InterimAnalysis) -> bool:
 
 
 def variants_of(question: Contrast) -> tuple[str, ...]:
-    """Return the ids of the variants of a contrast."""
     if isinstance(question, Difference):
         return question.first, question.second
     if isinstance(question, WeightedSum):
@@ -259,12 +254,11 @@ def variants_of(question: Contrast) -> tuple[str, ...]:
 
 
 def _judged(experiment: Experiment, every: Mapping[str, Side]) -> dict[str, Side]:
-    """Return the sides that verdicts are given on: all but those that differ in their initialisation alone (A/A)."""
+    """The sides of all variants but those that differ in their initialisation alone (A/A)."""
     return {v.id: every[v.id] for v in experiment.variants if not v.noise}
 
 
 def _ended(side: Side) -> set[Seed]:
-    """Return the seeds whose trials have ended, with a result or a failure."""
     return {*side.finished, *side.diverged, *(seed for seed, why in side.missing.items() if why != "not run")}
 
 
@@ -276,7 +270,7 @@ def _look(
     seeds: tuple[Seed, ...],
     interval_level: float,
 ) -> InterimAnalysis:
-    """Analyse the trials of these seeds; intervals have the confidence of 1 - `interval_level`."""
+    """Intervals have the confidence of 1 - `interval_level`."""
     among, looks = frozenset(seeds), bool(experiment.looks)
     here = {id: side.at(among) for id, side in _judged(experiment, every).items()}
     names = {variant.id: variant.name for variant in experiment.variants}
@@ -299,7 +293,7 @@ def _look(
     effects: dict[Asked, Tested] = {}
     for metric in metrics.values():
         for terms, factors in experiment.factors:
-            own = {edits: (metric.name, Term(edits, factors.runs)) for edits in factors.effects}
+            own = {edits: (metric.name, FactorialEffect(edits, factors.runs)) for edits in factors.effects}
             rest = [rulings[request] for request in own.values() if request in rulings]
             ruling = min(rest, key=lambda ruling: ruling.level_of_one, default=None)
             if ruling is None:
@@ -309,7 +303,7 @@ def _look(
     tested: dict[Asked, Tested] = {}
     for name, question in shares:
         metric, ruling = metrics[name], rulings[name, question]
-        if isinstance(question, Term):
+        if isinstance(question, FactorialEffect):
             tested[name, question] = effects[name, question]
         elif isinstance(question, SpeedUpTrend):
             tested[name, question] = test_trend(question, here, compute, metric, ruling)

@@ -19,8 +19,8 @@ from ablate.verdict.claims import correlations, expectations
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
+    FactorialEffect,
     SpeedUpTrend,
-    Term,
     WeightedSum,
     comparison_id,
     contrasts,
@@ -28,12 +28,11 @@ from ablate.verdict.contrasts import (
     weights_of,
 )
 from ablate.verdict.experiment import Experiment, Finals, Seed, Side, Treatment, experiment_of, names_of, pair
-from ablate.verdict.hypothesis_test import TIED, Ruling, Tested, absolute_margin, missing, test_pairs
+from ablate.verdict.hypothesis_test import TIED, Ruling, Tested, missing, test_pairs
 from ablate.verdict.interim import Findings, InterimAnalyses, InterimAnalysis, analyse_looks, lost, stand, the_same
 from ablate.verdict.judgement import (
     FIRST,
     Account,
-    ComparisonAccount,
     carried_over,
     judgement_notes,
     judgement_of,
@@ -57,22 +56,18 @@ from ablate.verdict.summary import (
     verdict_of,
 )
 
-__all__ = ["absolute_margin", "judge"]
-
 IDENTICAL = "identical at every seed; more seeds change nothing"
 NEW: Account = MappingProxyType({})
-"""The account of a question that was never judged before."""
 
 
 def judge(design: Plan | Experiment, rules: Judge, finals: Finals, account: Account = NEW) -> Summary:
-    """Judge every comparison of a plan, or of an experiment without one, on every metric of `rules`, once all of its
-    trials have ended.
+    """Judge every comparison of a plan, or of an experiment without one, on every metric of `rules`.
 
     Holm's correction covers all distinct comparisons on a metric, or on the page where `rules.family` says so: the
     chance that any `better` or `worse` is false is at most 1 - `rules.confidence`, and so is the chance that any
-    `equivalent` is, over all judgements together: the `account` says which judgement of each comparison this is, over
-    how many, and what the earlier ones found (default: it is the first). Comparisons that were planned but could not
-    be made count too; those with noise do not. Before all trials have ended there are numbers and no verdicts.
+    `equivalent` is, over all judgements together, of which the `account` keeps count. Comparisons that were planned but
+    could not be made count too; those with noise do not. Before all trials have ended there are numbers and no
+    verdicts.
     """
     experiment = design if isinstance(design, Experiment) else experiment_of(design)
     analyses = analyse_looks(experiment, rules, finals, account)
@@ -137,16 +132,15 @@ def _ladders(experiment: Experiment, look: InterimAnalysis, rules: Judge) -> Ite
 def _effect(
     comparison: Comparison, question: Contrast, name: str, analyses: InterimAnalyses, account: Account
 ) -> Effect:
-    """Return an effect with the numbers of the look that found it, or of the last look where nothing was found."""
+    """The numbers are those of the look that found it, or of the last look where nothing was found."""
     now, held, request = analyses.look, account.get(name, FIRST), (name, question)
     own = held.of(name, comparison_id(question))
     findings = stand(request, analyses.looks, analyses.held[request])
     diverged = lost(question, now)
     look = now if diverged or findings.shown is None else findings.shown
     metric = next(metric for metric in look.metrics if metric.name == name)
-    test = _seen(comparison, question, name, look)
+    test = _test_of(comparison, question, name, look)
     before, after = _two_sides(comparison, question, look)
-    trend = isinstance(question, SpeedUpTrend)
     verdict = _verdict(findings, test, diverged=diverged, better=better_of(comparison.kind, metric.better))
     corrected = look.corrected[request]
     judged = analyses.left == 0 and held.counted
@@ -169,7 +163,7 @@ def _effect(
             *_over_looks(comparison, question, metric, findings, look, now),
         ],
     )
-    if trend:  # a ratio of compute, whatever the scale of the metric, and without a margin of its own
+    if isinstance(question, SpeedUpTrend):  # a ratio of compute, whatever the metric's scale, without a margin
         effect = replace(effect, scale="log", margin=None)
     effect = replace(effect, level=analyses.held[request], judgement=own.number)
     if (adjusted := adjusted_interval(test, corrected, verdict)) is not None:
@@ -179,20 +173,14 @@ def _effect(
             adjusted_high=adjusted.high,
             adjusted_confidence=adjusted.confidence,
         )
-    return _as_judged(effect, own, len(now.seeds))
-
-
-def _as_judged(effect: Effect, account: ComparisonAccount, seeds: int) -> Effect:
-    """Return an effect with what its earlier judgements found; `seeds` is the number of seeds that are seen now."""
-    if account.earlier is None:
+    if own.earlier is None:
         return effect
-    if account.state == "settled":
-        return settled(effect, account.earlier)
-    return carried_over(effect, account.earlier, seeds)
+    if own.state == "settled":
+        return settled(effect, own.earlier)
+    return carried_over(effect, own.earlier, len(now.seeds))
 
 
-def _seen(comparison: Comparison, question: Contrast, name: str, look: InterimAnalysis) -> Tested:
-    """Return the test of a contrast at a look, in the direction of the comparison."""
+def _test_of(comparison: Comparison, question: Contrast, name: str, look: InterimAnalysis) -> Tested:
     test = look.tested[name, question]
     turned = isinstance(question, Difference) and comparison.before != question.first
     return test.mirrored() if turned else test
@@ -206,10 +194,8 @@ def _over_looks(
     shown: InterimAnalysis,
     now: InterimAnalysis,
 ) -> Iterator[str]:
-    """Describe what other looks found than the one whose numbers are shown, and what the last look says of it."""
-
     def at(look: InterimAnalysis) -> str:
-        test = _seen(comparison, question, metric.name, look)
+        test = _test_of(comparison, question, metric.name, look)
         seen = words.interval(test.estimate, test.low, test.high, log=metric.log)
         return seen if test.ranks is None else f"{seen} among survivors, p = {words.chance(test.ranks.p)} by ranks"
 
@@ -225,7 +211,7 @@ def _over_looks(
 
 
 def _noise(comparison: Comparison, metric: Metric, of: Mapping[str, Side], rules: Judge) -> Effect:
-    """Return an A/A effect: an interval over the seeds that both have, and no verdict."""
+    """An A/A effect: an interval over the seeds that both have, and no verdict."""
     before, after = of[comparison.before], of[comparison.after]
     among = before.seeds & after.seeds
     before, after = before.at(among), after.at(among)
@@ -292,7 +278,7 @@ def _filled(
 
 
 def _verdict(findings: Findings, test: Tested, *, diverged: bool, better: Better) -> Verdict:
-    """Return the verdict where that side is better. Equivalence comes first, however certain a small difference."""
+    """Equivalence comes first, however certain a small difference."""
     if diverged:
         return "diverged"
     if findings.inside is not None:
@@ -303,7 +289,7 @@ def _verdict(findings: Findings, test: Tested, *, diverged: bool, better: Better
 
 
 def _two_sides(comparison: Comparison, question: Contrast, look: InterimAnalysis) -> tuple[list[Side], list[Side]]:
-    """Return the variants whose results enter the contrast with a minus, and those that enter with a plus."""
+    """The variants that enter the contrast with a minus, and those with a plus."""
     if isinstance(question, Difference):
         return [look.sides[comparison.before]], [look.sides[comparison.after]]
     if isinstance(question, SpeedUpTrend):
@@ -312,7 +298,7 @@ def _two_sides(comparison: Comparison, question: Contrast, look: InterimAnalysis
     if isinstance(question, WeightedSum):
         signs = list(question.weights)
     else:
-        assert isinstance(question, Term)
+        assert isinstance(question, FactorialEffect)
         signs = weights_of(question, next(f for _, f in look.factors if f.runs == question.runs))
     return (
         [look.sides[variant] for variant in dict.fromkeys(v for v, sign in signs if sign < 0)],
@@ -327,10 +313,10 @@ def _notes(
     ends = [(sum(len(s.diverged) for s in of), sum(s.ended for s in of)) for of in (before, after)]
     (k, n), (other, total) = ends
     ranked = test.method == "mann_whitney" and metric.better != "none"  # diverged runs are in that difference
-    if (k or other) and not ranked and not isinstance(question, Term | SpeedUpTrend):
+    if (k or other) and not ranked and not isinstance(question, FactorialEffect | SpeedUpTrend):
         where = ("before", "after") if isinstance(question, Difference) else ("subtracted", "added")
-        told = f"{k} of {n} diverged {where[0]}, {other} of {total} {where[1]}"
-        notes.append(told if verdict == "diverged" else f"the difference is over survivors only: {told}")
+        counts = f"{k} of {n} diverged {where[0]}, {other} of {total} {where[1]}"
+        notes.append(counts if verdict == "diverged" else f"the difference is over survivors only: {counts}")
     if isinstance(question, Difference):
         (x,), (y,) = before, after
         paired = question.paired
@@ -341,7 +327,6 @@ def _notes(
 
 
 def _left_out(before: Side, after: Side, metric: Metric) -> Mapping[Seed, str]:
-    """Return the runs of two samples that have no number, with the reason."""
     reasons: dict[Seed, list[str]] = {}
     for side, where in ((before, "before"), (after, "after")):
         values = side.values(metric.name, log=metric.log)
@@ -392,20 +377,10 @@ def _anova(look: InterimAnalysis) -> Iterator[Anova]:
                 p=line.p,
             )
         if shape := analysed.sphericity:
-            yield Anova(
-                metric=metric,
-                terms=terms,
-                term="sphericity",
-                sum_of_squares=None,
-                df=None,
-                f=None,
-                p=shape.p,
-                u=shape.u,
-            )
+            yield Anova(metric=metric, terms=terms, term="sphericity", p=shape.p, u=shape.u)
 
 
 def _looking(experiment: Experiment, analyses: InterimAnalyses) -> Iterator[str]:
-    """Describe, where there are several looks, what must end before the next look counts."""
     looks, seeds = experiment.looks, experiment.seeds
     if looks and analyses.looked is None:
         yield f"nothing is judged before the first look, at {looks[0]} seeds: not all of its trials have ended"
@@ -416,7 +391,6 @@ def _looking(experiment: Experiment, analyses: InterimAnalyses) -> Iterator[str]
 def _judgements(
     experiment: Experiment, rules: Judge, analyses: InterimAnalyses, account: Account
 ) -> Iterator[Judgement]:
-    """Yield how each family was judged."""
     for metrics in metric_families(rules):
         judgement = judgement_of(experiment, rules, metrics, account)
         pending = ""
@@ -431,13 +405,12 @@ def _judgements(
 
 
 def pareto_front(of: Mapping[str, Side], metrics: Sequence[Metric]) -> tuple[str, ...]:
-    """Return the ids of the variants on the Pareto front by means: no other is at least as good on every metric that
-    has a better side, and better on one.
+    """The ids of the variants on the Pareto front by means: no other is at least as good on every metric that has a
+    better side, and better on one.
 
-    Two variants are compared at the seeds that both have, metric by metric, so that none wins by having lost the hard
-    ones; without a common seed neither dominates the other. Empty where there are fewer than two such metrics. Variants
-    without a value on some of them are not on the front and dominate none. Noise is ignored, so being on the front is
-    not a verdict.
+    Two variants are compared at the seeds that both have, so that none wins by having lost the hard ones; without a
+    common seed neither dominates the other. Empty where there are fewer than two such metrics; variants without a value
+    on some of them are not on the front. Noise is ignored, so being on the front is not a verdict.
     """
     metrics = [metric for metric in metrics if metric.better != "none"]
     if len(metrics) < 2:
@@ -455,7 +428,7 @@ def _dominates(other: Side, here: Side, metrics: Sequence[Metric]) -> bool:
 
 
 def _mean_gain(other: Side, here: Side, metric: Metric) -> float | None:
-    """Return how much better the other is on average over common seeds; the mean log ratio on the log scale."""
+    """The gain of the other on average over common seeds; the mean log ratio on the log scale."""
     pairs = pair(here, other, metric.name, log=metric.log)
     if not pairs.n:
         return None

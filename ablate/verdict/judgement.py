@@ -17,7 +17,7 @@ from typing import Any, Literal, Protocol, TypeAlias
 from ablate.block.normal_form import digest
 from ablate.output import words
 from ablate.output.words import interval
-from ablate.space.judge import Judge, Judged
+from ablate.space.judge import Judge
 from ablate.space.metrics import AT_THE_END, Better, direction
 from ablate.statistics.multiple_testing import spent
 from ablate.verdict.contrasts import (
@@ -29,7 +29,7 @@ from ablate.verdict.contrasts import (
     family_size,
     is_tested_on,
 )
-from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict, better_of, verdict_of
+from ablate.verdict.summary import Effect, Judgement, StateCounts, Verdict, better_of, minus, verdict_of
 
 # The account of a comparison: which judgement of it this is, with what is left of α, and over which family.
 #
@@ -47,8 +47,9 @@ State: TypeAlias = Literal["new", "again", "continued", "settled"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EarlierVerdict:
-    """A verdict of an earlier judgement, in the direction of the present one: its effect, and the number of seeds which
-    that judgement saw. `elsewhere` names the metric or the scale of the effect, where it is another one.
+    """A verdict of an earlier judgement, in the direction of the present one, and the number of seeds it saw.
+
+    `elsewhere` names the metric or the scale of the effect, where it is another one.
     """
 
     effect: Effect
@@ -90,7 +91,6 @@ class NextJudgement:
     among: float | None = None
 
     def of(self, metric: str, comparison: str) -> ComparisonAccount:
-        """Return how a comparison is judged on a metric."""
         place = metric, comparison
         if place in self.accounts:
             return self.accounts[place]
@@ -99,29 +99,27 @@ class NextJudgement:
 
     @property
     def before(self) -> float:
-        """The share of α that is left before this judgement: of the comparisons that it tests, the largest."""
+        """The largest share that is left for the comparisons that it tests."""
         tested = [account.left for account in self.accounts.values() if account.state != "settled"]
         return max(tested or [account.left for account in self.accounts.values()], default=self.left)
 
     def share(self, *, looks: bool) -> float:
-        """Return the share of α that this judgement spends on what it tests: of several, the largest."""
+        """The largest share that it spends on a comparison."""
         settled = self.accounts and all(account.state == "settled" for account in self.accounts.values())
         return 0.0 if settled else spent(self.before, looks=looks)
 
     def after(self, *, looks: bool) -> float:
-        """Return the share of α that it leaves."""
         return self.before - self.share(looks=looks)
 
 
 FIRST = NextJudgement()
-"""A question that was never judged before."""
 
 Account: TypeAlias = Mapping[str, NextJudgement]
-"""How each metric of a plan is judged now; a metric that is not named is judged as in `FIRST`."""
+"""A metric that is not named is judged as in `FIRST`."""
 
 
 def any_false(shares: Iterable[float]) -> float:
-    """Return the share of tables in which any of several questions has a false verdict, from that of each.
+    """The share of tables in which any of several questions has a false verdict, from that of each.
 
     1 - Π(1 - a): what independent questions reach; those that share a training are positively dependent, and reach less
     (Šidák 1967, of t with two sides).
@@ -146,7 +144,6 @@ OPPOSITE: Mapping[str, Verdict] = {
 }
 
 FOUND = (*OPPOSITE, "equivalent")
-"""The verdicts that stand at later judgements."""
 
 OTHER_SIDE = "diverged runs ranked on another side then"
 NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
@@ -154,49 +151,40 @@ NOT_IN_JSON = ("NaN", "Infinity", "-Infinity")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
-    """What is judged together: its id, its metrics, and its comparisons by id."""
-
     id: str
     metrics: tuple[str, ...]
     comparisons: Mapping[str, Contrast]
 
 
 def families(design: JudgedDesign, rules: Judge) -> tuple[Family, ...]:
-    """Return the questions of a design, whatever its seeds.
+    """The questions of a design, whatever its seeds.
 
     An id stands for the comparisons, the variants as they are trained (block, recipe, text, sizes), and the metrics
     with their scale and direction: the same id is the same to the last sign. Accounts know more (`comparison_key`).
     """
     comparisons = {comparison_id(contrast): contrast for contrast in contrasts(design) if contrast is not None}
     about = {"trained": sorted(design.trained.items()), "comparisons": sorted(comparisons)}
-    return tuple(
-        Family(
-            id=digest({**about, "metrics": sorted((m, *_way(rules.metrics[m])) for m in metrics)}, 16),
-            metrics=metrics,
-            comparisons=comparisons,
-        )
-        for metrics in metric_families(rules)
-    )
+    every: list[Family] = []
+    for metrics in metric_families(rules):
+        ways = sorted((name, rules.metrics[name].scale, rules.metrics[name].better) for name in metrics)
+        id = digest({**about, "metrics": ways}, 16)
+        every.append(Family(id=id, metrics=metrics, comparisons=comparisons))
+    return tuple(every)
 
 
 def metric_families(rules: Judge) -> list[tuple[str, ...]]:
-    """Return the metrics that are judged as one family: each, or all of the page."""
     return [tuple(rules.metrics)] if rules.family == "page" else [(name,) for name in rules.metrics]
 
 
-def _way(judged: Judged) -> tuple[str, str]:
-    return judged.scale, judged.better
-
-
 def how_measured(design: JudgedDesign, rules: Judge, metrics: Sequence[str]) -> str:
-    """Return the hash of what may differ between judgements at the same seeds, 16 hex digits: margins, windows of the
-    evaluation and, for a metric that is read during training, how often it is read.
+    """A hash (16 hex digits) of what may differ between judgements at the same seeds: margins, windows of the
+    evaluation, and how often a metric is read during training.
     """
     return _measured(design, metrics, sorted((name, rules.metrics[name].margin) for name in metrics))
 
 
 def measured_alone(design: JudgedDesign, rules: Judge, metric: str) -> str:
-    """Return the hash of `how_measured` for one metric, whatever its name where it has no margin."""
+    """The hash of `how_measured` for one metric, whatever its name where it has no margin."""
     margin = rules.metrics[metric].margin
     return _measured(design, (metric,), [] if margin == "none" else [(metric, margin)])
 
@@ -207,7 +195,7 @@ def _measured(design: JudgedDesign, metrics: Sequence[str], margins: Sequence[tu
 
 
 def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
-    """Return an effect with the verdict and numbers of an earlier judgement; `seeds` is the number of seeds seen now.
+    """An effect with the verdict and numbers of an earlier judgement; `seeds` is the number of seeds seen now.
 
     The earlier verdict does not stand if the interval over all seeds seen now has no value of its sign, or none inside
     the margin. Equivalence, found then or now, takes precedence over a difference: it is too small to matter.
@@ -216,22 +204,22 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
     alone = ", by itself undecided at its level" if effect.verdict == "undecided" else ""
     now = f"at the {seeds} seeds seen now: {_difference(effect)}, unadjusted{alone}"
     at = f"found{earlier.elsewhere and f' {earlier.elsewhere}'} at {words.plural(earlier.seeds, 'seed')}"
-    told = judged_as(then) if f"{at};" in then.note else f"{at}, {judged_as(then)}"
+    origin = judged_as(then) if f"{at};" in then.note else f"{at}, {judged_as(then)}"
     if _against(then, effect):
         finding = "equivalence" if then.verdict == "equivalent" else "a difference"
         past = replace(then, note="")
-        note = f"{finding} was {told}: {_difference(past)}; no longer {now}"
+        note = f"{finding} was {origin}: {_difference(past)}; no longer {now}"
         verdict = "undecided" if effect.verdict in FOUND else effect.verdict
         effect = replace(effect, verdict=verdict, differs=False, note=_with(effect.note, note))
         if verdict != "undecided":
             return effect
         return replace(effect, adjusted_low=None, adjusted_high=None, adjusted_confidence=None)
     if effect.verdict == "equivalent" and then.verdict != "equivalent":
-        note = f"a difference was {told}: {_difference(then)}"
+        note = f"a difference was {origin}: {_difference(then)}"
         return replace(effect, differs=True, note=_with(effect.note, note))
     differs = then.differs or (then.verdict == "equivalent" and effect.verdict in OPPOSITE)
     if earlier.elsewhere:
-        return _as_elsewhere(effect, replace(then, differs=differs), f"{told}: {_difference(then)}")
+        return _as_elsewhere(effect, replace(then, differs=differs), f"{origin}: {_difference(then)}")
     return replace(
         then,
         kind=effect.kind,
@@ -241,20 +229,20 @@ def carried_over(effect: Effect, earlier: EarlierVerdict, seeds: int) -> Effect:
         terms=effect.terms,
         differs=differs,
         seeds_needed=None,
-        note=_with(then.note, f"{told}; {now}"),
+        note=_with(then.note, f"{origin}; {now}"),
     )
 
 
 def settled(effect: Effect, earlier: EarlierVerdict) -> Effect:
-    """Return an effect as it was judged at these very data, with the names that it has now."""
+    """An effect as it was judged at these very data, with the names that it has now."""
     then, now = oriented(earlier, effect), effect
     if earlier.elsewhere:
         return _as_elsewhere(effect, then, f"judged {earlier.elsewhere}, {judged_as(then)}: {_difference(then)}")
     return replace(then, kind=now.kind, change=now.change, before=now.before, after=now.after, terms=now.terms)
 
 
-def _as_elsewhere(effect: Effect, then: Effect, told: str) -> Effect:
-    """Return an effect with the verdict that it has on another metric or scale, whose numbers are not its own."""
+def _as_elsewhere(effect: Effect, then: Effect, origin: str) -> Effect:
+    """An effect with the verdict that it has on another metric or scale, whose numbers are not its own."""
     return replace(
         effect,
         verdict=then.verdict,
@@ -267,12 +255,11 @@ def _as_elsewhere(effect: Effect, then: Effect, told: str) -> Effect:
         adjusted_high=None,
         adjusted_confidence=None,
         seeds_needed=None,
-        note=_with(effect.note, told),
+        note=_with(effect.note, origin),
     )
 
 
 def oriented(earlier: EarlierVerdict, effect: Effect) -> Effect:
-    """Return an earlier effect with before and after as they are now."""
     return earlier.effect if earlier.effect.before == effect.before else turned(earlier.effect)
 
 
@@ -285,8 +272,8 @@ def _with(note: str, more: str) -> str:
 
 
 def _against(then: Effect, now: Effect) -> bool:
-    """Return whether the present interval contradicts the earlier finding; or, where a run diverged since, ranks go the
-    other way, or equivalence was found: a diverged run is not equivalent to anything.
+    """True if the present interval contradicts the earlier finding; or, where a run diverged since, ranks go the other
+    way, or equivalence was found: a diverged run is not equivalent to anything.
     """
     if now.ranked:
         return then.verdict == "equivalent" or _up(then) * _up(now) < 0
@@ -299,16 +286,10 @@ def _against(then: Effect, now: Effect) -> bool:
 
 
 def _up(effect: Effect) -> float:
-    """Return a number that is above zero where the effect goes up."""
     return (effect.rank_sum if effect.ranked else effect.estimate) or 0.0
 
 
 def turned(effect: Effect) -> Effect:
-    """Return the same effect with before and after swapped."""
-
-    def minus(value: float | None) -> float | None:
-        return None if value is None else -value
-
     return replace(
         effect,
         verdict=OPPOSITE.get(effect.verdict, effect.verdict),
@@ -332,7 +313,7 @@ def turned(effect: Effect) -> Effect:
 
 
 def renamed(effect: Effect, then: Better, now: Better) -> Effect:
-    """Return an effect that was found where one side of its metric was better, as it is called where another is.
+    """An effect that was found where one side of its metric was better, as it is called where another is.
 
     By ranks, where diverged runs stood on the worse side, it was found of that side alone, and is undecided of another.
     """
@@ -347,20 +328,17 @@ def renamed(effect: Effect, then: Better, now: Better) -> Effect:
 
 
 def judged_as(effect: Effect) -> str:
-    """Describe which judgement gave an effect: `judged for the first time, at 4 %`."""
+    """A text such as `judged for the first time, at 4 %`."""
     return f"judged for the {words.ordinal(effect.judgement or 1)} time, at {words.percent(effect.level or 0.0)}"
 
 
 class LookedAt(ContrastSource, Protocol):
-    """A source of comparisons with the numbers of seeds of its interim analyses."""
-
     @property
     def looks(self) -> tuple[int, ...]:
-        """Those numbers; none where seeds are fixed."""
+        """Numbers of seeds; none where seeds are fixed."""
 
 
 def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account: Account) -> Judgement:
-    """Return how a family of a design is judged, by the account of its comparisons."""
     alpha, looks, held = 1 - rules.confidence, bool(design.looks), account.get(metrics[0], FIRST)
     questions = [question for question in dict.fromkeys(contrasts(design)) if question is not None]
     accounts = [
@@ -393,7 +371,7 @@ def judgement_of(design: LookedAt, rules: Judge, metrics: Sequence[str], account
 
 
 def judgement_notes(judgements: Sequence[Judgement], *, several: bool) -> Iterator[str]:
-    """Describe which judgement it is, if not the first, or why there is none yet; metrics that share it in one line."""
+    """Metrics that share a note are in one line."""
     of: dict[str, list[str]] = {}
     for judgement in judgements:
         if note := _judgement_note(judgement):
@@ -418,7 +396,6 @@ def _judgement_note(judgement: Judgement) -> str:
 
 
 def told_of(judgement: Judgement) -> Iterator[str]:
-    """Yield how the comparisons of a question were judged before, and how often a verdict of it may be false so far."""
     states = judgement.states
     new, again, continued, settled = states.new, states.again, states.continued, states.settled
     tests = judgement.tests
@@ -457,17 +434,16 @@ def told_of(judgement: Judgement) -> Iterator[str]:
 
 
 def effect_of(document: Mapping[str, Any]) -> Effect:
-    """Read an effect from its document in the record, where NaN and infinities, absent in JSON, are texts."""
-    known: dict[str, Any] = {name: document[name] for name in Effect.__dataclass_fields__ if name in document}
-    numbers: dict[str, Any] = {name: float(value) for name, value in known.items() if value in NOT_IN_JSON}
-    return Effect(**known | numbers)
+    """NaN and infinities, absent in JSON, are texts there."""
+    known = {name: value for name, value in document.items() if name in Effect.__dataclass_fields__}
+    return Effect(**known | {name: float(value) for name, value in known.items() if value in NOT_IN_JSON})
 
 
 def effect_documents(
     effects: Sequence[Effect], questions: Sequence[Contrast | None], metrics: Sequence[str], keys: Mapping[str, str]
-) -> list[dict[str, Any]]:
-    """Return the effects of a family on its metrics as documents for the record, each comparison once, by its key."""
-    documents: dict[tuple[str, str], dict[str, Any]] = {}
+) -> list[dict[str, str | float | None]]:
+    """Documents of effects, each comparison once, by its key."""
+    documents: dict[tuple[str, str], dict[str, str | float | None]] = {}
     every = dict.fromkeys(effect.metric for effect in effects)
     asked = [
         question  # effects go metric by metric within each comparison

@@ -17,7 +17,6 @@ from ablate.verdict.hypothesis_test import Ruling, Tested
 from ablate.verdict.summary import Metric, SizeComparison, SizeResult
 
 PER_TENFOLD = math.log(10)
-"""A trend is told for ten times the training compute."""
 BENT = 0.05
 """The p of a law's curvature below which it is told."""
 FEWEST = 2
@@ -64,7 +63,6 @@ def test_trend(
 
 
 def _bending(p: float, law: str) -> tuple[str, ...]:
-    """Say that a law does not describe the baseline, where that is seen."""
     if p >= BENT:
         return ()
     other = ", or try law: saturating" if law == "power" else ""
@@ -82,7 +80,6 @@ def size_comparisons(
     sides: Mapping[str, Side],
     confidence: float,
 ) -> Iterator[SizeComparison]:
-    """Yield what a metric's laws say of each treatment: speed-ups at the sizes trained, and the next size."""
     compute = {variant.id: variant.compute for variant in experiment.variants}
     unpaired = {
         ladder.treatment_of(comparison.change)
@@ -172,7 +169,7 @@ def _compared(
 
 
 def _mean(losses: tuple[float, ...], law: str) -> float:
-    """Return the mean on the scale of a law: geometric for a power law."""
+    """The mean, geometric for a power law."""
     if law == "power":
         k = magnitude(losses)
         return times(math.exp(float(logarithms(losses, k).mean())), k)
@@ -182,7 +179,7 @@ def _mean(losses: tuple[float, ...], law: str) -> float:
 def _ladders(
     question: SpeedUpTrend, sides: Mapping[str, Side], compute: Mapping[str, float | None], metric: Metric
 ) -> tuple[SizeLadder, SizeLadder]:
-    """Return the losses of both at each size; ValueError where a size has too few, or its compute is not known."""
+    """ValueError where a size has too few losses, or its compute is not known."""
     sizes = [_losses(sides[before], sides[after], metric, question) for before, after in question.pairs]
     if short := [number for number, both in enumerate(sizes, 1) if min(map(len, both)) < FEWEST]:
         which = f"size {short[0]} has" if len(short) == 1 else f"{len(short)} sizes have"
@@ -205,7 +202,6 @@ def _ladders(
 def _losses(
     before: Side, after: Side, metric: Metric, question: SpeedUpTrend
 ) -> tuple[Mapping[Seed, float], Mapping[Seed, float]]:
-    """Return the losses of both sides by seed."""
     if question.paired:
         pairs = pair(before, after, metric.name, log=True)
         x, y = (dict(zip(pairs.seeds, side, strict=True)) for side in (pairs.before, pairs.after))
@@ -214,7 +210,6 @@ def _losses(
 
 
 def _lost(question: SpeedUpTrend, sides: Mapping[str, Side], metric: Metric) -> list[str]:
-    """Say how many runs have no usable loss, at how many sizes."""
     gone = [
         sum(len(sides[variant].without(metric.name, log=True)) for variant in variants) for variants in question.pairs
     ]

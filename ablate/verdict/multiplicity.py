@@ -12,10 +12,10 @@ from ablate.space.judge import Judge
 from ablate.statistics.paired import bounds_without_spread, sign_flip_interval, student_interval
 from ablate.verdict.contrasts import Contrast
 from ablate.verdict.hypothesis_test import Tested
+from ablate.verdict.judgement import metric_families
 from ablate.verdict.summary import Verdict
 
 Asked = tuple[str, Contrast]
-"""A metric's name, and a contrast on it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,23 +34,13 @@ class Corrected:
     level_equivalent: float | None = None
 
     def significant(self, level: float) -> bool:
-        """Return whether a difference is found."""
         return self.p_adjusted is not None and self.p_adjusted < level
 
     def equivalent(self, level: float) -> bool:
-        """Return whether equivalence is found: a difference inside the margin."""
         return self.p_equivalent_adjusted is not None and self.p_equivalent_adjusted < level
 
 
 NOTHING = Corrected(p_adjusted=None, q=None, p_equivalent_adjusted=None)
-"""The p-values of what is not judged."""
-
-
-def test_families(requests: Sequence[Asked], rules: Judge) -> list[list[Asked]]:
-    """Group tests into families, over each of which the chance of any false claim is bounded."""
-    if rules.family == "page":
-        return [list(requests)]
-    return [[request for request in requests if request[0] == name] for name in rules.metrics]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,7 +71,8 @@ def correct(tested: Mapping[Asked, Tested], rules: Judge, shares: Mapping[Asked,
     α·j/m: Holm's divisor for one of i true ones is at least m - (j - i), and i/(m - j + i) ≤ j/m.
     """
     corrected: dict[Asked, Corrected] = {}
-    for family in test_families(list(tested), rules):
+    for metrics in metric_families(rules):
+        family = [request for request in tested if request[0] in metrics]
         q = statistics.benjamini_hochberg([tested[request].p for request in family])
         for request, q_adjusted in zip(family, q, strict=True):
             corrected[request] = replace(NOTHING, q=q_adjusted)
@@ -108,8 +99,9 @@ def correct(tested: Mapping[Asked, Tested], rules: Judge, shares: Mapping[Asked,
 def _levels_of_one(
     p_values: Sequence[float | None], adjusted: Sequence[float | None], level: float
 ) -> list[float | None]:
-    """Return the level that Holm's procedure compares each p of a family with: that of its step, and for all p that are
-    not rejected the level of the step at which it stopped. None for what was not tested, and where no α is left.
+    """The level that Holm's procedure compares each p with; for all p that are not rejected, that of the last step.
+
+    None for what was not tested, and where no α is left.
     """
     each = list(zip(p_values, adjusted, strict=True))
     rejected = [p for p, p_adjusted in each if p is not None and p_adjusted is not None and p_adjusted < level]
@@ -151,11 +143,12 @@ class AdjustedInterval:
 
 
 def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> AdjustedInterval | None:
-    """Return the interval that agrees with the verdict of a test; None where none does."""
+    """The interval that agrees with the verdict; None where none does."""
     if test.ranks is not None or verdict == "diverged" or test.estimate is None or test.error is None:
         return None
     of_zero = None if corrected.level is None else _of_difference(test, corrected.level)
-    of_margin = None if corrected.level_equivalent is None else _of_equivalence(test, corrected.level_equivalent)
+    # Of equivalence it is that of two one-sided tests, each at this level; by t at every n.
+    of_margin = None if corrected.level_equivalent is None else _by_student(test, corrected.level_equivalent)
     if verdict == "equivalent":
         return of_margin
     if verdict == "undecided" and of_zero is not None and of_margin is not None:
@@ -168,7 +161,6 @@ def adjusted_interval(test: Tested, corrected: Corrected, verdict: Verdict) -> A
 
 
 def _of_difference(test: Tested, level: float) -> AdjustedInterval:
-    """Compute the interval of the two-sided test at that level."""
     if test.interval is not None:
         low, high = test.interval(level)
         return AdjustedInterval(low=low, high=high, confidence=1 - level)
@@ -179,11 +171,6 @@ def _of_difference(test: Tested, level: float) -> AdjustedInterval:
         half = test.critical(1 - level) * test.error
         return AdjustedInterval(low=test.estimate - half, high=test.estimate + half, confidence=1 - level)
     return _by_student(test, level / 2)
-
-
-def _of_equivalence(test: Tested, level: float) -> AdjustedInterval:
-    """Compute the interval of the two one-sided tests, each at that level; by t at every n."""
-    return _by_student(test, level)
 
 
 def _by_student(test: Tested, tail: float) -> AdjustedInterval:

@@ -27,8 +27,8 @@ from ablate.statistics.planning import DOWN, INSIDE, UP, SimulatedFamily, correl
 from ablate.verdict.contrasts import (
     Contrast,
     Difference,
+    FactorialEffect,
     SpeedUpTrend,
-    Term,
     WeightedSum,
     comparison_id,
     contrast,
@@ -46,7 +46,6 @@ Chance = Callable[[float, float], float]
 """The chance that a claim comes true, by the difference (towards what it says above 0) and the sd."""
 
 CORRELATION = "correlation"
-"""The scale of the power of a claim of a correlation."""
 USUAL_CORRELATION = 0.5
 """The correlation that power is reported for where a claim states none."""
 HALVINGS = 18
@@ -61,6 +60,10 @@ class Interval:
     at: float
     low: float
     high: float
+
+
+def _exactly(number: float) -> Interval:
+    return Interval(at=number, low=number, high=number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +96,6 @@ class ClaimPower:
 def claim_powers(
     plan: Plan, rules: Judge, floors: Sequence[Floor], means: Mapping[str, float], account: Account
 ) -> tuple[ClaimPower, ...]:
-    """Return the power of each claim of a plan, from the noise `floors` of the metrics and the baseline's `means`."""
     known = {floor.metric: floor for floor in floors}
     names = {name: variant.id for variant in plan.variants for name in variant.names}
     families: dict[tuple[str, float], _Family] = {}
@@ -113,7 +115,7 @@ def claim_powers(
 
 
 def _level(steps: Sequence[ClaimStep], plan: Plan, rules: Judge, metric: str, account: Account) -> float:
-    """Return the level that is left for what a claim is about: the least of its steps, 0 if one of them is settled."""
+    """The least of its steps, 0 if one is settled."""
     held, alpha = account.get(metric, FIRST), 1 - rules.confidence
     factors, ladders = dict(plan.factors), dict(plan.ladders)
     left = [held.of(metric, comparison_id(contrast(step.comparison, factors, ladders))) for step in steps]
@@ -122,8 +124,6 @@ def _level(steps: Sequence[ClaimStep], plan: Plan, rules: Judge, metric: str, ac
 
 
 class _Family:
-    """The simulated family of a metric at a level, and the place of each contrast in it."""
-
     def __init__(self, plan: Plan, rules: Judge, metric: str, account: Account, level: float):
         self.plan, self.metric = plan, metric
         self.factors, self.ladders = dict(plan.factors), dict(plan.ladders)
@@ -143,7 +143,7 @@ class _Family:
         return self.places.get(contrast(step.comparison, self.factors, self.ladders))
 
     def shift(self, claim: Expected, steps: Sequence[ClaimStep], better: Better) -> Floats:
-        """Return how every contrast changes if the difference of each step of a claim is 1, towards what it says.
+        """The change of every contrast if the difference of each step of a claim is 1, towards what it says.
 
         Of equivalents the last differs from the others by 1. Variants that an order does not name are as the baseline.
         """
@@ -167,7 +167,7 @@ class _Family:
         return next(self.variants[variant.id] for variant in self.plan.variants if name in variant.names)
 
     def up(self, step: ClaimStep) -> int:
-        """Return the sign with which the contrast goes up where the comparison does."""
+        """The sign with which the contrast goes up where the comparison does."""
         question = contrast(step.comparison, self.factors, self.ladders)
         return -1 if isinstance(question, Difference) and step.comparison.before != question.first else 1
 
@@ -179,7 +179,7 @@ class _Family:
             case WeightedSum(weights):
                 for variant, weight in weights:
                     row[self.variants[variant]] = weight
-            case Term(edits, runs):
+            case FactorialEffect(edits, runs):
                 factors = next(each for each in self.factors.values() if each.runs == runs)
                 for variant, weight in _of_term(factors, edits):
                     row[self.variants[variant]] = weight
@@ -189,7 +189,6 @@ class _Family:
 
 
 def _of_term(factors: Factors, edits: Sequence[str]) -> Iterator[tuple[str, float]]:
-    """Yield the weight of each run in an effect, as `statistics.analyse` fits it."""
     runs = dict(reversed(factors.runs))
     levels = coded(factors, list(runs.values()))
     terms = fitted_terms(factors, levels)
@@ -213,27 +212,27 @@ def _power(
     log, mean = judged.scale == "log", means.get(claim.metric)
     margin = absolute_margin(judged.margin, log=log, baseline_mean=mean)
     by = None if claim.by is None else absolute_margin(claim.by, log=log, baseline_mean=mean)
-    told = ClaimPower(claim=claim.claim, of=claim.about, metric=claim.metric, scale=judged.scale)
+    claimed = ClaimPower(claim=claim.claim, of=claim.about, metric=claim.metric, scale=judged.scale)
     why = _why_none(claim, steps, family, floor, margin, by)
     if why or floor is None:
-        return replace(told, why=why)
+        return replace(claimed, why=why)
     chance = _chance(claim, steps, family, margin, judged.better)
     low, high = floor.sd_interval()
     sd = Interval(at=floor.sd, low=low, high=high)
     foreseen = {verdict for step in steps for verdict in step.verdicts}
     if foreseen == {"equivalent"}:
-        wanted, opposite = Interval(at=0.0, low=0.0, high=0.0), by or margin or 0.0
+        wanted, opposite = _exactly(0.0), by or margin or 0.0
     elif by is not None or "equivalent" in foreseen:
         size = by or margin or 0.0
-        wanted, opposite = Interval(at=size, low=size, high=size), -size
+        wanted, opposite = _exactly(size), -size
     else:
         wanted = _each(lambda sd: _size_with_power(chance, sd), sd)
         if math.isinf(max(wanted.at, wanted.high)):
-            return replace(told, why=f"no difference comes true with a chance of {100 * POWER:.0f} %")
+            return replace(claimed, why=f"no difference comes true with a chance of {100 * POWER:.0f} %")
         opposite = -wanted.at
     power = Interval(at=chance(wanted.at, sd.at), low=chance(wanted.high, sd.high), high=chance(wanted.low, sd.low))
     return replace(
-        told,
+        claimed,
         difference=wanted,
         given=claim.by is not None,
         power=power,
@@ -278,7 +277,7 @@ def _why_none(
 def _chance(
     claim: Expected, steps: Sequence[ClaimStep], family: _Family, margin: float | None, better: Better
 ) -> Chance:
-    """Return the chance of a claim: of every step at once, by the verdicts of the simulated family."""
+    """The chance of every step at once, by the verdicts of the simulated family."""
     simulated = family.simulated
     assert simulated is not None
     shift = family.shift(claim, steps, better)
@@ -297,13 +296,13 @@ def _chance(
 
 
 def _towards(step: ClaimStep, better: Better) -> int:
-    """Return the sign of a difference towards what a step says: of two verdicts that differ, towards the first."""
+    """The sign of a difference towards what a step says: of two verdicts that differ, towards the first."""
     said = next((verdict for verdict in step.verdicts if verdict != "equivalent"), "better")
     return UP if said == direction(True, better) else DOWN
 
 
 def _size_with_power(chance: Chance, sd: float) -> float:
-    """Return the smallest difference at which a claim comes true with a chance of 80 %; infinite if none has it."""
+    """The smallest difference at which a claim comes true with a chance of 80 %; infinite if none has it."""
     low, high = 0.0, sd
     while chance(high, sd) < POWER:
         low, high = high, 2 * high
@@ -316,7 +315,7 @@ def _size_with_power(chance: Chance, sd: float) -> float:
 
 
 def _of_correlation(claim: Expected, plan: Plan, rules: Judge, account: Account, claimed: int) -> ClaimPower:
-    """Return the power of a claim of a correlation: of one within each seed, drawn anew with every seed.
+    """The power of a claim of a correlation: of one within each seed, drawn anew with every seed.
 
     It does not depend on the noise floor. Where variants differ by more than chance the correlation varies less from
     seed to seed than is taken here, and is found more often.
@@ -324,17 +323,18 @@ def _of_correlation(claim: Expected, plan: Plan, rules: Judge, account: Account,
     n, looks = plan.looks[-1] if plan.looks else len(plan.seeds), max(1, len(plan.looks))
     family = next(metrics for metrics in metric_families(rules) if claim.metric in metrics)
     level = judgement_of(plan, rules, family, account).least_level / looks
-    told = ClaimPower(claim=claim.claim, of=claim.about, metric=claim.metric, scale=CORRELATION)
+    power = ClaimPower(claim=claim.claim, of=claim.about, metric=claim.metric, scale=CORRELATION)
     if n < 2 or level <= 0:
-        return replace(told, why="one seed has no spread to judge by" if n < 2 else "no level is left for new findings")
+        why = "one seed has no spread to judge by" if n < 2 else "no level is left for new findings"
+        return replace(power, why=why)
     rows = sum(variant.setting.salt == 0 for variant in plan.variants)
     size = claim.by if isinstance(claim.by, float) else USUAL_CORRELATION
     chances = [correlation_power(rho, rows, n, level / claimed) for rho in (size, 0.0, -size)]
     return replace(
-        told,
-        difference=Interval(at=size, low=size, high=size),
+        power,
+        difference=_exactly(size),
         given=claim.by is not None,
-        power=Interval(at=chances[0], low=chances[0], high=chances[0]),
+        power=_exactly(chances[0]),
         if_nothing=chances[1],
         opposite=-size,
         if_opposite=chances[2],
@@ -355,8 +355,7 @@ NOT_PLANNED = ("floor", "strata", "mann_whitney")
 
 
 def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
-    """Return the total number of seeds that would decide, at the level of one test of the family in the next judgement;
-    always more than there are.
+    """The total number of seeds that would decide, at the level of the next judgement; more than there are.
 
     None where nothing can be planned from the results (as where one seed's lack of fit is the error, or a run of a
     factorial has no result), and where no affordable number is enough.
@@ -373,7 +372,7 @@ def seeds_needed(test: Tested, metric: Metric, ruling: Ruling) -> int | None:
 
 
 def _seeds_by_ranks(ranks: Ranked, level: float) -> int | None:
-    """Return the seeds needed for the observed tendency, never fewer than would decide if all further ones agreed.
+    """The seeds needed for the observed tendency, never fewer than would decide if all further ones agreed.
 
     The tendency is ignored where all seeds go one way, for which Noether's number is too large, and where there are too
     few seeds to decide at all and its number is not affordable: from so few seeds it is hardly known.
@@ -390,14 +389,13 @@ def _seeds_by_ranks(ranks: Ranked, level: float) -> int | None:
 
 
 def _seeds_by_signs(test: Tested, metric: Metric, level: float) -> int | None:
-    """Return the seeds that a one-sided or two-sided sign test needs, where differences do not vary."""
     if metric.margin is not None and abs(test.estimate or 0.0) < metric.margin:
         return statistics.seeds_for_signs(2 * level)
     return statistics.seeds_for_signs(level) if test.estimate else None
 
 
 def _seeds_by_spread(test: Tested, metric: Metric, level: float) -> int | None:
-    """Return the fewer of the seeds for a narrow interval and, beyond the margin, those for finding the difference."""
+    """The fewer of those for a narrow interval and, beyond the margin, those for finding the difference."""
     if not test.df or test.estimate is None or test.sd is None or test.n < 2:
         return None
     sd = statistics.sd_upper(test.sd, test.n)

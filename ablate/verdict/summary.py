@@ -58,7 +58,7 @@ BY_RANK: Mapping[Direction, Verdict] = {
 
 
 def verdict_of(up: bool, better: Better, *, by_rank: bool) -> Verdict:
-    """Return the verdict of a difference that was found, upwards or downwards, where that side is better.
+    """The verdict of a difference that was found, upwards or downwards, where that side is better.
 
     >>> verdict_of(False, "lower", by_rank=False), verdict_of(False, "none", by_rank=True)
     ('better', 'lower_by_rank')
@@ -67,17 +67,21 @@ def verdict_of(up: bool, better: Better, *, by_rank: bool) -> Verdict:
     return BY_RANK[found] if by_rank else found
 
 
+def minus(value: float | None) -> float | None:
+    return None if value is None else -value
+
+
 def better_of(kind: str, better: Better) -> Better:
-    """Return the better side of a comparison of that kind: a speed-up that grows, whichever is better of its metric."""
+    """A speed-up is better as it grows, whichever side is better of its metric."""
     return "higher" if kind == "trend" and better != "none" else better
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Metric:
-    """What is judged and how. `margin` is absolute on the metric's scale; `stated` is the margin as the space has it.
+    """A judged metric. `margin` is absolute on the metric's scale; `stated` is the margin as the space has it.
 
-    On the log scale values are natural logarithms, differences log ratios, and means geometric. Without a usable
-    margin `why_no_margin` says why, and nothing can be equivalent.
+    On the log scale values are natural logarithms, differences log ratios, and means geometric. Without a usable margin
+    `why_no_margin` says why, and nothing can be equivalent.
     """
 
     name: str
@@ -89,15 +93,13 @@ class Metric:
 
     @property
     def log(self) -> bool:
-        """Return whether differences are ratios."""
         return self.scale == "log"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """The final values of the n finished seeds of a variant: mean (geometric on the log scale) and standard deviation.
-
-    On the log scale `sd` is that of the natural logarithms. It is None for a single seed.
+    """The final values of the n finished seeds of a variant: mean (geometric on the log scale) and standard deviation
+    (of the natural logarithms), None for a single seed.
     """
 
     mean: float
@@ -139,11 +141,10 @@ class Arm:
 
     @property
     def ended(self) -> int:
-        """Trials with a result: finished or diverged."""
         return self.finished + self.diverged
 
     def success(self, confidence: float = 0.95) -> tuple[float, float]:
-        """Return Wilson's interval of the share of seeds that do not diverge."""
+        """Wilson's interval of the share of seeds that do not diverge."""
         from ablate.statistics import wilson  # with scipy, which checking a space does without
 
         return wilson(self.finished, self.ended, confidence)
@@ -151,17 +152,17 @@ class Arm:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Effect:
-    """What one change does to one metric, over the n seeds that finished on both sides.
+    """The effect of one change on one metric, over the n seeds that finished on both sides.
 
     `before` and `after` are variant ids. `estimate` is the mean of after - before, or of log(after/before) on the log
     scale; [`low`, `high`] is its interval at the summary's confidence 1-α, and [`tost_low`, `tost_high`] the one at
     1-2α that must lie inside ±`margin` for equivalence (90 % where the other is 95 %). Those are of this comparison
     alone; [`adjusted_low`, `adjusted_high`] is the interval that agrees with the verdict, adjusted for the number of
-    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as its own confidence (`multiplicity.py`).
-    What cannot be computed is None; an interval that n is too small
-    to bound is infinite. `differs` marks an equivalent effect that is nevertheless significant. `seeds_needed` is a
-    total of pairs, None where nothing is left to decide or no affordable number is enough. `sd` is that of the
-    differences over seeds, or of the difference of two runs where these are not paired, on the scale of the estimate.
+    comparisons as `p_adjusted` is (Holm), with `adjusted_confidence` as its own confidence (`multiplicity.py`). What
+    cannot be computed is None; an interval that n is too small to bound is infinite. `differs` marks an equivalent
+    effect that is nevertheless significant. `seeds_needed` is a total of pairs, None where nothing is left to decide or
+    no affordable number is enough. `sd` is that of the differences over seeds, or of the difference of two runs where
+    these are not paired, on the scale of the estimate.
 
     `kind`, `terms`: as in `plan.Comparison`; a `trend` is the logarithm of the factor by which a speed-up grows for ten
     times the training compute, whatever the scale of its metric, and `better` where it grows. For a trend, a `main`
@@ -240,17 +241,15 @@ class Effect:
 
     @property
     def judged(self) -> bool:
-        """Return whether it is given a verdict; noise is not."""
         return self.kind != "noise"
 
     @property
     def improves(self) -> bool:
-        """Return whether it is found better, by the differences or by ranks."""
         return self.verdict in ("better", "better_by_rank")
 
     @property
     def survivors(self) -> bool:
-        """Return whether the difference is over survivors: some run diverged, or ended without a usable value."""
+        """Some run diverged, or ended without a usable value."""
         lost = self.diverged_before + self.diverged_after
         return lost + self.unusable_before + self.unusable_after > 0
 
@@ -266,17 +265,15 @@ class Anova:
     metric: str
     terms: str
     term: str
-    sum_of_squares: float | None
-    df: int | None
-    f: float | None
+    sum_of_squares: float | None = None
+    df: int | None = None
+    f: float | None = None
     p: float | None
     u: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateCounts:
-    """How many comparisons of a family are in each state of their accounts: see `account.State`."""
-
     new: int = 0
     again: int = 0
     continued: int = 0
@@ -285,13 +282,12 @@ class StateCounts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """How the family of these `metrics` was judged: the `number` of this judgement of its question, counted by the sets
-    of seeds that it was judged at; the `level` that adjusted p-values are compared with (`again_level` for what was
-    judged before, at other data, now for the `again_number`-th time); and `next_level`, that of the following judgement
-    at other fixed seeds. `left` is the part of α that `seeds: auto` would have after it.
+    """How the family of these `metrics` was judged, for the `number`-th time, counted by sets of seeds.
 
-    `question` is its id in the record of questions, empty where there is none. `pending` says why no
-    verdict is given yet, empty where verdicts are given. `tests` is the size of the largest family that its comparisons
+    Adjusted p-values are compared with `level`; with `again_level` those of comparisons that were judged before at
+    other data, now for the `again_number`-th time. `next_level` is that of the following judgement at other fixed
+    seeds, `left` the part of α that `seeds: auto` would have after it. `question` is its id in the record of questions,
+    `pending` the reason why no verdict is given yet. `tests` is the size of the largest family that its comparisons
     were judged in, `states` counts them by the states of their accounts. In at most `so_far` of tables any verdict of
     the question is false, over all its judgements; the trainings compared were asked that many `questions`, and at
     least one verdict among them is false in at most `among`.
@@ -314,7 +310,6 @@ class Judgement:
 
     @property
     def tested(self) -> bool:
-        """Return whether anything is tested now."""
         return self.states.new + self.states.again + self.states.continued > 0
 
     @property
@@ -384,7 +379,6 @@ class SizeComparison:
 
 
 Outcome: TypeAlias = Literal["as expected", "not as expected", "undecided"]
-"""What became of a claim."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -396,7 +390,7 @@ class ExpectedStep:
 
     @property
     def outcome(self) -> Outcome:
-        """Return what became of the step; a variant that diverged is not as any claim foresees."""
+        """A variant that diverged is not as any claim foresees."""
         seen = self.effect.verdict.removesuffix("_by_rank")
         if seen == "undecided" and self.effect.identical:
             seen = "equivalent"
@@ -429,7 +423,7 @@ class Correlation:
 
     @property
     def sign(self) -> str:
-        """The sign that was found; empty where none was."""
+        """The sign; empty where none was found."""
         if self.mean is None or self.p_adjusted is None or self.level is None or not self.p_adjusted < self.level:
             return ""
         return "positive" if self.mean > 0 else "negative"
@@ -454,12 +448,11 @@ class Expectation:
 
     @property
     def effect(self) -> Effect | None:
-        """The effect that a claim about one comparison is about; None of others."""
         return self.steps[0].effect if len(self.steps) == 1 else None
 
     @property
     def outcome(self) -> Outcome:
-        """Return what became of the claim: as expected if every step is, and not as expected if one is not."""
+        """A claim is as expected if every step is, and not as expected if one is not."""
         if self.correlation is not None:
             seen = self.correlation.sign
             return "undecided" if not seen else "as expected" if seen in self.verdicts else "not as expected"
@@ -509,7 +502,7 @@ class Summary:
 
     @property
     def decided(self) -> bool:
-        """Return whether every comparison has a verdict other than undecided, or is of two identical variants."""
+        """Two identical variants need no verdict."""
         return all(effect.verdict != "undecided" or effect.identical for effect in self.effects if effect.judged)
 
     @property
@@ -523,41 +516,32 @@ class Summary:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """The names of the terms that comparisons are made under, in order; one empty name where there is only one."""
+        """Names in order; one empty name where there is only one."""
         return tuple(dict.fromkeys(effect.terms for effect in self.effects if effect.judged))
 
     @property
     def tests_differ(self) -> bool:
-        """Return whether some metrics have fewer comparisons than `tests`: the trends of a ladder are of losses."""
+        """The trends of a ladder are of losses alone."""
         others = any(metric.name not in LOSSES for metric in self.metrics)
         return bool(self.ladders) and self.family == "metric" and others
 
     @property
     def bits_beside(self) -> bool:
-        """Return whether bits per byte are shown beside nats per token: the latter are judged, the former known."""
+        """Nats per token are judged, bits per byte shown beside."""
         judged = {metric.name for metric in self.metrics}
         return NATS in judged and BITS not in judged and any(arm.bits for arm in self.arms)
 
     def arm(self, variant: str) -> Arm:
-        """Return the arm of that variant id; KeyError if there is none."""
-        for arm in self.arms:
-            if arm.variant == variant:
-                return arm
-        raise KeyError(variant)
+        return {arm.variant: arm for arm in self.arms}[variant]
 
     def judgement(self, metric: str) -> Judgement | None:
-        """Return how that metric was judged; None where that is not known."""
         return next((judgement for judgement in self.judgements if metric in judgement.metrics), None)
 
     def metric(self, name: str) -> Metric:
-        """Return the metric of that name; KeyError if it is not judged."""
-        for metric in self.metrics:
-            if metric.name == name:
-                return metric
-        raise KeyError(name)
+        return {metric.name: metric for metric in self.metrics}[name]
 
     def comparisons(self, kind: str) -> tuple[tuple[Effect, ...], ...]:
-        """Return the effects of one kind (`edit`, `baseline`, …), grouped by comparison, in the plan's order."""
+        """Effects grouped by comparison, in the plan's order."""
         groups: dict[tuple[str, str, str, str], list[Effect]] = {}
         for effect in self.effects:
             if effect.kind == kind:
@@ -566,7 +550,7 @@ class Summary:
 
 
 def verdicts_of(summary: Summary) -> str:
-    """Count how often each verdict was given: `9 verdicts: 5 better, 1 worse, 3 undecided`."""
+    """A text such as `9 verdicts: 5 better, 1 worse, 3 undecided`."""
     counts = Counter(effect.verdict for effect in summary.effects if effect.judged)
     counted = ", ".join(f"{counts[verdict]} {spoken(verdict)}" for verdict in get_args(Verdict) if counts[verdict])
     return plural(counts.total(), "verdict") + (f": {counted}" if counted else "")

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -32,9 +33,11 @@ from ablate.data.streams import prepare
 from ablate.errors import InputError
 from ablate.execute.executor import cache_of
 from ablate.space.space import Space
-from ablate.statistics import separation
 from ablate.theory.diagnostics import SCORE_TERMS, DangerScore, danger_of_refusal, danger_score
 from ablate.theory.models import forecast
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from separation import separation
 
 ENDED = """
 SELECT v.variant, v.variant_id, v.edits, v.block, t.status, t.trial_id

@@ -118,7 +118,10 @@ def main() -> None:
         within, began = Within(), time.monotonic()
         try:
             within.add(name, block, asked.width, asked.layers, asked.starts)
-        except MemoryError:  # blocks that read all layers before have their joint kernel: layers times tokens a side
+        except (MemoryError, RuntimeError) as error:  # PyTorch raises the second
+            if isinstance(error, RuntimeError) and "can't allocate memory" not in str(error):
+                raise
+            # Of blocks that read all layers before, the joint kernel has layers times tokens a side.
             within.refused[name] = f"needs more than {asked.memory} GiB of memory"
         about = {
             "device": platform.machine(),

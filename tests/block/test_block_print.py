@@ -11,7 +11,8 @@ from reading import GRAMMARS, read_block, transformer
 from ablate.block.expression import Block, Gain, print_block, print_value
 from ablate.block.normal_form import normalise
 from ablate.grammar.grammar import load_grammar
-from ablate.source.yaml import parse_yaml, to_python
+from ablate.source.located import to_python
+from ablate.source.yaml import parse_yaml
 
 IDENTITY = to_python(parse_yaml((Path(__file__).parent / "identity.yaml").read_text(), "identity.yaml"))
 

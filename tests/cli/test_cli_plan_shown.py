@@ -4,7 +4,6 @@ import io
 import json
 from dataclasses import replace
 
-from rich.console import Console
 from tiny_spaces import write_world
 from typer.testing import CliRunner
 
@@ -12,6 +11,7 @@ import ablate
 from ablate.cli.app import app
 from ablate.cli.queries import show_plan
 from ablate.execute.controller import Interrupt
+from ablate.output.terminal import Console
 
 
 def shown(planned, before=None):

@@ -14,7 +14,7 @@ from objectives import next_token
 from reading import transformer
 
 from ablate.api import load_block
-from ablate.block.architecture import Share
+from ablate.block.architecture import Sharing
 from ablate.compiler import compile_model, size_report
 from ablate.compiler.initialise import profile
 from ablate.compiler.values import logits_ahead
@@ -170,7 +170,7 @@ AROUND = {
     "bare": {},
     "tied": {"tied": True, "positions": "learned"},
     "normed": {"final_norm": node("layer_norm", bias=True), "entry_norm": node("rms_norm")},
-    "shared": {"share": Share(cycle=1), "final_norm": node("rms_norm")},
+    "shared": {"share": Sharing(cycle=1), "final_norm": node("rms_norm")},
 }
 OPENED = {
     "experts": "[residual: [rms_norm, attention], residual: [rms_norm, moe: {experts: 4, active: 2, shared: 1}]]",
@@ -223,7 +223,7 @@ def test_it_is_the_block_of_the_last_layer():
     block = f"[residual: {{gain: 1/layer, branch: [attention: {{position: {position}}}]}}]"
     model = model_of(block, sizes=replace(SIZES, n_layers=3), ahead=1)
     assert str(model.ahead["2"]) == str(model.layers["3"]) != str(model.layers["2"])
-    tied = model_of(share=Share(cycle=1), ahead=2)
+    tied = model_of(share=Sharing(cycle=1), ahead=2)
     held = [id(each.attention.query.weight) for each in (*tied.layers.values(), *tied.ahead.values())]
     assert len(set(held)) == 3 and held[0] == held[1]
 

@@ -14,7 +14,7 @@ from numpy_transformer import HEADS, norm, perturbed, post_layer, pre_layer, sin
 from reading import transformer
 
 from ablate.api import load_block
-from ablate.block.architecture import Share, encoder_block
+from ablate.block.architecture import Sharing, encoder_block
 from ablate.block.expression import outline
 from ablate.compiler import compile_model, size_report
 from ablate.errors import InputError
@@ -186,7 +186,7 @@ VARIED = {
     "frames": {"input_shape": (7, 6)},
     "dressed": {"positions": "learned", "position_std": whole().embedding_std, "entry_norm": node("rms_norm")},
     "as many layers": {"encoder_layers": None, "tied": True},
-    "shared": {"share": Share(cycle=1)},
+    "shared": {"share": Sharing(cycle=1)},
     "ahead": {"ahead": 1},
 }
 RICH = """[residual: [layer_norm, attention: {kv_heads: 1, sink: learned_sink}],
@@ -214,7 +214,7 @@ def test_parts_are_named_by_their_stack():
 
 
 def test_shared_layers_share_within_their_stack():
-    model = model_of(share=Share(cycle=1))
+    model = model_of(share=Sharing(cycle=1))
     assert model.encoder["3"].mlp.up.weight is model.encoder["1"].mlp.up.weight
     assert model.layers["2"].mlp.up.weight is model.layers["1"].mlp.up.weight
     assert model.encoder["1"].mlp.up.weight is not model.layers["1"].mlp.up.weight

@@ -12,7 +12,7 @@ from builders import CATALOGUE, SIZES, architecture
 from reading import read_block
 from torch.nn.functional import cross_entropy
 
-from ablate.block.architecture import Architecture, Share
+from ablate.block.architecture import Architecture, Sharing
 from ablate.block.normal_form import canonical, digest
 from ablate.compiler import compile_model, size_report
 from ablate.errors import InputError
@@ -23,15 +23,15 @@ from ablate.train.optimizer import build_optimizer
 
 PLAIN = "[residual: [layer_norm, attention: {position: rope}], residual: {gain: 1/layer, branch: [layer_norm, mlp]}]"
 SOURCES = {
-    Share(cycle=2): (1, 2, 1, 2, 1),
-    Share(cycle=1): (1, 1, 1, 1, 1),
-    Share(repeat=3): (1, 1, 1, 4, 4),
-    Share(repeat=2): (1, 1, 3, 3, 5),
+    Sharing(cycle=2): (1, 2, 1, 2, 1),
+    Sharing(cycle=1): (1, 1, 1, 1, 1),
+    Sharing(repeat=3): (1, 1, 1, 4, 4),
+    Sharing(repeat=2): (1, 1, 3, 3, 5),
 }
 EACH = pytest.mark.parametrize("share", SOURCES, ids=str)
 
 
-def at(share: Share | None, text: str = PLAIN, depth: int = 5) -> Architecture:
+def at(share: Sharing | None, text: str = PLAIN, depth: int = 5) -> Architecture:
     return architecture(read_block(text), sizes=replace(SIZES, n_layers=depth), share=share)
 
 
@@ -112,7 +112,7 @@ def test_parameters_count_once_and_products_in_every_layer(share):
 
 def test_layers_that_do_not_share_are_as_they_were():
     """And those that others share with have the numbers that they have alone."""
-    alone, shared = (compile_model(at(share), CATALOGUE, seed=2) for share in (None, Share(cycle=2)))
+    alone, shared = (compile_model(at(share), CATALOGUE, seed=2) for share in (None, Sharing(cycle=2)))
     theirs = dict(alone.named_parameters())
     for name, parameter in shared.named_parameters():
         assert torch.equal(parameter, theirs[name]), name
@@ -123,7 +123,7 @@ def test_what_is_made_of_a_weight_at_the_start_fits_the_weight_that_is_used():
     text = (
         "[residual: [attention: {value: {frozen: {init: orthogonal}}, projection: spectral, entropy: sigma_reparam}]]"
     )
-    model = compile_model(at(Share(cycle=1), text, depth=3), CATALOGUE, seed=2)
+    model = compile_model(at(Sharing(cycle=1), text, depth=3), CATALOGUE, seed=2)
     first, *others = (dict(layer.named_buffers()) for layer in model.layers.values())
     assert first
     for other in others:
@@ -131,34 +131,34 @@ def test_what_is_made_of_a_weight_at_the_start_fits_the_weight_that_is_used():
 
 
 def test_a_state_is_restored_with_its_layers_tied():
-    model = compile_model(at(Share(cycle=2)), CATALOGUE, seed=1)
+    model = compile_model(at(Sharing(cycle=2)), CATALOGUE, seed=1)
     step(model)
     buffer = io.BytesIO()
     torch.save(model.state_dict(), buffer)
-    other = compile_model(at(Share(cycle=2)), CATALOGUE, seed=5)
+    other = compile_model(at(Sharing(cycle=2)), CATALOGUE, seed=5)
     other.load_state_dict(torch.load(io.BytesIO(buffer.getvalue()), weights_only=True))
-    assert_tied(other, Share(cycle=2))
+    assert_tied(other, Sharing(cycle=2))
     assert torch.equal(model(tokens()), other(tokens()))
 
 
 def test_a_pattern_that_repeats_with_the_share_is_shared():
     text = "[residual: [attention: {position: {cycle: [rope, none]}}], {cycle: [[residual: [mlp]], none]}]"
-    model = at(Share(cycle=2), text)
+    model = at(Sharing(cycle=2), text)
     assert cost(model, CATALOGUE) == size_report(model, CATALOGUE)
-    assert_tied(compile_model(model, CATALOGUE), Share(cycle=2))
+    assert_tied(compile_model(model, CATALOGUE), Sharing(cycle=2))
 
 
 @pytest.mark.parametrize(
     ("share", "text", "said"),
     [
-        (Share(repeat=2), "[residual: [{cycle: [attention, mlp]}]]", "layer 2 is another block than layer 1"),
-        (Share(cycle=1), "[mlp: {up: {dense: {rate: layer}}}]", "layer 2 is another block"),
-        (Share(cycle=1), "[mlp: {up: {dense: {init: {normal: 1/layer}}}}]", "layer 2 is another block"),
-        (Share(cycle=1), "[residual: {gain: {init: 1/layer, trainable: true}, branch: [mlp]}]", "layer 2 is another"),
-        (Share(cycle=1), "[first_layer: [layer_norm], mlp]", "mlp_norm has other parameters"),
-        (Share(cycle=1), "[attention: {value: {by_layer: {first: dense, others: identity}}}]", "attention has other"),
-        (Share(cycle=5), "[mlp]", "by which no two of the model's 5 layers share"),
-        (Share(repeat=1), "[mlp]", "by which no two"),
+        (Sharing(repeat=2), "[residual: [{cycle: [attention, mlp]}]]", "layer 2 is another block than layer 1"),
+        (Sharing(cycle=1), "[mlp: {up: {dense: {rate: layer}}}]", "layer 2 is another block"),
+        (Sharing(cycle=1), "[mlp: {up: {dense: {init: {normal: 1/layer}}}}]", "layer 2 is another block"),
+        (Sharing(cycle=1), "[residual: {gain: {init: 1/layer, trainable: true}, branch: [mlp]}]", "layer 2 is another"),
+        (Sharing(cycle=1), "[first_layer: [layer_norm], mlp]", "mlp_norm has other parameters"),
+        (Sharing(cycle=1), "[attention: {value: {by_layer: {first: dense, others: identity}}}]", "attention has other"),
+        (Sharing(cycle=5), "[mlp]", "by which no two of the model's 5 layers share"),
+        (Sharing(repeat=1), "[mlp]", "by which no two"),
     ],
 )  # fmt: skip
 def test_layers_that_cannot_share_are_refused_without_building_them(share, text, said):
@@ -168,7 +168,7 @@ def test_layers_that_cannot_share_are_refused_without_building_them(share, text,
 
 def test_a_part_that_starts_from_data_is_not_shared():
     with pytest.raises(InputError, match="start from data"):
-        compile_model(at(Share(cycle=1), "[admin: [mlp]]"), CATALOGUE)
+        compile_model(at(Sharing(cycle=1), "[admin: [mlp]]"), CATALOGUE)
 
 
 def test_an_identity_tells_what_is_shared_and_is_of_before_without():
@@ -177,5 +177,5 @@ def test_an_identity_tells_what_is_shared_and_is_of_before_without():
 
     assert "sources" not in model_identity(at(None), CATALOGUE) and "share" not in model_identity(at(None), CATALOGUE)
     assert "share" not in canonical(at(None))
-    assert identity(Share(cycle=1)) == identity(Share(repeat=4))
-    assert len({identity(share) for share in (None, Share(cycle=1), Share(cycle=2), Share(repeat=2))}) == 4
+    assert identity(Sharing(cycle=1)) == identity(Sharing(repeat=4))
+    assert len({identity(share) for share in (None, Sharing(cycle=1), Sharing(cycle=2), Sharing(repeat=2))}) == 4

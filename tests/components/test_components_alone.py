@@ -10,13 +10,11 @@ import pytest
 from builders import CATALOGUE
 
 import ablate
-from ablate.components import registry
 
 PACKAGE = Path(ablate.__file__).parent
 NAMES = frozenset(spec.name for spec in CATALOGUE)
-MODULES = frozenset(
-    ".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in registry.component_files()
-)
+FILES = frozenset(spec.path for spec in CATALOGUE)
+MODULES = frozenset(".".join(("ablate", *path.relative_to(PACKAGE).with_suffix("").parts)) for path in FILES)
 
 SAID = {
     "extension/declaration.py": {"frozen"},  # of settings: they do not change
@@ -40,7 +38,7 @@ SAID = {
     "kernels/gate.py": {"causal", "padding"},
     "plan/build.py": {"causal"},  # a key of `model:`
     "execute/machine.py": {"dropout"},  # of attention: an option of kernels
-    "report/screens/machine.py": {"attention"},  # a heading
+    "report/screens/doctor.py": {"attention"},  # a heading
     "store/pending_rows.py": {"attention"},  # a column: which backend computes attention
     "store/records.py": {"document"},  # a key of the files of plans and tables
     "store/results.py": {"document"},
@@ -49,7 +47,7 @@ SAID = {
     "block/reader.py": {"from"},  # {from: address}, as it may be written
     "report/screens/block.py": {"from"},
     "report/screens/check.py": {"from"},  # the blocks that a design begins with
-    "report/searched/ask_next.py": {"from"},
+    "report/searched/confirmation.py": {"from"},
     "data/subwords.py": {"identity"},  # an option of another library
     "block/architecture.py": {"causal", "mlp"},  # a key of `model:`, a kind of model
     "compiler/compile.py": {"mlp"},
@@ -67,7 +65,7 @@ SAID = {
 
 def rooms() -> Iterator[Path]:
     """Every source file that is not a component's."""
-    return (path for path in sorted(PACKAGE.rglob("*.py")) if path not in registry.component_files())
+    return (path for path in sorted(PACKAGE.rglob("*.py")) if path not in FILES)
 
 
 def names_spoken(source: str) -> set[str]:

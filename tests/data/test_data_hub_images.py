@@ -9,13 +9,12 @@ from pathlib import Path
 import datasets
 import numpy as np
 import pytest
-from data_library import data
+from data_library import data, read_corpus
 from image_sets import drawn_pixels, write_images, write_rows
 from PIL import Image
 
 import ablate
 from ablate.data.corpora.hub_images import HubImages, HubOfImages, pixels_of
-from ablate.data.corpus import read_corpus
 from ablate.data.records import RecordBatches
 from ablate.data.sources import SPLITS, CorpusError, Skipped
 from ablate.data.streams import prepare
@@ -182,7 +181,7 @@ def test_a_file_that_is_not_there_is_no_damaged_image(tmp_path, monkeypatch):
 def test_the_report_counts_images_that_are_left_out_as_examples(left_out, told, tmp_path, cache, monkeypatch):
     image = Image.fromarray(drawn_pixels(1, 8)[0][0])
     on_the_hub(monkeypatch, [{"img": value, "label": 3} for value in [image] * 9 + [None] * left_out])
-    described = prepare(data(corpus=chosen("someone/images")), tmp_path, cache).describe()
+    described = prepare(data(corpus=chosen("someone/images")), tmp_path, cache).report.describe()
     assert told in described and "text" not in described
 
 
@@ -250,7 +249,7 @@ def test_a_set_whose_labels_are_kept_back_is_refused(tmp_path):
 def test_without_a_network_it_names_what_is_on_every_machine():
     program = (
         "from pathlib import Path\n"
-        "from ablate.data.corpus import read_corpus\n"
+        "from ablate.data.corpus import source_of\n"
         "from ablate.errors import RefusedError\n"
         "from ablate.space.data import Data\n"
         "cifar = {'hub_images': 'someone/no-such-set', 'split': 'train', 'image': 'img', 'label': 'label'}\n"
@@ -258,7 +257,7 @@ def test_without_a_network_it_names_what_is_on_every_machine():
         "pairs = dict(hub_pairs='someone/no-such-pairs', split='train', source='a', target='b')\n"
         "for hub in (cifar, pairs):\n"
         "    try:\n"
-        "        read_corpus(Data(corpus=hub, tokenizer='bytes', tuning=0.1, verdict=0.1), Path())\n"
+        "        list(source_of(Data(corpus=hub, tokenizer='bytes', tuning=0.1, verdict=0.1), Path()).texts())\n"
         "    except RefusedError as refusal:\n"
         "        print(refusal)\n"
     )

@@ -7,7 +7,7 @@ import datasets
 import numpy as np
 import pytest
 import torch
-from data_library import data, pretend_library, settle
+from data_library import data, pretend_library, read_corpus, settle
 from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,7 +15,6 @@ from test_data_batches import philox_words
 
 from ablate.data.batch import window_starts
 from ablate.data.corpora.hub_pairs import HubOfPairs, HubPairs
-from ablate.data.corpus import read_corpus
 from ablate.data.pair_stream import cut_notes, length_note
 from ablate.data.pairs import PairBatches, Pairs, evaluation_pairs
 from ablate.data.sources import SPLITS, Skipped, Text
@@ -182,9 +181,13 @@ def test_functions_and_their_docstrings_are_pairs(documented, cache):
     streams = prepare(data(corpus="code_docstrings", tuning=0.2, verdict=0.2), Path(), cache)
     pairs = Pairs(streams.train, streams.tokenizer.separator)
     assert len(pairs) == len(corpus.texts["train"]) / 2
-    assert [streams.decode(side) for side in pairs[1]] == [f"{side}\x00" for side in PAIRS[1]]
+    assert [streams.tokenizer.decode(side) for side in pairs[1]] == [f"{side}\x00" for side in PAIRS[1]]
     counted = f"{len(pairs)} pairs"
-    assert streams.report.pairs and counted in streams.describe() and "of the targets at most" in streams.describe()
+    assert (
+        streams.report.pairs
+        and counted in streams.report.describe()
+        and "of the targets at most" in streams.report.describe()
+    )
     assert fingerprint(data(corpus="code_docstrings", tuning=0.2, verdict=0.2), Path(), cache) == streams.report
 
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 from data_library import data
 
+from ablate.data.corpus import check_corpus
 from ablate.data.sources import SPLITS
-from ablate.data.streams import check_corpus, fingerprint, prepare
+from ablate.data.streams import fingerprint, prepare
 
 ROOT = Path(sysconfig.get_path("stdlib"))
 
@@ -37,7 +38,7 @@ def test_shares_are_near_five_per_cent(prepared):
     for split in ("tuning", "verdict"):
         assert streams.report.share(split) == pytest.approx(0.05, abs=0.005)
         assert streams.report.split(split).files >= 4
-    check_corpus(streams, seq_len=1024, batch=32, windows=64)
+    check_corpus(streams.report, seq_len=1024, batch=32, windows=64)
     assert np.bincount(streams.train).argmax() == ord(" ")
 
 

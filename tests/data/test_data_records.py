@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from data_library import data
+from data_library import data, read_corpus
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.datasets import load_digits
@@ -15,13 +15,13 @@ from test_data_batches import philox_words
 
 from ablate.data.batch import NO_TARGET, window_starts
 from ablate.data.corpora import drawn_images, drawn_speech
-from ablate.data.corpus import corpus_of, read_corpus
+from ablate.data.corpus import check_corpus, corpus_of
 from ablate.data.corpus_statistics import measure_repetition
 from ablate.data.record_stream import RecordCodec, Records, record_of, report_on, words_of
 from ablate.data.records import RecordBatches, evaluation_records
 from ablate.data.sources import SPLITS, Text
 from ablate.data.standardisation import Standard
-from ablate.data.streams import check_corpus, fingerprint, prepare
+from ablate.data.streams import fingerprint, prepare
 from ablate.errors import InputError, RefusedError
 from ablate.space.data import Layout
 

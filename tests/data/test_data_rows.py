@@ -9,14 +9,13 @@ from pathlib import Path
 
 import pyarrow
 import pytest
-from data_library import prose, settle
+from data_library import prose, read_corpus, settle
 from pyarrow import parquet
 from tiny_spaces import write_world
 
 import ablate
 from ablate.data.corpora.jsonl import Jsonl, JsonLines
 from ablate.data.corpora.parquet import Parquet, ParquetRows
-from ablate.data.corpus import read_corpus
 from ablate.data.sources import SPLITS, Skipped, Text
 from ablate.data.streams import fingerprint
 from ablate.errors import RefusedError

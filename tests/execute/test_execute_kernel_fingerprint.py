@@ -165,7 +165,7 @@ def test_sql_pairs_them_in_the_same_way(tmp_path):
 def test_what_a_worker_recorded_is_remembered_by_all_that_decides_it(tmp_path, monkeypatch):
     computed, here = (
         {"device": "cpu", "kernels": "k1"},
-        machines.Machine(installed() | {"device": "cpu", "kernels": "k1"}, (7, 8)),
+        machines.MachineRecord(installed() | {"device": "cpu", "kernels": "k1"}, (7, 8)),
     )
     assert machines.remembered(tmp_path, "float32") is None
     assert machines.record(tmp_path, "float32", computed, [7, 8]) == here.versions

@@ -7,7 +7,7 @@ from fractions import Fraction
 from random import Random
 
 import pytest
-from search_fixtures import STEPS, World, results, run, search, searched, surface
+from search_fixtures import STEPS, World, resting, results, run, search, searched, surface
 from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError
@@ -90,7 +90,7 @@ def test_a_search_out_of_time_lets_nothing_on() -> None:
         kind = "finished" if job.until is None else "paused"
         block_search.tell(job.number, JobOutcome(kind, (float(job.number),), seconds))
     assert block_search.ask() is None and block_search.over
-    assert len(block_search.resting()) == 2
+    assert len(resting(block_search)) == 2
     less = searched(TINY, Spy([0, 4, 8]), budget=Budget(hours=1.0), ladder=ladder)
     for seconds in (0.0, 1000.0, 2599.0):
         job = less.ask()
@@ -108,7 +108,7 @@ def test_a_rung_that_flops_do_not_pay_for_is_not_climbed() -> None:
     block_search = searched(TINY, Spy([0, 4, 8]), budget=Budget(flops=flops * (1 + 1e-9)), ladder=ladder)
     made = run(block_search, surface(TINY, 0)).jobs
     assert [job.until for job in made] == [None, 9, 9]
-    assert len(block_search.resting()) == 2
+    assert len(resting(block_search)) == 2
     assert (block_search.over, block_search.why_over) == (True, "budget")
     flops += 0.9 * max(world.flops(TINY.derive(0)), world.flops(TINY.derive(4)))
     more = searched(TINY, Spy([0, 4, 8]), budget=Budget(flops=flops * (1 + 1e-9)), ladder=ladder)

@@ -89,7 +89,7 @@ def test_a_forecaster_gives_the_kinds_of_dangers_and_of_what_is_refused_because_
     space = ablate.load_space(write_world(tmp_path), settings=settings)
     planned = ablate.plan_space(space, results=tmp_path / "r")
     forecaster = planned.plans.forecaster
-    found = {variant.name: forecaster.of_variant(variant) for variant in planned.plan.variants}
+    found = {variant.name: forecaster.of(variant.block, variant.setting) for variant in planned.plan.variants}
     assert {name: each.kinds for name, each in found.items()} == {
         "pre_ln": (),
         "sharp": ("attention nearly one-hot",),

@@ -9,7 +9,7 @@ import pytest
 from example_counts import examples_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from search_fixtures import STEPS, Surface, proposer, results, run, search, searched, surface
+from search_fixtures import STEPS, Surface, proposer, resting, results, run, search, searched, surface
 from test_execute_search import QUICK, SMALL
 
 from ablate.execute.search.ranking import Ladder
@@ -65,7 +65,7 @@ def alike(first: BlockSearch, other: BlockSearch) -> None:
     assert first.proposed == other.proposed
     assert results(first) == results(other)
     assert (first.over, first.why_over, first.spent) == (other.over, other.why_over, other.spent)
-    assert (first.resting(), first.correlations()) == (other.resting(), other.correlations())
+    assert (resting(first), first.correlations()) == (resting(other), other.correlations())
 
 
 def within_budget(block_search: BlockSearch) -> None:

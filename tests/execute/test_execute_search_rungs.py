@@ -6,17 +6,17 @@ import math
 import re
 
 import pytest
-from search_fixtures import STEPS, carried_out, run, search, searched, surface
+from search_fixtures import STEPS, carried_out, resting, run, search, searched, surface
 from test_execute_search import SMALL, TINY, Spy
 
 from ablate.errors import InputError
 from ablate.execute.search.ranking import (
     Arrival,
-    Correlation,
     JobOutcome,
     Ladder,
     Origin,
     Result,
+    RungCorrelation,
     correlations,
     history,
     ladder_of,
@@ -129,7 +129,7 @@ def test_asha_by_hand() -> None:
         ("E", 0),
         ("E", 1),  # the best 2 of 5 are D and E; no trial is left for a new block
     ]
-    assert [(names[job.block], job.rung) for job in block_search.resting()] == [("A", 0), ("B", 1), ("C", 0), ("E", 1)]
+    assert [(names[job.block], job.rung) for job in resting(block_search)] == [("A", 0), ("B", 1), ("C", 0), ("E", 1)]
     assert (block_search.over, block_search.why_over, block_search.spent.trials) == (True, "budget", 6)
     assert [job.until for job in block_search.jobs[:4]] == [None, 10, 10, 20]
 
@@ -169,7 +169,7 @@ def test_promotions_go_on_after_the_last_trial_is_begun() -> None:
     assert block_search.ask() is None and not block_search.over
     block_search.tell(5, JobOutcome("diverged"))
     assert block_search.ask() is None and block_search.over
-    assert jobs[2] not in block_search.resting() and jobs[1] in block_search.resting()
+    assert jobs[2] not in resting(block_search) and jobs[1] in resting(block_search)
 
 
 def test_brackets_begin_in_turn_at_the_rungs_and_the_end() -> None:
@@ -218,7 +218,7 @@ def test_diverged_blocks_never_go_on() -> None:
     for mark in diverged:
         last = [kind for job, kind in kinds if job.mark == mark][-1]
         assert last == "diverged"
-        assert not any(job.mark == mark for job in found.resting())
+        assert not any(job.mark == mark for job in resting(found))
     assert sum(kind == "finished" for _, kind in kinds) > 3
 
 
@@ -312,12 +312,12 @@ def test_correlations_are_between_every_two_levels_and_for_each_objective() -> N
     }
     found = correlations(standing, Ladder(100, (10, 30)), 2)
     assert found == (
-        Correlation(10, 30, 4, 0, pytest.approx(0.8)),
-        Correlation(10, 30, 3, 1, pytest.approx(-1.0)),
-        Correlation(10, 100, 1, 0, None),
-        Correlation(10, 100, 1, 1, None),
-        Correlation(30, 100, 1, 0, None),
-        Correlation(30, 100, 1, 1, None),
+        RungCorrelation(10, 30, 4, 0, pytest.approx(0.8)),
+        RungCorrelation(10, 30, 3, 1, pytest.approx(-1.0)),
+        RungCorrelation(10, 100, 1, 0, None),
+        RungCorrelation(10, 100, 1, 1, None),
+        RungCorrelation(30, 100, 1, 0, None),
+        RungCorrelation(30, 100, 1, 1, None),
     )
 
 
@@ -343,4 +343,4 @@ def test_what_pauses_was_asked_to() -> None:
     with pytest.raises(ValueError, match="cannot be finished"):
         block_search.tell(1, JobOutcome("finished", (1.0,)))
     block_search.tell(1, paused(1.0))
-    assert [job.number for job in block_search.resting()] == [1]
+    assert [job.number for job in resting(block_search)] == [1]

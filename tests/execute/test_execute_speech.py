@@ -20,7 +20,7 @@ from ablate.data.streams import prepare
 from ablate.errors import InputError
 from ablate.execute.executor import cache_of
 from ablate.execute.work import drawing_of, drawn_examples
-from ablate.train.objective import Batches, chosen_objective, objective_of
+from ablate.train.objective import ObjectiveBatches, chosen_objective, objective_of
 
 SPACE = """\
 space: speech
@@ -76,7 +76,7 @@ def test_a_batch_has_frames_and_what_is_said_in_them(tmp_path, context):
     streams = prepare(trial.data, tmp_path, cache_of(tmp_path / "results"))
     spec, settings = chosen_objective(trial.recipe, declarations())
     drawing = drawing_of(streams, spec, settings, sizes, trial.recipe, trial.seed)
-    (frames, given), targets = Batches(drawing, objective_of(trial, declarations()), trial.seed).at(2)
+    (frames, given), targets = ObjectiveBatches(drawing, objective_of(trial, declarations()), trial.seed).at(2)
     (drawn, lengths), said = drawing.at(2)
     assert torch.equal(frames, drawn) and frames.shape == (16, 96, 20) and given.shape == targets.shape == (16, context)
     mean, std = (np.array(numbers) for numbers in (streams.standard.mean, streams.standard.std))

@@ -13,9 +13,9 @@ from tiny_spaces import write_world
 
 import ablate
 from ablate.execute.controller import Controller, EndCounts
-from ablate.plan.build import build_plan
+from ablate.plan.build import plan_of
 from ablate.plan.plan import NOTHING_KNOWN, Known
-from ablate.report.screens.interrupted import stopped
+from ablate.report.screens.status import stopped
 from ablate.session import stages
 from ablate.session.planning import plan_space
 from ablate.session.running import StagedRun, work_of
@@ -293,11 +293,11 @@ def count_plans(monkeypatch):
     """What each plan that is built over a corpus is built from."""
     built = []
 
-    def build(space, *, known, **how):
+    def build(models, known):
         built.append(known)
-        return build_plan(space, known=known, **how)
+        return plan_of(models, known)
 
-    monkeypatch.setattr("ablate.session.stages.build_plan", build)
+    monkeypatch.setattr("ablate.session.stages.plan_of", build)
     return built
 
 

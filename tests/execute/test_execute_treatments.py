@@ -3,8 +3,10 @@
 import pytest
 from rich.console import Console
 from tiny_spaces import write_world
+from typer.testing import CliRunner
 
 import ablate
+from ablate.cli.app import app
 from ablate.session.planning import plan_space
 from ablate.space.data import Bpe
 from ablate.store.query import query
@@ -78,3 +80,18 @@ def test_every_text_is_made_ready_before_trials_begin(tmp_path):
     planned = plan_space(ablate.load_space(path), results=tmp_path / "results")
     assert [data.tokenizer for data in planned.texts] == ["bytes", Bpe(bpe=300)]
     assert {trial.data for trial in planned.plan.trials} == set(planned.texts)
+
+
+@pytest.mark.parametrize("verb", ["plan", "report", "verify"])
+def test_a_space_of_several_texts_is_asked_again_by_its_name(ran_on_two_texts, verb):
+    asked = [str(ran_on_two_texts)] if verb == "verify" else ["tiny", "--results", str(ran_on_two_texts)]
+    done = CliRunner().invoke(app, [verb, *asked])
+    assert (done.exit_code, done.exception) == (0, None), done.output
+
+
+@pytest.fixture(scope="module")
+def ran_on_two_texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    path = world(folder, ADDRESSES["data"], "{compare: [pre_ln, changed]}")
+    ablate.run(ablate.load_space(path), results=folder / "results", **QUIET)
+    return folder / "results"

@@ -109,6 +109,13 @@ def test_files_that_contributing_names_are_there():
     assert set(re.findall(r"`ablate docs (\w+)`", CONTRIBUTING)) <= MANUAL.keys()
 
 
+def test_the_way_of_a_gain_passes_few_files_once_each():
+    way = re.findall(
+        r"[\w/]+\.py", CONTRIBUTING.partition("A gain, such as")[2].partition("A trial that was killed")[0]
+    )
+    assert len(way) == len({*way}) <= 32 and {"block/reader.py", "plan/identity.py", "verdict/judge.py"} <= {*way}
+
+
 def test_every_kind_and_every_marker_is_in_contributing():
     assert not [kind.noun for kind in KINDS if not re.search(rf"^\| {kind.noun} \|", CONTRIBUTING, re.MULTILINE)]
     assert not [kind.folder for kind in KINDS if f"`ablate/{kind.folder}/`" not in CONTRIBUTING]

@@ -16,7 +16,7 @@ from test_plan_designs import CONSTRAINED, constrained, plan, refused
 from ablate.block.diff import diff, path_order
 from ablate.block.expression import Block, Sequence
 from ablate.block.normal_form import fingerprint
-from ablate.plan.designs import Layout, factorial, lay_out
+from ablate.plan.designs import DesignLayout, factorial, lay_out
 from ablate.plan.designs.design_matrix import TOLERANCE
 from ablate.plan.models import Models
 from ablate.plan.plan import Comparison, Factors, Plan
@@ -407,7 +407,7 @@ def apart(draw: st.DrawFn) -> tuple[Block, Block]:
     return Sequence(tuple(parts)), Sequence(tuple(draw(changed(part)) for part in parts))
 
 
-def check_runs(layout: Layout, before: Block, after: Block, split: bool, defaults: object) -> None:
+def check_runs(layout: DesignLayout, before: Block, after: Block, split: bool, defaults: object) -> None:
     """Every arm is the start with a subset of the edits; runs of a factorial are different and their levels true."""
     difference = diff(before, after, CATALOGUE, split=split, defaults=defaults)
     order = [edit.name for edit in path_order(difference.edits)]

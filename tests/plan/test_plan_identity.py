@@ -20,7 +20,8 @@ from ablate.components.registry import declarations
 from ablate.extension.declaration import PACKAGE
 from ablate.plan import versions
 from ablate.plan.build import build_plan
-from ablate.plan.identity import trial_id
+from ablate.plan.identity import computed, trained_by, trial_id
+from ablate.plan.plan import Trial
 from ablate.plan.versions import ALWAYS, KERNELS, SHARED
 from ablate.space.load import load_space
 from ablate.space.space import Space
@@ -28,6 +29,10 @@ from ablate.space.space import Space
 
 def ids(found: Space, *, vocab_size: int = 256, corpus: str = "corpus") -> list[str]:
     return [trial.id for trial in build_plan(found, vocab_size=vocab_size, corpus=corpus).trials]
+
+
+def identity_of(trial: Trial, catalogue: Catalogue) -> str:
+    return trial_id(trial, computed(trial.architecture, catalogue), trained_by(trial, catalogue))
 
 
 RENAMED = {
@@ -118,10 +123,10 @@ def test_corpus_vocabulary_and_salt_are_in_it(tmp_path: Path) -> None:
     assert not set(ids(found)) & set(ids(found, corpus="other"))
     assert not set(ids(found)) & set(ids(found, vocab_size=257))
     trial = build_plan(found, vocab_size=256, corpus="corpus").trials[0]
-    assert trial_id(trial, CATALOGUE) == trial.id
-    assert trial_id(dataclasses.replace(trial, salt=1), CATALOGUE) != trial.id
+    assert identity_of(trial, CATALOGUE) == trial.id
+    assert identity_of(dataclasses.replace(trial, salt=1), CATALOGUE) != trial.id
     for name, value in {"id": "x", "variant": "y", "folder": "/z"}.items():
-        assert trial_id(dataclasses.replace(trial, **{name: value}), CATALOGUE) == trial.id
+        assert identity_of(dataclasses.replace(trial, **{name: value}), CATALOGUE) == trial.id
 
 
 def test_more_seeds_and_other_designs_share_trials(tmp_path: Path) -> None:
@@ -213,8 +218,8 @@ def with_version(catalogue: Catalogue, kind: str, name: str, version: int) -> Ca
 def test_the_version_of_what_a_trial_uses_is_in_it(tmp_path: Path, kind: str, name: str) -> None:
     trial = build_plan(space(tmp_path), vocab_size=256, corpus="corpus").trials[-1]
     assert trial.variant == build_plan(space(tmp_path), vocab_size=256, corpus="corpus").variants[-1].id
-    assert trial_id(trial, CATALOGUE) == trial.id
-    assert trial_id(trial, with_version(CATALOGUE, kind, name, 7)) != trial.id
+    assert identity_of(trial, CATALOGUE) == trial.id
+    assert identity_of(trial, with_version(CATALOGUE, kind, name, 7)) != trial.id
 
 
 @pytest.mark.sampled(2)
@@ -231,7 +236,7 @@ def test_the_version_of_what_a_trial_uses_is_in_it(tmp_path: Path, kind: str, na
 def test_the_version_of_what_it_does_not_use_is_not(tmp_path: Path, kind: str, name: str) -> None:
     """The twin."""
     trial = build_plan(space(tmp_path), vocab_size=256, corpus="corpus").trials[-1]
-    assert trial_id(trial, with_version(CATALOGUE, kind, name, 7)) == trial.id
+    assert identity_of(trial, with_version(CATALOGUE, kind, name, 7)) == trial.id
 
 
 @pytest.mark.sampled(3)

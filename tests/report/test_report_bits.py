@@ -12,11 +12,11 @@ from page_fixtures import ends, record
 from report_fixtures import LOSS, PEAK, finals, path, rules
 from test_report_tables import render
 
+from ablate.report.effect_tables import to_markdown
 from ablate.report.json_form import to_json
 from ablate.report.page import to_html
 from ablate.report.page import to_markdown as page_markdown
 from ablate.report.screens.result import result_screen
-from ablate.report.verdict_tables import to_markdown
 from ablate.verdict.judge import judge
 
 NATS, BITS = "eval_loss", "eval_bits_per_byte"

@@ -10,8 +10,8 @@ from designed_fixtures import designed, ends
 from scipy import stats
 
 from ablate.plan.plan import FORECAST_DEFINITIONS, Forecast
+from ablate.report.effect_tables import to_markdown
 from ablate.report.json_form import to_json
-from ablate.report.verdict_tables import to_markdown
 from ablate.session.judging import verdict_document
 from ablate.space.judge import FORECAST_NUMBERS, Expected, Judge, Judged
 from ablate.store.query import query

@@ -8,10 +8,9 @@ import page_fixtures
 import pytest
 from page_fixtures import record
 
-from ablate.report import effect_columns, verdict_tables
-from ablate.report.effect_columns import COLUMNS, EffectColumn, headings
-from ablate.report.effect_tables import effect_tables
-from ablate.report.figures import latex
+from ablate.report import effect_tables
+from ablate.report.effect_tables import COLUMNS, EffectColumn, headings
+from ablate.report.figures import export
 from ablate.report.page import PageRecord, verdicts
 
 pytestmark = pytest.mark.fast
@@ -22,20 +21,20 @@ ELSEWHERE = {"edit", "edits", "change"}
 
 def tables(of: PageRecord) -> Iterator[tuple[str, tuple[str, ...]]]:
     """The headings of the tables of comparisons that the screen, the page, Markdown and LaTeX have."""
-    for table in effect_tables(of.summary):
+    for table in effect_tables.effect_tables(of.summary):
         if not table.title.startswith("Analysis"):
             yield "screen", table.grid.heading
     for grid in verdicts.verdicts(of):
         yield "page", grid.heading
-    for grid in verdict_tables.tables_of(of.summary):
+    for grid in effect_tables.tables_of(of.summary):
         if "verdict" in grid.heading:
             yield "markdown", grid.heading
-    yield "latex", ("change", *headings(latex.COLUMNS, of.summary))
+    yield "latex", ("change", *headings(export.LATEX_COLUMNS, of.summary))
 
 
 def undeclared(of: PageRecord) -> set[tuple[str, str]]:
     """The headings that no declared column has."""
-    declared = {*headings(tuple(effect_columns.COLUMNS), of.summary), *ELSEWHERE}
+    declared = {*headings(tuple(effect_tables.COLUMNS), of.summary), *ELSEWHERE}
     return {(where, heading) for where, of_table in tables(of) for heading in of_table if heading not in declared}
 
 
@@ -51,7 +50,7 @@ def test_a_column_that_is_renamed_is_renamed_in_every_table(monkeypatch: pytest.
     renamed = {
         **COLUMNS, "n": EffectColumn("seeds", COLUMNS["n"].cell), "p": EffectColumn("chance", COLUMNS["p"].cell)
     }  # fmt: skip
-    monkeypatch.setattr(effect_columns, "COLUMNS", renamed)
+    monkeypatch.setattr(effect_tables, "COLUMNS", renamed)
     found = record()
     assert undeclared(found) == set()
     assert {where for where, of in tables(found) if "seeds" in of} == {"screen", "page", "markdown", "latex"}

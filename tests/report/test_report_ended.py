@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from ablate.report.screens import interrupted, status
+from ablate.report.screens import status
 from ablate.store.snapshot import TrialStatus
 
 pytestmark = pytest.mark.fast
@@ -24,14 +24,14 @@ class Counts:
 
 def test_a_run_that_was_stopped_says_what_is_left() -> None:
     counts = Counts({"finished": 3, "bug": 1, "interrupted": 2}, 5)
-    assert interrupted.stopped(counts, again="ablate run a.yaml") == (
+    assert status.stopped(counts, again="ablate run a.yaml") == (
         "stopped: 4 trials ended, 2 left in progress, 5 not started. To resume:\n  ablate run a.yaml"
     )
 
 
 def test_a_search_that_was_stopped_counts_no_trials_that_are_not_known() -> None:
     counts = Counts({"finished": 1, "paused": 3, "interrupted": 2}, 1)
-    assert interrupted.stopped(counts, again="ablate run a.yaml", searching=True) == (
+    assert status.stopped(counts, again="ablate run a.yaml", searching=True) == (
         "stopped: 1 trial ended, 2 left in progress, 3 waiting at a rung; the search resumes from there. "
         "To resume:\n  ablate run a.yaml"
     )
@@ -39,7 +39,7 @@ def test_a_search_that_was_stopped_counts_no_trials_that_are_not_known() -> None
 
 def test_of_a_plan_that_grows_more_may_follow() -> None:
     counts = Counts({"finished": 3, "interrupted": 1}, 2)
-    assert interrupted.stopped(counts, again="ablate run a.yaml", grows=True) == (
+    assert status.stopped(counts, again="ablate run a.yaml", grows=True) == (
         "stopped: 3 trials ended, 1 left in progress, 2 not started, more may follow. To resume:\n  ablate run a.yaml"
     )
 

@@ -9,8 +9,8 @@ from report_fixtures import rules as plain_rules
 from ablate.report import claims
 from ablate.report.answers import sentences
 from ablate.report.document import plain
+from ablate.report.effect_tables import to_markdown
 from ablate.report.json_form import to_json
-from ablate.report.verdict_tables import to_markdown
 from ablate.space.judge import Expected
 from ablate.verdict.judge import judge
 

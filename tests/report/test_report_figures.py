@@ -25,11 +25,11 @@ from ablate.cli.reporting import report as verb
 from ablate.errors import RefusedError
 from ablate.execute.executor import ExecutorOptions
 from ablate.output.escape import for_latex, numbers_for_latex, visible
-from ablate.report.figures import Export, captions, latex, of_search, of_space
+from ablate.report.figures import Export, captions, of_search, of_space
+from ablate.report.figures.export import latex_table
 from ablate.report.figures.files import PAPER, belongs_to_export, file_names, files_of, lightness, numbers
-from ablate.report.html.drawn import INK, SERIES, SHADES
 from ablate.report.page.forest import LOOKS
-from ablate.report.plot import Plot
+from ablate.report.plot import INK, SERIES, SHADES, Plot
 from ablate.report.searched import page as page_of_search
 from ablate.report.searched.json_form import from_json, to_json
 from ablate.session import reporting
@@ -142,7 +142,7 @@ def test_the_numbers_of_courses_maps_gains_and_trade_offs_are_those_of_the_recor
     record = worlds.gains()
     plots = plots_of(of_space(record))
     courses = {
-        (record.variant(one.variant).name, step): mean
+        (record.plan.variant(one.variant).name, step): mean
         for one in record.curves
         if one.metric == "eval_loss"
         for step, mean in zip(one.steps, one.mean, strict=True)
@@ -259,7 +259,7 @@ def test_latex_shows_every_sign_as_it_is() -> None:
 
 def test_the_table_has_every_comparison_under_its_rules() -> None:
     record = worlds.record()
-    lines = latex.table(record.summary).splitlines()
+    lines = latex_table(record.summary).splitlines()
     assert [line for line in lines if line.endswith("rule")] == [r"\toprule", r"\midrule", r"\bottomrule"]
     body = lines[lines.index(r"\midrule") + 1 : lines.index(r"\bottomrule")]
     assert sum(line.endswith(r"\\") for line in body) == len(record.summary.effects)

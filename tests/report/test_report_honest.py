@@ -19,9 +19,9 @@ from test_report_tables import AFTER, BEFORE, DEFINITIONS, render, single, with_
 
 from ablate.output.escape import for_markdown
 from ablate.plan.plan import Comparison, Plan
+from ablate.report.effect_tables import to_markdown
 from ablate.report.json_form import to_json
 from ablate.report.screens.result import result_screen
-from ablate.report.verdict_tables import to_markdown
 from ablate.space.judge import Judged
 from ablate.verdict.experiment import Final
 from ablate.verdict.judge import judge

@@ -18,12 +18,12 @@ from tiny_spaces import write_world
 import ablate
 from ablate.plan.plan import Comparison, LadderStep, PlannedLadder
 from ablate.report import json_form
+from ablate.report.comparisons import shown_once
+from ablate.report.effect_tables import to_markdown
 from ablate.report.figures import captions
 from ablate.report.page import ladder_plots
 from ablate.report.screens.result import result_screen
-from ablate.report.size_comparisons import shown_once
 from ablate.report.terminal_renderer import Screen
-from ablate.report.verdict_tables import to_markdown
 from ablate.store.query import query
 from ablate.verdict.experiment import Experiment, Treatment
 from ablate.verdict.judge import judge

@@ -19,7 +19,7 @@ import pytest
 from page_fixtures import WORLDS, record
 
 from ablate.report import wording
-from ablate.report.html.renderer import CSS, with_code
+from ablate.report.html_renderer import CSS, with_code
 from ablate.report.page import answer, to_html, to_markdown
 from ablate.report.page import answer as answer_of
 

@@ -12,10 +12,9 @@ import pytest
 from matplotlib.figure import Figure
 from page_fixtures import QUESTION, course, layer_courses, record
 
-from ablate.report.html import drawn
-from ablate.report.html.drawn import SERIES, SHADES
 from ablate.report.page import curves, differences, forest, gains, heatmaps, panels, pareto
 from ablate.report.page.heatmaps import Shades, _edges, _join
+from ablate.report.plot import SERIES, SHADES, Plot, svg_of
 from ablate.store.pages import DifferenceCurve
 from ablate.verdict.summary import Metric
 
@@ -28,9 +27,10 @@ def texts(svg: str) -> list[str]:
 
 def test_a_forest_has_each_comparison_with_its_verdict_in_words() -> None:
     found = record()
-    plots = list(forest.forests(found))
+    plots = list(forest.plots(found.summary))
     assert len(plots) == len(found.summary.metrics)
-    for (svg, caption), metric in zip(plots, found.summary.metrics, strict=True):
+    for plot, metric in zip(plots, found.summary.metrics, strict=True):
+        svg, caption = svg_of(plot), plot.caption
         effects = [effect for effect in found.summary.effects if effect.metric == metric.name]
         said = texts(svg)
         for effect in effects:
@@ -45,24 +45,24 @@ def test_a_forest_has_each_comparison_with_its_verdict_in_words() -> None:
 def test_where_higher_is_better_the_sides_are_the_other_way_round() -> None:
     found = record()
     metrics = tuple(replace(metric, better="higher") for metric in found.summary.metrics)
-    ((svg, _), *_) = forest.forests(replace(found, summary=replace(found.summary, metrics=metrics)))
+    svg = svg_of(next(forest.plots(replace(found.summary, metrics=metrics))))
     assert "← worse" in texts(svg) and "better →" in texts(svg)
 
 
 def test_a_long_forest_is_in_parts_none_of_which_lacks_a_comparison() -> None:
     found = worlds.many()
-    plots = [plot for plot in forest.forests(found) if plot[1].startswith("Eval loss")]
+    plots = [plot for plot in forest.plots(found.summary) if plot.caption.startswith("Eval loss")]
     effects = [effect for effect in found.summary.effects if effect.metric == "eval_loss"]
     assert len(plots) == math.ceil(len(effects) / forest.ROWS) == 2
-    assert f"comparisons {forest.ROWS + 1} to {len(effects)} of {len(effects)}" in plots[1][1]
-    said = [text for svg, _ in plots for text in texts(svg)]
+    assert f"comparisons {forest.ROWS + 1} to {len(effects)} of {len(effects)}" in plots[1].caption
+    said = [text for plot in plots for text in texts(svg_of(plot))]
     assert all(f"edit_{k}" in said for k in range(13))
 
 
 def test_a_metric_without_a_pair_has_no_forest_and_that_is_said() -> None:
     from ablate.report.page import to_html
 
-    assert list(forest.forests(worlds.all_diverged())) == []
+    assert list(forest.plots(worlds.all_diverged().summary)) == []
     assert "No plot of eval_loss, peak_kurtosis, token_correlation" in to_html(worlds.all_diverged())
 
 
@@ -85,12 +85,12 @@ def test_an_interval_that_leaves_the_frame_ends_in_an_arrow_and_the_caption_says
     found = record()
     first, *others = found.summary.effects
     wide = replace(first, low=-1e3, high=math.inf, adjusted_low=None)
-    ((_, caption), *_) = forest.forests(replace(found, summary=replace(found.summary, effects=(wide, *others))))
-    assert "An arrow: the interval extends beyond the frame." in caption
-    ((_, plain), *_) = forest.forests(found)
-    assert "An arrow" not in plain
-    ((_, single), *_) = forest.forests(worlds.one_seed())
-    assert "A point without a line: one pair, so no interval." in single
+    plot, *_ = forest.plots(replace(found.summary, effects=(wide, *others)))
+    assert "An arrow: the interval extends beyond the frame." in plot.caption
+    plain, *_ = forest.plots(found.summary)
+    assert "An arrow" not in plain.caption
+    single, *_ = forest.plots(worlds.one_seed().summary)
+    assert "A point without a line: one pair, so no interval." in single.caption
 
 
 def test_curves_are_of_the_model_or_of_the_largest_part_where_that_is_judged() -> None:
@@ -111,7 +111,7 @@ def test_two_judged_forms_of_a_probe_have_a_plot_each() -> None:
         found, summary=replace(found.summary, metrics=(*found.summary.metrics, replace(peak, name="kurtosis")))
     )
     assert (curves.forms(found, "kurtosis"), curves.forms(both, "kurtosis")) == (("largest",), ("largest", "mean"))
-    drawn = [plot for plot, _ in curves.grouped_plots(both, "kurtosis")]
+    drawn = [plot for plot, _ in curves.plots(both, "kurtosis")]
     assert [plot.name for plot in drawn] == ["training-kurtosis", "training-kurtosis-mean"]
     assert len({plot.id for plot in drawn}) == 2 and drawn[0].rows != drawn[1].rows
     assert "the mean over the parts measured" in drawn[1].caption
@@ -124,7 +124,7 @@ def test_two_judged_forms_of_a_probe_have_a_plot_each() -> None:
         DifferenceCurve(over="largest", mean=(1.0, 2.0), measured=2, **course_of),
         DifferenceCurve(over="mean", mean=(3.0, 4.0), measured=2, **course_of),
     )
-    plots = list(differences.difference_plots(replace(found, differences=two)))
+    plots = list(differences.plots(replace(found, differences=two)))
     assert [plot.name for plot in plots] == ["differences-kurtosis-largest", "differences-kurtosis-mean"]
     assert [plot.rows[0][4] for plot in plots] == [1.0, 3.0]
     assert plots[0].caption.startswith("Kurtosis, the largest over the parts measured: difference against")
@@ -144,7 +144,7 @@ def test_ratios_have_a_band_where_there_are_seeds_to_judge_by(n: tuple[int, ...]
         sd=tuple(0.1 if seeds > 1 else None for seeds in n),
         measured=2,
     )
-    (plot,) = differences.difference_plots(replace(record(), differences=(of_one,)))
+    (plot,) = differences.plots(replace(record(), differences=(of_one,)))
     axes = Figure().subplots()
     plot.draw[0](axes)
     (band,) = axes.collections
@@ -161,7 +161,9 @@ def test_a_name_that_drives_a_terminal_is_written_out_in_a_drawing() -> None:
         axes.plot([0, 1], [0, 1], label=hostile)
         axes.set_xlabel(hostile)
 
-    drawing = drawn.drawn([draw], "hostile", hostile)
+    drawing = svg_of(
+        Plot(name="", id="hostile", draw=(draw,), about=hostile, caption="", height=4.2, columns=(), rows=())
+    )
     assert "\x1b" not in drawing and "\u202e" not in drawing and "<i>" not in drawing
     assert drawing.count(r"\x1b[31m\u202ev&lt;i&gt;l") == 3, "what it is, its axis, its legend"
 
@@ -174,21 +176,21 @@ def test_what_soars_is_on_the_log_scale_where_it_has_a_sign() -> None:
 
 
 def test_captions_say_how_many_seeds_which_diverged_and_which_steps_are_left_out() -> None:
-    ((_, caption, _),) = curves.plots(record(), "train_loss")
-    assert "n = 5 each." in caption and "diverged" not in caption and "Drawn at" not in caption
-    ((_, caption, _),) = curves.plots(worlds.diverged(), "train_loss")
-    assert "×: a seed diverged there" in caption
+    ((plot, _),) = curves.plots(record(), "train_loss")
+    assert "n = 5 each." in plot.caption and "diverged" not in plot.caption and "Drawn at" not in plot.caption
+    ((plot, _),) = curves.plots(worlds.diverged(), "train_loss")
+    assert "×: a seed diverged there" in plot.caption
     thinned = tuple(replace(one, measured=8000) for one in record().curves)
-    ((_, caption, _),) = curves.plots(record(curves=thinned), "train_loss")
-    assert "Drawn at 4 of 8,000 measured steps." in caption
+    ((plot, _),) = curves.plots(record(curves=thinned), "train_loss")
+    assert "Drawn at 4 of 8,000 measured steps." in plot.caption
     uneven = tuple(replace(one, n=(3,) * 4) if one.variant == "v1" else one for one in record().curves)
-    ((_, caption, _),) = curves.plots(record(curves=uneven), "train_loss")
-    assert "n: pre_ln 5, pre_ln + +qk_norm 3" in caption
-    assert "Cut off" not in caption
+    ((plot, _),) = curves.plots(record(curves=uneven), "train_loss")
+    assert "n: pre_ln 5, pre_ln + +qk_norm 3" in plot.caption
+    assert "Cut off" not in plot.caption
     wild = replace(course("v3", "train_loss", "whole", 5.0, 1.0), mean=(5.0, 900.0, 3.0, 1.0), log_mean=(None,) * 4)
     kept = tuple(one for one in record().curves if one.variant != "v3")
-    ((_, caption, _),) = curves.plots(record(curves=(*kept, wild)), "train_loss")
-    assert "Cut off at the top: a curve, or its band, leaves the frame." in caption
+    ((plot, _),) = curves.plots(record(curves=(*kept, wild)), "train_loss")
+    assert "Cut off at the top: a curve, or its band, leaves the frame." in plot.caption
 
 
 def test_variants_stand_in_groups_each_with_the_baseline() -> None:
@@ -222,21 +224,19 @@ def test_a_shade_is_that_whose_key_holds_the_value(value: float) -> None:
 
 
 def test_a_map_has_all_layers_and_its_key_all_shades() -> None:
-    found = heatmaps.maps(record(), "kurtosis")
-    assert found is not None and len(found.plots) == 1
-    ((svg, group),) = found.plots
+    ((plot, group),) = heatmaps.plots(record(), "kurtosis")
+    svg = svg_of(plot)
     assert [v.name for v in group] == [v.name for v in record().plan.variants]
-    assert [shade for shade, _ in heatmaps.key(found)] == list(range(SHADES))
+    assert [shade for shade, _ in heatmaps.key(heatmaps.scale_of(record(), "kurtosis"))] == list(range(SHADES))
     assert {f"var(--shade{shade})" for shade in range(SHADES)} >= set(re.findall(r"var\(--shade\d\)", svg))
     assert sum(text == "head" for text in texts(svg)) == 4
 
 
 def test_a_map_of_one_value_and_one_of_none() -> None:
     flat = tuple(replace(one, mean=(2.0,) * 4) for one in layer_courses(["v0"]))
-    found = heatmaps.maps(record(layers=flat), "kurtosis")
-    assert found is not None and heatmaps.key(found) == [(0, "2.00")]
+    assert heatmaps.key(heatmaps.scale_of(record(layers=flat), "kurtosis")) == [(0, "2.00")]
     lost = tuple(replace(one, mean=(None, math.inf, math.nan, None)) for one in layer_courses(["v0"]))
-    assert heatmaps.maps(record(layers=lost), "kurtosis") is None
+    assert heatmaps.plots(record(layers=lost), "kurtosis") == []
 
 
 def test_cells_of_one_shade_are_one_box() -> None:
@@ -258,10 +258,16 @@ def test_parts_are_in_the_order_of_the_model() -> None:
 
 def test_trained_gains_are_drawn_and_all_are_in_the_table() -> None:
     found = worlds.gains()
-    plots = gains.plots(found)
-    assert [name for *_, name in plots] == ["op"] * 3  # root mean squares are in the table alone, deviations are bands
-    assert ["± one standard deviation over channels or heads" in about for _, about, _ in plots] == [False, True, False]
-    assert "Drawn at 4 of 800 measured steps." in plots[0][1]
+    plots = list(gains.plots(found))
+    assert [variant.name for _, variant in plots] == [
+        "op"
+    ] * 3  # root mean squares are in the table alone, deviations are bands
+    assert ["± one standard deviation over channels or heads" in plot.caption for plot, _ in plots] == [
+        False,
+        True,
+        False,
+    ]
+    assert "Drawn at 4 of 800 measured steps." in plots[0][0].caption
     rows = gains.table(found).rows
     assert len(rows) == 40
     last = ("op", "layers.4.mlp_residual.gain, root mean square", "0", "0.400", "0.05", "5")
@@ -269,13 +275,13 @@ def test_trained_gains_are_drawn_and_all_are_in_the_table() -> None:
 
 
 def test_the_front_is_drawn_without_arms_of_noise_and_says_who_is_missing() -> None:
-    plots = pareto.fronts(worlds.noise())
-    assert len(plots) == 2 and not any("A/A" in text for svg, _ in plots for text in texts(svg))
-    ((_, caption), *_) = pareto.fronts(worlds.diverged())
-    assert "Not shown: 1 without a finished seed." in caption
-    assert pareto.fronts(worlds.all_diverged()) == []
+    plots = list(pareto.front_plots(worlds.noise()))
+    assert len(plots) == 2 and not any("A/A" in text for plot in plots for text in texts(svg_of(plot)))
+    plot, *_ = pareto.front_plots(worlds.diverged())
+    assert "Not shown: 1 without a finished seed." in plot.caption
+    assert list(pareto.front_plots(worlds.all_diverged())) == []
     one = record(summary=replace(record().summary, metrics=record().summary.metrics[:1]))
-    assert pareto.fronts(one) == []
+    assert list(pareto.front_plots(one)) == []
 
 
 def test_two_edits_interact_by_the_means_of_their_runs() -> None:
@@ -288,9 +294,9 @@ def test_two_edits_interact_by_the_means_of_their_runs() -> None:
     log = found.summary.metrics[1]
     peaks = {arm.variant: arm.levels["peak_kurtosis"].mean for arm in found.summary.arms}
     assert math.isclose(pareto._mean(found, factors, log, {0: 1}), math.sqrt(peaks["f1"] * peaks["f3"]))
-    assert len(pareto.interactions(found, factors, terms)) == 3
+    assert len(list(pareto.interaction_plots(found, factors, terms))) == 3
     alone = replace(factors, effects=factors.effects[:2])
-    assert pareto.interactions(found, alone, terms) == []
+    assert list(pareto.interaction_plots(found, alone, terms)) == []
 
 
 def test_frames_of_courses_cut_what_soars_and_nothing_else() -> None:

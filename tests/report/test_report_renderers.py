@@ -13,7 +13,7 @@ import pytest
 
 from ablate.output.terminal import Console
 from ablate.report import document as model
-from ablate.report import json_renderer, markdown_renderer, terminal_renderer
+from ablate.report import html_renderer, json_form, markdown_renderer, terminal_renderer
 from ablate.report.document import (
     BulletList,
     Candidate,
@@ -40,7 +40,6 @@ from ablate.report.document import (
     VerdictGrid,
     plain,
 )
-from ablate.report.html import renderer as html_renderer
 
 pytestmark = pytest.mark.fast
 
@@ -118,7 +117,7 @@ RENDERERS: dict[str, Callable[[ReportDocument], str]] = {
         re.sub(r"</?(p|b|code|span|td|th|h\d)\b[^>]*>", "", html_renderer.render(document))
     ),
     "markdown": markdown_renderer.render,
-    "json": lambda document: json.dumps(json_renderer.render(document), ensure_ascii=False),
+    "json": lambda document: json.dumps(json_form.render(document), ensure_ascii=False),
 }
 LEFT_OUT = {("terminal", "Figure"): {"Loss over steps."}, ("terminal", "Fold"): {"inside"},
             ("markdown", "Figure"): {"Loss over steps."}}  # fmt: skip
@@ -182,17 +181,17 @@ def test_a_hostile_name_stays_a_text(kind: str) -> None:
     assert "<i>[red]" not in page and "&lt;i&gt;" in page
     markdown = markdown_renderer.render(document)
     assert "\x1b" not in markdown and ("\\*a\\*" in markdown or f"`{kind}" in markdown)
-    assert HOSTILE in json.dumps(json_renderer.render(document), ensure_ascii=False).encode().decode("unicode_escape")
+    assert HOSTILE in json.dumps(json_form.render(document), ensure_ascii=False).encode().decode("unicode_escape")
 
 
 def test_verdicts_are_typed_in_json() -> None:
-    grid, table, answer = (json_renderer.render(of(PARTS[kind][0]))["parts"][0] for kind in
+    grid, table, answer = (json_form.render(of(PARTS[kind][0]))["parts"][0] for kind in
                            ("VerdictGrid", "GroupedTable", "Statements"))  # fmt: skip
     assert grid["rows"] == [{"name": "op", "cells": [{"verdict": "worse", "words": "worse", "number": "+0.2"}]}]
     found = {"text": "better, survivors", "verdicts": [{"verdict": "better", "text": "better, survivors"}]}
     assert table["rows"] == [["op (diverged 1 of 5)", "eval_loss", "-0.2", "2.31", "[-0.3, -0.1]", "5", found]]
     assert answer["lines"][0]["words"]["verdicts"] == [{"verdict": "better", "text": "lowers it"}]
-    assert "<svg" not in json.dumps(json_renderer.render(of(PARTS["Figure"][0])))
+    assert "<svg" not in json.dumps(json_form.render(of(PARTS["Figure"][0])))
 
 
 def test_on_a_narrow_terminal_cells_stand_one_below_the_other_and_what_qualifies_a_verdict_below_it() -> None:

@@ -15,9 +15,10 @@ from ablate.plan.plan import Plan
 from ablate.report import wording
 from ablate.report.answers import answers, sentences
 from ablate.report.document import Statements, plain
-from ablate.report.html.renderer import CSS
+from ablate.report.html_renderer import CSS
 from ablate.report.page import PageRecord, answer, cost, forest, heatmaps, panels, to_html, to_markdown, verdicts
-from ablate.report.page.heatmaps import Maps, Shades
+from ablate.report.page.heatmaps import Shades
+from ablate.report.plot import svg_of
 from ablate.report.screens.result import result_screen
 from ablate.verdict.summary import Arm, Effect, Level, Metric
 
@@ -67,8 +68,8 @@ def test_tables_forests_and_negatives_have_it_once_too() -> None:
     titles = [grid.title for grid in verdicts.verdicts(found)]
     assert titles[0] == "Edits, under equal steps, equal FLOPs and same size" and len(titles) == 2
     assert [len(grid.rows) for grid in verdicts.verdicts(found)] == [len(g.rows) for g in verdicts.verdicts(alone)]
-    assert len(list(forest.forests(found))) == len(list(forest.forests(alone)))
-    assert "<text" in next(svg for svg, _ in forest.forests(found))
+    assert len(list(forest.plots(found.summary))) == len(list(forest.plots(alone.summary)))
+    assert "<text" in svg_of(next(forest.plots(found.summary)))
     assert len(answer.negatives(found)) == len(answer.negatives(alone))
     assert not any(line.count("+qk_norm (") > 1 for line in answer.negatives(found))
 
@@ -188,7 +189,7 @@ def test_ticks_are_told_apart(ticks: tuple[float, ...], said: list[str]) -> None
 @pytest.mark.fast
 def test_shades_are_told_apart() -> None:
     edges = tuple(1.12 + 0.0004 * place for place in range(8))
-    key = heatmaps.key(Maps(metric="m", plots=(), scale=Shades(edges=edges, log=False), steps=(1, 1)))
+    key = heatmaps.key(Shades(edges=edges, log=False))
     assert len({text for _, text in key[1:]}) == 7 and key[0][1] == key[1][1].replace("from", "below")
     assert panels.apart([1.0, 2.0]) == ["1.00", "2.00"]
 

@@ -39,11 +39,11 @@ from searched_fixtures import (
 from ablate.block.expression import print_block
 from ablate.execute.search.search_space import UNBUILT
 from ablate.plan.build import build_plan
-from ablate.report.searched import answer, ask_next, history, rows, sections, to_markdown
+from ablate.report.searched import answer, confirmation, history, rows, sections, to_markdown
 from ablate.report.searched.analysis import analyse
 from ablate.report.searched.json_form import to_json
 from ablate.report.searched.record import Entry, SearchRecord
-from ablate.report.searched.screen import DESCRIBED, MOST, search_screen, shown
+from ablate.report.searched.sections import DESCRIBED, MOST, screen_blocks, search_screen
 from ablate.report.terminal_renderer import Screen
 from ablate.space.load import load_space
 
@@ -102,7 +102,7 @@ def test_nothing_is_cut_off(name: str, width: int) -> None:
     together = "".join(text.split())
     if not analyse(found).compared:
         return
-    for one in shown(found, analyse(found)):
+    for one in screen_blocks(found, analyse(found)):
         assert one.name in text
         assert all(value in text and apart in text for value, apart in rows.cells(one, found))
     for one in rows.described(found, analyse(found))[:DESCRIBED]:
@@ -131,7 +131,15 @@ def test_of_a_long_front_the_chosen_are_shown_and_those_that_beat_the_reference(
     """By loss the ten that do not beat it come first, and the last of the front was chosen."""
     line = [entry(k, ["+qk_norm"], values=(2.0 + k / 100, 4.0 - k / 10)) for k in range(1, 31)]
     found = record(entries=(entry(0), *line), chosen=("p30",), confirm_seeds=(7,))
-    assert [one.name for one in shown(found, analyse(found))] == ["pre_ln", "p11", "p12", "p13", "p14", "p15", "p30"]
+    assert [one.name for one in screen_blocks(found, analyse(found))] == [
+        "pre_ln",
+        "p11",
+        "p12",
+        "p13",
+        "p14",
+        "p15",
+        "p30",
+    ]
     assert rows.described(found, analyse(found))[0].name == "p30"
 
 
@@ -226,7 +234,7 @@ def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
         new = one.number > 0
         return {"eval_loss": 2.30 + seed / 100 - 0.025 * new, "peak_kurtosis": (3 + seed) * 0.5 ** (0.5 * new)}
 
-    grid = rows.left(confirm(record(entries=made), ["p1"], end))
+    grid = rows.remaining(confirm(record(entries=made), ["p1"], end))
     assert [row[2:] for row in grid.rows] == [
         ("2.210", "2.295", "-0.100", "-0.0250", "25 %"),
         ("1.500", "3.387", "×0.500", "×0.707", "50 %"),
@@ -238,7 +246,7 @@ def test_what_was_left_is_the_confirmed_part_of_the_difference() -> None:
 @pytest.mark.fast
 def test_no_share_is_given_of_what_was_no_advantage() -> None:
     made = (entry(0), entry(1, ["+qk_norm"], values=(2.41, 1.5)))
-    grid = rows.left(confirm(record(entries=made), ["p1"], regressed))
+    grid = rows.remaining(confirm(record(entries=made), ["p1"], regressed))
     assert grid.rows[0][-1] == "" and grid.rows[1][-1].endswith(" %")
     assert "in eval loss it had none" in beware(confirm(record(entries=made), ["p1"], regressed))
     more = (*made, entry(2, ["-layer_norm"], values=(2.31, 3.5)))
@@ -405,7 +413,7 @@ def test_json_is_json_in_every_case(name: str) -> None:
 @pytest.mark.fast
 def test_the_block_to_ask_about_is_that_which_held() -> None:
     def chosen(found: SearchRecord) -> str:
-        one = ask_next.chosen(found, analyse(found))
+        one = confirmation.block_to_ask_about(found, analyse(found))
         return "" if one is None else one.entry.name
 
     # Of loss p13 gains most and p32 52 % of that; of the logarithm of kurtosis, p38 gains most, p32 58 %, p13 20 %.
@@ -418,9 +426,9 @@ def test_the_block_to_ask_about_is_that_which_held() -> None:
 @pytest.mark.fast
 def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
     def why(found: SearchRecord) -> str:
-        one = ask_next.chosen(found, analyse(found))
+        one = confirmation.block_to_ask_about(found, analyse(found))
         assert one is not None
-        return ask_next.why(found, one)
+        return confirmation.why_chosen(found, one)
 
     assert why(confirmed()) == "one of 2 that did best of those confirmed; the best balanced of them"
     assert why(confirm(record(), ["p38", "p13"], regressed)) == "of those confirmed, it did best"
@@ -439,11 +447,11 @@ def test_why_it_is_asked_about_says_no_more_than_is_so() -> None:
 @pytest.mark.fast
 def test_a_line_that_would_have_no_effect_is_to_be_left_out() -> None:
     found = confirmed()
-    one = ask_next.chosen(found, analyse(found))
+    one = confirmation.block_to_ask_about(found, analyse(found))
     assert one is not None
     refused = "A line of its `block:` that changes neither pre_ln nor p32 would be refused as having no effect"
-    assert refused in ask_next.how(found, one)
-    assert json.loads(to_json(found))["next"]["how"] == ask_next.how(found, one)
+    assert refused in confirmation.how_to_ask(found, one)
+    assert json.loads(to_json(found))["next"]["how"] == confirmation.how_to_ask(found, one)
 
 
 @pytest.mark.sampled(1)
@@ -453,7 +461,7 @@ def test_what_is_to_be_pasted_asks_which_edit_matters(name: str, tmp_path: Path)
     grammar = transformer()
     found = record()
     text = print_block(grammar.block(name), grammar.catalogue, grammar.defaults)
-    pasted = ask_next.snippet(found, entry(3, ["+qk_norm"], block=text))
+    pasted = confirmation.path_snippet(found, entry(3, ["+qk_norm"], block=text))
     assert max(map(len, pasted.splitlines())) <= 80
     shipped = (ROOT / "spaces" / "op_vs_preln.yaml").read_text(encoding="utf-8")
     body = "\n".join(line for line in shipped.splitlines() if not line.startswith(("design:", "block:")))
@@ -464,7 +472,7 @@ def test_what_is_to_be_pasted_asks_which_edit_matters(name: str, tmp_path: Path)
     space = load_space(path, grammar.catalogue)
     assert space.blocks["p3"] == grammar.block(name)
     assert space.design.path is not None and (space.design.path.from_, space.design.path.to) == ("pre_ln", "p3")
-    in_full = ask_next.snippet(found, entry(3, ["+qk_norm"], block=print_block(grammar.block(name))))
+    in_full = confirmation.path_snippet(found, entry(3, ["+qk_norm"], block=print_block(grammar.block(name))))
     path.write_text(f"{body}\n{in_full}", encoding="utf-8")
     assert load_space(path, grammar.catalogue).blocks["p3"] == grammar.block(name)
     if name != "e_spa":  # which has no solution at this depth

@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from searched_fixtures import ELOSS, KURTOSIS, TOKEN, WORLDS, entry, record, ties
 
 from ablate.report.searched.analysis import BEYOND, analyse, difference, losses_of
-from ablate.report.searched.record import Objective, SearchRecord
+from ablate.report.searched.record import SearchObjective, SearchRecord
 
 quick = settings(deadline=None, max_examples=examples_of(60))
 numbers = st.integers(1, 6).map(float)
 
 
-def searches(objectives: tuple[Objective, ...], most: int = 9) -> st.SearchStrategy[SearchRecord]:
+def searches(objectives: tuple[SearchObjective, ...], most: int = 9) -> st.SearchStrategy[SearchRecord]:
     """Small searches with many ties; None stands for a block that diverged."""
     values = st.one_of(st.none(), st.tuples(*(numbers for _ in objectives)))
 
@@ -32,7 +32,7 @@ def searches(objectives: tuple[Objective, ...], most: int = 9) -> st.SearchStrat
     return st.lists(values, min_size=1, max_size=most).map(build)
 
 
-def better(a: float, b: float, objective: Objective) -> bool:
+def better(a: float, b: float, objective: SearchObjective) -> bool:
     return a < b if objective.goal == "min" else a > b
 
 

@@ -28,10 +28,10 @@ from searched_fixtures import (
     with_rungs,
 )
 
-from ablate.report.html.drawn import shown
+from ablate.report.plot import svg_of
 from ablate.report.searched import plots, to_html
 from ablate.report.searched.analysis import SearchAnalysis, analyse
-from ablate.report.searched.axes import frame
+from ablate.report.searched.plots import frame
 from ablate.report.searched.record import SearchRecord
 
 VOID = {"meta", "br", "hr", "img", "link", "input"}
@@ -71,7 +71,7 @@ class Read(HTMLParser):
 
 def found_plot(record: SearchRecord, found: SearchAnalysis) -> str:
     """The plot of its blocks, as on the page."""
-    return shown(next(plots.plots(record, found)))
+    return svg_of(next(plots.plots(record, found)))
 
 
 @functools.cache
@@ -155,9 +155,7 @@ def test_the_same_record_gives_the_same_page_in_every_process() -> None:
 
 @pytest.mark.full
 def test_only_what_draws_loads_matplotlib() -> None:
-    code = (
-        "import sys, ablate.report.searched.sections, ablate.report.searched.screen; print('matplotlib' in sys.modules)"
-    )
+    code = "import sys, ablate.report.searched.sections; print('matplotlib' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
 

@@ -14,10 +14,11 @@ from report_fixtures import finals, path
 
 from ablate.report import answers, footnotes, wording
 from ablate.report.document import plain
+from ablate.report.effect_tables import to_markdown
 from ablate.report.page import answer, forest, pareto
+from ablate.report.plot import svg_of
 from ablate.report.searched.confirmation import improved, verdicts
 from ablate.report.terminal_renderer import STYLES
-from ablate.report.verdict_tables import to_markdown
 from ablate.space.judge import Expected, Judge, Judged
 from ablate.verdict.judge import judge
 from ablate.verdict.judgement import OPPOSITE, renamed
@@ -194,7 +195,7 @@ def without_sides(summary: Summary, *names: str) -> Summary:
 def test_the_sides_of_a_forest_are_lower_and_higher():
     found = record()
     summary = without_sides(found.summary, "eval_loss")
-    drawn = [svg for svg, _ in forest.forests(replace(found, summary=summary))]
+    drawn = list(map(svg_of, forest.plots(summary)))
     assert "← lower" in drawn[0] and "higher →" in drawn[0] and "better →" not in drawn[0]
     assert "← better" in drawn[1]
     for word in ("better", "worse"):
@@ -204,8 +205,10 @@ def test_the_sides_of_a_forest_are_lower_and_higher():
 def test_it_is_drawn_against_no_other_as_a_trade_off():
     found = page_fixtures.record()
     names = [metric.name for metric in found.seen()]
-    assert len(pareto.fronts(found)) == len(names) - 1
-    assert len(pareto.fronts(replace(found, summary=without_sides(found.summary, names[0])))) == len(names) - 2
+    assert len(list(pareto.front_plots(found))) == len(names) - 1
+    assert (
+        len(list(pareto.front_plots(replace(found, summary=without_sides(found.summary, names[0]))))) == len(names) - 2
+    )
 
 
 def test_every_text_says_that_neither_side_is_better():

@@ -12,7 +12,7 @@ from report_fixtures import path
 from scipy import stats
 from test_report_tables import render
 
-from ablate.report.fairness import unequal_lines
+from ablate.report.comparisons import unequal_lines
 from ablate.report.json_form import plan_to_json
 from ablate.report.screens.plan import plan_screen
 from ablate.report.screens.result import result_screen

@@ -15,7 +15,8 @@ from ablate.plan.plan import Comparison, Setting
 from ablate.report import wording
 from ablate.space.judge import Judged
 from ablate.verdict.experiment import Final, experiment_of
-from ablate.verdict.judge import absolute_margin, judge
+from ablate.verdict.hypothesis_test import absolute_margin
+from ablate.verdict.judge import judge
 from ablate.verdict.summary import Effect, ExpectedStep
 
 FREE = Judged(margin="none", scale="linear", better="lower")

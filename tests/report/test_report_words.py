@@ -15,13 +15,12 @@ from report_fixtures import rules as judging
 from test_report_tables import render
 
 from ablate import statistics
-from ablate.report import footnotes, wording
+from ablate.report import footnotes, html_renderer, wording
 from ablate.report.document import ReportDocument, TableOf
-from ablate.report.html import renderer
-from ablate.report.html.renderer import CSS
-from ablate.report.page import cost
-from ablate.report.page.forest import forests
+from ablate.report.html_renderer import CSS
+from ablate.report.page import cost, forest
 from ablate.report.page.verdicts import verdicts
+from ablate.report.plot import svg_of
 from ablate.report.screens.result import result_screen
 from ablate.space.judge import Judge, Judged
 from ablate.verdict.judge import judge
@@ -224,11 +223,13 @@ def test_the_tables_of_the_page_say_which_p_they_show_and_keep_differences_whole
     grid = verdicts(worlds.record())[0]
     assert grid.heading[6:] == ("p (Holm)", "q (Benjamini-Hochberg)", "p of equivalence (Holm)")
     cell = grid.rows[0][3]
-    assert f"<td class=w>{cell}</td>" in renderer.render(ReportDocument(title="", about=(), parts=(TableOf(grid),)))
+    assert f"<td class=w>{cell}</td>" in html_renderer.render(
+        ReportDocument(title="", about=(), parts=(TableOf(grid),))
+    )
     assert "@media screen and (min-width:40rem){td.w{white-space:nowrap}}" in CSS
 
 
 def test_words_in_a_forest_stand_on_paper():
     """The line of no difference would run through them."""
-    (svg, _), *_ = forests(worlds.record())
+    svg = svg_of(next(forest.plots(worlds.record().summary)))
     assert svg.count("var(--paper)") >= 2 * svg.count("+qk_norm") > 0

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+from data_library import read_corpus
 from space_fixtures import text
 
 from ablate import api
-from ablate.data.corpus import read_corpus
 from ablate.errors import InputError, RefusedError
 from ablate.report.screens import check
 from ablate.source.yaml import MAX_BYTES, parse_yaml, read_yaml

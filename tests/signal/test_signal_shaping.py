@@ -10,7 +10,7 @@ from scipy.integrate import quad_vec
 
 from ablate.errors import InputError
 from ablate.signal.kernel_maps import shape_by_curvature, shape_by_slope
-from ablate.signal.network_shaping import Affine, leaky_by_correlation, leaky_by_slope, residual_stack
+from ablate.signal.network_shaping import AffineMaps, leaky_by_correlation, leaky_by_slope, residual_stack
 
 
 def erf(z: complex) -> complex:
@@ -41,7 +41,7 @@ def derivative(f, x: float) -> float:
     return f(complex(x, STEP)).imag / STEP
 
 
-def expectations(f, affine: Affine, kink: float | None = None) -> dict[str, float]:
+def expectations(f, affine: AffineMaps, kink: float | None = None) -> dict[str, float]:
     """E of φ̂, φ̂², φ̂'², φ̂''², φ̂ φ̂' z: adaptive Gauss-Kronrod over complex-step derivatives."""
     a, b, d, s = affine.input_scale, affine.input_shift, affine.output_shift, affine.output_scale
     h = 1e-4
@@ -246,15 +246,15 @@ def test_tat_of_leaky_relu(layers, eta, skip):
     shaped = leaky_by_correlation(eta, residual_stack(layers, skip))
     values = expectations(leaky(shaped.slope), shaped.affine, kink=0.0)
     assert off(values, q=1, q_slope=1, c_slope=1) < 1e-6
-    assert shaped.affine == Affine(output_scale=shaped.affine.output_scale)
+    assert shaped.affine == AffineMaps(output_scale=shaped.affine.output_scale)
     assert abs(largest(lambda c: absolute_correlation(c, shaped.slope), 0.0, layers, skip) - eta) < 1e-6
 
 
 def test_the_conditions_can_fail():
     gelu = FORMULAS["gelu"]
     solved = shape_by_slope(CATALOGUE["gelu"].config(), "gelu", 5.0, residual_stack(24))
-    assert off(expectations(gelu, Affine()), mean=0, q=1, q_slope=1) > 0.1
-    nudged = Affine(solved.input_scale + 1e-4, solved.input_shift, solved.output_shift, solved.output_scale)
+    assert off(expectations(gelu, AffineMaps()), mean=0, q=1, q_slope=1) > 0.1
+    nudged = AffineMaps(solved.input_scale + 1e-4, solved.input_shift, solved.output_shift, solved.output_scale)
     assert off(expectations(gelu, nudged), mean=0, q=1, q_slope=1, c_slope=5 ** (1 / 24)) > 1e-5
 
 
@@ -275,7 +275,9 @@ def test_of_mirror_images_the_one_with_a_positive_shift_counts(name):
     ):
         assert affine.input_scale > 0 < affine.input_shift
         middle = FORMULAS[name](1e-300 + 0j).real
-        mirror = Affine(affine.input_scale, -affine.input_shift, -2 * middle - affine.output_shift, affine.output_scale)
+        mirror = AffineMaps(
+            affine.input_scale, -affine.input_shift, -2 * middle - affine.output_shift, affine.output_scale
+        )
         one, other = (expectations(FORMULAS[name], each) for each in (affine, mirror))
         assert off(one, **{key: other[key] for key in ("q", "q_slope", "c_slope", "c_curvature")}) < 1e-9
 

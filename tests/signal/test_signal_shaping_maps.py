@@ -8,7 +8,7 @@ from builders import CATALOGUE
 from scipy.special import erf
 
 from ablate.signal.kernel_maps import Shaped, correlation_map, correlations_through, local_maps
-from ablate.signal.network_shaping import UNCHANGED, Affine, leaky_correlation
+from ablate.signal.network_shaping import UNCHANGED, AffineMaps, leaky_correlation
 
 RELU, GELU, TANH, SQUARED = (CATALOGUE[name].config() for name in ("relu", "gelu", "tanh", "relu_squared"))
 CORRELATIONS = [-1.0, -0.999999, -0.7, -1e-9, 0.0, 0.1, 0.5, 0.9, 0.999, 1 - 1e-9, 1.0]
@@ -51,7 +51,7 @@ def test_correlations_after_relu_and_gelu_are_their_closed_forms(c):
     assert abs(correlation_map(RELU, c) - relu_correlation(c)) < 1e-12
     for scale in (0.05, 1.0, 3.0, 40.0):
         expected = gelu_product(scale**2, c) / gelu_product(scale**2, 1.0)
-        assert abs(correlation_map(GELU, c, Affine(scale)) - expected) < 1e-11
+        assert abs(correlation_map(GELU, c, AffineMaps(scale)) - expected) < 1e-11
     for slope in (0.0, 0.3, -0.5):
         leaky = CATALOGUE["leaky_relu"].config(slope=slope)
         assert abs(correlation_map(leaky, c) - leaky_correlation(c, slope)) < 1e-12
@@ -59,7 +59,7 @@ def test_correlations_after_relu_and_gelu_are_their_closed_forms(c):
 
 @pytest.mark.parametrize("c", [-0.95, -0.4, 0.3, 0.8, 0.99])
 def test_correlations_after_a_shaped_tanh_are_those_of_a_grid(c):
-    affine = Affine(0.7, 0.9, -0.5, 2.0)
+    affine = AffineMaps(0.7, 0.9, -0.5, 2.0)
     z = np.arange(-9, 9, 0.02)  # the trapezoid rule converges like exp(-1/step) for what is smooth everywhere
     density = np.exp(-(z**2) / 2) * 0.02 / math.sqrt(2 * math.pi)
     phi = lambda x: 2.0 * (np.tanh(0.7 * x + 0.9) - 0.5)  # noqa: E731
@@ -86,8 +86,8 @@ def test_correlations_after_squared_relu_are_their_closed_form(c):
     angle = math.acos(c)
     expected = (3 * math.sin(angle) * c + (math.pi - angle) * (1 + 2 * c * c)) / (3 * math.pi)
     assert abs(correlation_map(SQUARED, c) - expected) < 1e-12
-    there = Shaped(SQUARED, Affine(0.7, 0.3, 0.0, 2.0))
-    back = Affine(1 / 0.7, -0.3 / 0.7)
+    there = Shaped(SQUARED, AffineMaps(0.7, 0.3, 0.0, 2.0))
+    back = AffineMaps(1 / 0.7, -0.3 / 0.7)
     assert abs(correlation_map(there, c, back) - expected) < 1e-12
     if c >= 0:
         assert abs(float(correlations_through(SQUARED)(c)) - expected) < 1e-9
@@ -101,7 +101,7 @@ def test_a_bend_inside_a_step_costs_no_digits(scale, shift):
     first, second = t * above + density, (1 + t * t) * above + t * density
     q = (t**4 + 6 * t**2 + 3) * above + (t**3 + 5 * t) * density
     expected = second**2 / q, 4 * first**2 / q, 4 * second / q, 4 * above / q
-    shaped = Shaped(SQUARED, Affine(scale, shift))
+    shaped = Shaped(SQUARED, AffineMaps(scale, shift))
     assert shaped.bends == (-shift / scale,)
     assert shaped.kinks == ()
     for maps in (local_maps(shaped), local_maps(Shaped(shaped, UNCHANGED)), local_maps(SQUARED, shaped.affine)):
@@ -111,7 +111,7 @@ def test_a_bend_inside_a_step_costs_no_digits(scale, shift):
 
 @pytest.mark.parametrize("c", [0.3, 0.9, 0.999])
 def test_a_shaped_bend_has_the_correlations_of_the_same_maps_in_one(c):
-    affine = Affine(1.0, 0.7, -0.4, 1.3)
+    affine = AffineMaps(1.0, 0.7, -0.4, 1.3)
     assert abs(correlation_map(Shaped(SQUARED, affine), c) - correlation_map(SQUARED, c, affine)) < 1e-12
 
 
@@ -128,7 +128,7 @@ def test_local_maps_of_relu_and_gelu_are_their_closed_forms():
     )
     for scale in (0.01, 1.0, 50.0):
         s, a = scale**2, scale**2 / (1 + scale**2)
-        gelu = local_maps(GELU, Affine(scale))
+        gelu = local_maps(GELU, AffineMaps(scale))
         assert math.isclose(gelu.q, gelu_product(s, 1.0), rel_tol=1e-13)
         grown = (gelu_product(s * (1 + 1e-5), 1.0) - gelu_product(s * (1 - 1e-5), 1.0)) / 2e-5
         assert math.isclose(gelu.q_slope, grown, rel_tol=1e-8)
@@ -141,7 +141,7 @@ def test_local_maps_of_relu_and_gelu_are_their_closed_forms():
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 1e3, 1e6])
 def test_steps_far_narrower_than_a_normal_are_met(scale):
     """a² E[tanh'(a (z - 1/2))²], summed over the step alone where that is narrow."""
-    maps = local_maps(Steep(), Affine(scale, -scale / 2))
+    maps = local_maps(Steep(), AffineMaps(scale, -scale / 2))
     u = np.arange(-10 * scale, 9 * scale, 1e-3 * scale) if scale < 1e2 else np.arange(-40, 40, 1e-3)
     z, step = 0.5 + u / scale, (u[1] - u[0]) / scale
     expected = step * scale**2 * (np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)) @ np.cosh(u) ** -4.0
@@ -149,7 +149,7 @@ def test_steps_far_narrower_than_a_normal_are_met(scale):
 
 
 def test_curvature_is_that_of_the_correlation_map():
-    affine, h = Affine(0.8, 0.3, -0.2, 1.5), 1e-3
+    affine, h = AffineMaps(0.8, 0.3, -0.2, 1.5), 1e-3
     maps = local_maps(GELU, affine)
     c = [correlation_map(GELU, 1 - k * h, affine) for k in range(5)]
     slope = (25 * c[0] - 48 * c[1] + 36 * c[2] - 16 * c[3] + 3 * c[4]) / (12 * h)
@@ -162,7 +162,7 @@ def test_curvature_is_that_of_the_correlation_map():
 
 
 def test_a_shaped_activation_is_one_itself():
-    affine = Affine(0.5, -1.0, 0.25, 3.0)
+    affine = AffineMaps(0.5, -1.0, 0.25, 3.0)
     shaped = Shaped(TwoKinks(), affine)
     assert shaped.kinks == (0.0, 6.0)
     assert local_maps(shaped) == local_maps(shaped, UNCHANGED)

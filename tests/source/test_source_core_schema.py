@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from ablate.errors import InputError
 from ablate.output.escape import DIRECTIONS
-from ablate.source.yaml import Scalar, parse_yaml, to_python
+from ablate.source.located import Scalar, to_python
+from ablate.source.yaml import parse_yaml
 
 pytestmark = pytest.mark.fast
 

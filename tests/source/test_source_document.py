@@ -11,8 +11,9 @@ from recipe_documents import Recipe
 
 from ablate.source.annotations import described
 from ablate.source.document import MANY, validate
+from ablate.source.located import to_python
 from ablate.source.problems import Problems
-from ablate.source.yaml import overlay, parse_yaml, to_python
+from ablate.source.yaml import overlay, parse_yaml
 from ablate.space.data import Bpe
 from ablate.space.judge import Judge
 from ablate.space.model import Learned, Model

@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ablate.errors import InputError
-from ablate.source.yaml import MAX_DEPTH, overlay, parse_yaml, read_setting, set_path, to_python
+from ablate.source.compose import MAX_DEPTH
+from ablate.source.located import to_python
+from ablate.source.yaml import overlay, parse_yaml, read_setting
+
+
+def set_path(base, argument):
+    return overlay(base, read_setting(argument, base))
+
 
 BASE = """\
 recipe: {steps: 300, batch: 16, clip: 1.0}

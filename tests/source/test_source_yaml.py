@@ -9,18 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ablate.errors import InputError
-from ablate.source.yaml import (
-    MAX_BYTES,
-    MAX_DEPTH,
-    MAX_NODES,
-    Items,
-    Mapping,
-    Scalar,
-    Source,
-    parse_yaml,
-    read_yaml,
-    to_python,
-)
+from ablate.source.compose import MAX_DEPTH, MAX_NODES
+from ablate.source.located import Items, Mapping, Scalar, Source, to_python
+from ablate.source.yaml import MAX_BYTES, parse_yaml, read_yaml
 
 
 def walk(located):

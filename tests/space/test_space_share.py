@@ -8,7 +8,7 @@ import pytest
 from builders import CATALOGUE
 from reading import ROOT
 
-from ablate.block.architecture import Share
+from ablate.block.architecture import Sharing
 from ablate.plan.build import build_plan
 from ablate.space.load import load_space
 from ablate.space.space import Space
@@ -52,10 +52,10 @@ def test_shares_and_patterns_are_treatments(tmp_path: Path) -> None:
     shares = {name: next(t.architecture.share for t in plan.trials if t.variant == v.id) for name, v in models.items()}
     assert shares == {
         "pre_ln": None,
-        "turn": Share(cycle=2),
-        "row": Share(repeat=2),
+        "turn": Sharing(cycle=2),
+        "row": Sharing(repeat=2),
         "some": None,
-        "mixed": Share(cycle=2),
+        "mixed": Sharing(cycle=2),
     }
     assert models["turn"].parameters == models["row"].parameters < models["pre_ln"].parameters
     assert models["turn"].flops == models["pre_ln"].flops

@@ -14,7 +14,7 @@ from ablate.space import vary
 from ablate.statistics import SizeLadder, scaling_law
 from ablate.statistics.ladder import compare, moments
 from ablate.statistics.next_size import predict
-from ablate.statistics.size_noise import noise_line, satterthwaite
+from ablate.statistics.spread import noise_line, satterthwaite
 
 COMPUTE = (1e15, 1.6e16, 2.5e17, 4e18)
 NEXT = 6.4e19

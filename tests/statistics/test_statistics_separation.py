@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 from scipy.stats import norm
+from separation import separation
 
 from ablate.errors import InputError
-from ablate.statistics import separation
 
 
 def drawn(rng, apart, n=60):

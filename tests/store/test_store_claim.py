@@ -80,14 +80,6 @@ def test_forgetting_takes_the_trace_of_the_dead_alone(tmp_path, other):
     assert not list(trace.parent.iterdir())
 
 
-def test_sweeping_leaves_what_is_of_the_living(tmp_path, other):
-    for trial_id in ("a1", "b2", "c3"):
-        claim.trace_of(tmp_path, trial_id).write_text("File sleeper.py")
-    (tmp_path / "running" / "c3").write_text("")
-    claim.sweep(tmp_path)
-    assert sorted(path.name for path in (tmp_path / "running").iterdir()) == ["a1", "a1.trace"]
-
-
 def test_a_run_sweeps_as_it_begins(tmp_path):
     (tmp_path / "running").mkdir()
     for name in ("a1", "b2.trace"):

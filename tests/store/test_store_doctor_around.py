@@ -14,7 +14,7 @@ from rich.console import Console
 from store_fixtures import opened, rows_at, trial
 
 from ablate.errors import RefusedError
-from ablate.report.screens.doctor import screen
+from ablate.report.screens.doctor import doctor_screen
 from ablate.store import claim, mirror
 from ablate.store.durable import Lock
 from ablate.store.faults import Finding, Repaired
@@ -240,7 +240,7 @@ def test_a_mirror_that_cannot_be_filled_is_said_and_left(folder):
 
 def shown(findings):
     console = Console(width=200, record=True, file=StringIO())
-    console.print(screen(findings))
+    console.print(doctor_screen(findings))
     return console.export_text()
 
 

@@ -13,7 +13,7 @@ from store_fixtures import fill
 
 from ablate.data import cache
 from ablate.errors import InputError
-from ablate.report.screens.doctor import screen
+from ablate.report.screens.doctor import doctor_screen
 from ablate.store import mirror
 from ablate.store.query import query
 from ablate.store.repair import repair
@@ -36,7 +36,7 @@ def test_lost_verdicts_are_found(tmp_path, harm):
     repaired = repair(tmp_path, dry_run=False, say=lambda said: None)
     assert repaired.exit_code == 1
     console = Console(width=200, record=True, file=StringIO())
-    console.print(screen(repaired))
+    console.print(doctor_screen(repaired))
     last = console.export_text().splitlines()[-1]
     assert last.endswith("lost, but no result of a trial: see above for the consequences")
     run(tmp_path, pytest.fail)

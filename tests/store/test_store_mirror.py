@@ -13,8 +13,8 @@ from store_fixtures import ADDRESSES, DOCUMENTS, STEPS, course, fill, number, op
 
 from ablate.store.mirror import mirror
 from ablate.store.mlflow_client import MirrorDifference, MlflowRunState, compare_runs
-from ablate.store.mlflow_pages import DIGEST, MlflowRun, Page
-from ablate.store.mlflow_texts import PARAM_LENGTH, TAG_LENGTH, VariantAnswer
+from ablate.store.mlflow_pages import DIGEST
+from ablate.store.mlflow_texts import PARAM_LENGTH, TAG_LENGTH, MlflowRun, Page, VariantAnswer
 from ablate.store.query import query
 from ablate.train.events import Outcome, Row
 

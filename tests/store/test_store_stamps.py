@@ -15,7 +15,7 @@ from ablate.session.reporting import report
 from ablate.session.verifying import verify
 from ablate.store.documents import Documents, plan_document
 from ablate.store.durable import compact
-from ablate.store.predictions import Compared, Stamps, compared_by
+from ablate.store.predictions import ContrastSides, Stamps, compared_by
 from ablate.store.query import query
 from ablate.store.snapshot import Snapshot
 from ablate.verdict.contrasts import contrasts
@@ -40,7 +40,7 @@ def test_the_sides_of_every_comparison_are_those_that_it_subtracts_and_adds(desi
             continue  # of several with one name it is the first
         told += 1
         if comparison.after:
-            assert found == Compared(frozenset([comparison.before]), frozenset([comparison.after]))
+            assert found == ContrastSides(frozenset([comparison.before]), frozenset([comparison.after]))
         elif comparison.weights:
             assert found.plus == {variant for variant, weight in comparison.weights if weight > 0}
             assert found.minus == {variant for variant, weight in comparison.weights if weight < 0}

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ablate.data.corpus import Corpus, corpus_of, divide, source_of
 from ablate.space.data import Data
 
 WORDS = ("def", "return", "import", "self", "value", "for", "while", "if", "raise", "class", "print", "yield", "None")
@@ -32,6 +33,11 @@ def data(**fields: object) -> Data:
     return Data.model_validate(
         {"corpus": "python_stdlib", "tokenizer": "bytes", "tuning": 0.1, "verdict": 0.1, **fields}
     )
+
+
+def read_corpus(chosen: Data, folder: Path) -> Corpus:
+    """All texts that a `Data` document names, each in the split of its folder."""
+    return divide(source_of(chosen, folder), chosen, corpus_of(chosen).layout(chosen.corpus.settings))
 
 
 @pytest.fixture

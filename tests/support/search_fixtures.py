@@ -125,6 +125,13 @@ def search(
     return searched(grammar, proposer, goals=goals, parallel=parallel, budget=budget, ladder=ladder, seeds=seeds)
 
 
+def resting(block_search: BlockSearch) -> list[Job]:
+    """The jobs that have paused at a rung and were not promoted."""
+    last = {job.mark: job for job in block_search.jobs}.values()
+    came = ((job, block_search.came(job.number)) for job in last)
+    return sorted((job for job, end in came if end and end.outcome == "paused"), key=lambda job: job.number)
+
+
 def searched(
     grammar: Grammar,
     proposer: Proposer,

@@ -10,17 +10,17 @@ from random import Random
 from report_fixtures import LOSS, PEAK, TOKENS, finals, path, rules
 
 from ablate.plan.plan import Comparison, Plan, Variant
-from ablate.report.searched.record import Entry, Objective, RungCorrelation, SearchRecord
+from ablate.report.searched.record import Entry, RungCorrelation, SearchObjective, SearchRecord
 from ablate.verdict.judge import judge
 from ablate.verdict.summary import Summary
 
-ELOSS = Objective(
+ELOSS = SearchObjective(
     metric="eval_loss", goal="min", definition="mean cross-entropy in nats over held-out windows", log=False
 )
-KURTOSIS = Objective(
+KURTOSIS = SearchObjective(
     metric="peak_kurtosis", goal="min", definition="largest kurtosis of neuron RMS over layers and steps", log=True
 )
-TOKEN = Objective(metric="token_correlation", goal="min", definition="", log=False)
+TOKEN = SearchObjective(metric="token_correlation", goal="min", definition="", log=False)
 
 EDITS: dict[str, tuple[str, float, float]] = {
     "+qk_norm": ("nothing → {qk_norm: {rms_norm: {eps: 1e-08}}} at attention", -0.030, -0.15),
@@ -236,8 +236,8 @@ def partial() -> SearchRecord:
 
 def long_names() -> SearchRecord:
     """Names, numbers and edits as long as they come."""
-    long = Objective(metric="peak_max_median_ratio_as_released", goal="max", definition="x" * 90, log=False)
-    other = Objective(metric="token_correlation_as_released", goal="min", definition="", log=True)
+    long = SearchObjective(metric="peak_max_median_ratio_as_released", goal="max", definition="x" * 90, log=False)
+    other = SearchObjective(metric="token_correlation_as_released", goal="min", definition="", log=True)
     edit = "attention.entropy=[{qk_norm:rms_norm},{softcap:30}]@attention_residual+mlp_residual"
     reference = "value_skipinit_as_released"
     random = Random(2)

@@ -99,7 +99,7 @@ def test_a_block_made_once_for_all_layers_is_that_made_in_each(name, monkeypatch
     sizes, seen = sizes_of(name), made_once(monkeypatch)
     once = through_all(block, sizes)
     assert len(seen) == (name not in NOT_THE_SAME)
-    monkeypatch.setattr(room._Model, "_made", None)
+    monkeypatch.setattr(room._BlockInLayers, "_made", None)
     for first, again in zip(once, through_all(block, sizes), strict=True):
         np.testing.assert_array_equal(first, again)
 

@@ -17,7 +17,7 @@ from ablate.block.sizes import Sizes
 from ablate.errors import InputError
 from ablate.execute.start import sampled_initialisation
 from ablate.signal.propagation import Signal
-from ablate.theory.blocks import Elsewhere, InsideValue, ValuesRead, through_block
+from ablate.theory.blocks import Elsewhere, InsideValue, PlacesRead, through_block
 from ablate.theory.models import forecast
 
 LENGTH, KINDS, STARTS = 24, 64, 4
@@ -86,7 +86,7 @@ def test_admin_starts_from_what_a_profiling_pass_of_the_forecast_measures():
     """ω² = Var[x_0] + Σ Var[f_j] of the earlier branches at ω = 1, in the order of the pass; the first ω is 1."""
     start, sizes = Signal.root(0.5 * np.eye(LENGTH) + 0.5), model("admin").sizes.at(1)
     block = block_of("[admin: [attention], admin: [mlp: {activation: relu}]]")
-    elsewhere = Elsewhere(ValuesRead({}), None)
+    elsewhere = Elsewhere(PlacesRead({}), None)
     first = through_block(block, start, sizes, INIT, CATALOGUE, elsewhere)
     (embedded, attended), (between, served) = elsewhere.profile.seen
     assert embedded == pytest.approx(1)
@@ -97,7 +97,7 @@ def test_admin_starts_from_what_a_profiling_pass_of_the_forecast_measures():
 
 
 def test_what_is_remembered_is_what_a_later_layer_reads():
-    read = ValuesRead({3: frozenset({ValuePlace(1, "in"), ValuePlace(2, "out"), ValuePlace(1, "mlp")})})
+    read = PlacesRead({3: frozenset({ValuePlace(1, "in"), ValuePlace(2, "out"), ValuePlace(1, "mlp")})})
     assert [read.remembered(layer) for layer in (1, 2, 3, 4)] == [(), (0,), (0,), ()]
     assert (read.inside(1), read.inside(2)) == ({"mlp"}, set())
 
@@ -116,4 +116,4 @@ def test_a_gradient_that_comes_too_late_is_refused():
 
 def test_tokens_that_may_repeat_unknown_times_are_refused():
     with pytest.raises(InputError, match=r"(?s)how often two are the same.*\n  = set the model's repetition"):
-        Elsewhere(ValuesRead({}), None).tokens(3, 256)
+        Elsewhere(PlacesRead({}), None).tokens(3, 256)

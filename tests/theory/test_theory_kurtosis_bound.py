@@ -12,9 +12,10 @@ from ablate.block.sizes import Sizes
 from ablate.compiler import compile_block
 from ablate.errors import InputError
 from ablate.probes.kurtosis import kurtosis
+from ablate.signal.finite_width import participation
 from ablate.signal.propagation import Signal
 from ablate.theory.blocks import through_block
-from ablate.theory.diagnostics import largest_kurtosis, normal_kurtosis
+from ablate.theory.diagnostics import normal_kurtosis
 
 CATALOGUE = transformer().catalogue
 LENGTH, WIDTH, LAYERS, STARTS = 12, 256, 4, 3
@@ -35,6 +36,11 @@ def standard_error(x):
     squares = np.square(x).mean(0) / np.square(x).mean()
     kurt = np.square(squares).mean()
     return np.std(squares**2 - 2 * kurt * squares) / np.sqrt(len(squares))
+
+
+def largest_kurtosis(kernel, width):
+    """d ‖Σ‖_F² / (tr Σ)², which no stream of d neurons exceeds."""
+    return width * participation(kernel)
 
 
 def gram(x):

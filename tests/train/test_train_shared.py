@@ -7,7 +7,7 @@ import torch
 from builders import CATALOGUE, architecture
 from reading import read_block
 
-from ablate.block.architecture import Share
+from ablate.block.architecture import Sharing
 from ablate.block.sizes import Sizes
 from ablate.compiler import compile_model
 from ablate.train.events import Checkpoint, Outcome, Row
@@ -19,7 +19,7 @@ BLOCK = (
 )
 
 
-def model(seed: int, share: Share | None = Share(cycle=2)):
+def model(seed: int, share: Sharing | None = Sharing(cycle=2)):
     sizes = Sizes(n_layers=4, d_model=WIDTH, n_heads=2, seq_len=TIME, vocab_size=VOCABULARY)
     return compile_model(architecture(read_block(BLOCK), sizes=sizes, share=share), CATALOGUE, seed=seed)
 

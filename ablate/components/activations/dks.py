@@ -6,12 +6,7 @@ The four numbers solve these conditions on the maps of mean square and correlati
 
     Q(1) = 1    Q'(1) = ρ    C(0) = 0    C'(1) = ψ        ψ so that the network's largest C'(1) is ζ; skipless: ζ^(1/L)
 
-ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L).
 For ReLU and leaky ReLU input_scale only acts like output_scale: they have input_shift 1 or -1 and no condition on Q'.
-
-The network is a stack of `layers` L such activations, each in a normalised residual of weight `skip` α. With `network:
-block` it is the model's own: every shaped activation of every layer, in its residuals with their own skips and gains
-(trained ones as they start, each sum as of equal mean squares), while attention, norms, gates and routers are left out.
 
     Martens et al. 2021, arXiv:2110.01765; in transformers, with ζ = 5: He et al. 2023, arXiv:2302.10322, App. H.1.
 """
@@ -21,7 +16,7 @@ from ablate.block.network import OwnNetwork
 from ablate.block.sizes import PartMaker
 from ablate.components.declare import Sizes, arithmetic, component, implements, network, number, part
 from ablate.components.solved import BetweenMaps, network_of
-from ablate.signal.network_shaping import MOST_LAYERS, Affine
+from ablate.signal.network_shaping import MOST_LAYERS, AffineMaps
 
 
 @component(
@@ -42,8 +37,7 @@ class Config(BetweenMaps):
     q_slope: float = number(above=0.0)
     network: OwnNetwork | None = network(skip="0", layers="depth")
 
-    def affine(self) -> Affine:
-        """Solve the maps, once per process; InputError where there are none."""
+    def affine(self) -> AffineMaps:
         from ablate.signal.kernel_maps import shape_by_slope
 
         inner = self.activation.config
@@ -55,7 +49,5 @@ from ablate.kernels.prescribed import ShapedActivation
 
 @implements(Config)
 class DKS(ShapedActivation):
-    """The activation between two affine maps."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config.affine(), config.activation())

@@ -7,10 +7,7 @@ The slope s solves these conditions on the maps of mean square and correlation (
     Q(1) = 1    Q'(1) = ρ    C(0) = 0    C'(1) = ψ        with ρ = 1: 1/ψ = 1 - (1-s)² / (π (1+s²)), input_shift = 0
 
 ψ is such that the network's largest C'(1) is ζ; skipless: ζ^(1/L). An input_scale would only act like output_scale.
-ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L). The
-input is then shifted, up where ρ is below 1, by the least that gives it (`signal/network_shaping.py`).
-
-With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
+With ρ other than 1 the input is shifted, up where ρ is below 1, by the least that gives it.
 
     Martens et al. 2021, arXiv:2110.01765.
 """
@@ -40,7 +37,6 @@ class Config(LeakyReLUBeforeMap):
     network: OwnNetwork | None = network(skip="0", layers="depth")
 
     def shaped(self) -> ShapedLeakyReLU:
-        """Solve the slope and the maps, once per process; InputError where there are none."""
         return leaky_by_slope(self.zeta, network_of(self), self.q_slope)
 
 
@@ -49,7 +45,5 @@ from ablate.kernels.prescribed import ShapedLeaky
 
 @implements(Config)
 class DKSLeakyReLU(ShapedLeaky):
-    """The leaky ReLU between its maps."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config.shaped())

@@ -19,7 +19,7 @@ class Config(Elementwise):
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """The inputs at which f' jumps: at 0, from alpha to 1."""
+        """f' jumps at 0, from alpha to 1."""
         return () if self.alpha == 1 else (0.0,)
 
     @property
@@ -28,11 +28,9 @@ class Config(Elementwise):
         return (0.0,) if self.alpha == 1 else ()
 
     def equation(self, x: str) -> str:
-        """Return the activation of x, with its alpha."""
         return f"ELU({x}; {self.alpha:g})"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         negative = np.minimum(x, 0.0)  # exp overflows for large x, where its value is not used
@@ -50,8 +48,6 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class ELU(ElementwiseModule):
-    """ELU as a module."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config, sizes)
         self.function = partial(nn.functional.elu, alpha=config.alpha)

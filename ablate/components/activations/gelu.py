@@ -17,12 +17,9 @@ FEW = 5000
 
 @component("gelu", slots=("activation",), source="Hendrycks & Gimpel 2016, arXiv:1606.08415", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "GELU"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         below, density = _below(x), np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
@@ -30,7 +27,7 @@ class Config(Elementwise):
 
 
 def _below(x: Any) -> Any:
-    """Return the probability that a standard normal is below x; of few numbers without SciPy, which a plan would load.
+    """The probability that a standard normal is below x; of few numbers without SciPy, which a plan would load.
 
     Both ways are within 1e-15 of it.
     """
@@ -50,6 +47,4 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class GELU(ElementwiseModule):
-    """GELU as a module."""
-
     function = staticmethod(nn.functional.gelu)

@@ -13,12 +13,9 @@ from ablate.components.elementwise import Elementwise
 
 @component("gelu_tanh", slots=("activation",), source="Hendrycks & Gimpel 2016, arXiv:1606.08415", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "GELU_tanh"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         root = np.sqrt(2 / np.pi)
@@ -38,6 +35,4 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class GELUTanh(ElementwiseModule):
-    """The approximate GELU as a module."""
-
     function = staticmethod(partial(nn.functional.gelu, approximate="tanh"))

@@ -20,15 +20,12 @@ class Config(Elementwise):
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return ReLU for a slope of 0."""
         return Node("relu") if fixed(node["slope"]) == 0 else node
 
     def equation(self, x: str) -> str:
-        """Return the activation of x, with its slope."""
         return f"LeakyReLU({x}; {self.slope:g})"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         return np.where(x > 0, x, self.slope * x), np.where(x > 0, 1.0, self.slope), np.zeros_like(x)
@@ -43,8 +40,6 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class LeakyReLU(ElementwiseModule):
-    """Leaky ReLU as a module."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config, sizes)
         self.function = partial(nn.functional.leaky_relu, negative_slope=config.slope)

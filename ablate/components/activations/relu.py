@@ -13,13 +13,10 @@ from ablate.components.elementwise import Elementwise
 
 @component("relu", slots=("activation",), source="Nair & Hinton 2010, ICML", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "ReLU"
     kinks = (0.0,)
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         return np.where(x > 0, x, 0.0), np.where(x > 0, 1.0, 0.0), np.zeros_like(x)
@@ -32,6 +29,4 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class ReLU(ElementwiseModule):
-    """ReLU as a module."""
-
     function = staticmethod(nn.functional.relu)

@@ -13,16 +13,12 @@ from ablate.components.elementwise import Elementwise
 
 @component("relu_squared", slots=("activation",), source="So et al. 2021, arXiv:2109.08668", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     bends = (0.0,)
 
     def equation(self, x: str) -> str:
-        """Return the square of the ReLU of x."""
         return f"ReLU({x})²"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         positive = np.where(x > 0, x, 0.0)
@@ -36,9 +32,6 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class ReLUSquared(ElementwiseModule):
-    """Squared ReLU as a module."""
-
     @staticmethod
     def function(x: Tensor) -> Tensor:
-        """[*shape] -> [*shape]."""
         return nn.functional.relu(x).square()

@@ -2,10 +2,9 @@
 
     y = act(x) / sqrt(E[act(z)^2])        z standard normal
 
-The shape of the activation stays, so correlations fare as under the activation itself: what a network without skips and
-norms needs at the least, so that its signal neither dies out nor explodes. At the start it is the same to scale the
-weight behind the activation instead; while that weight trains, Adam then moves it by that much less, relative to its
-size.
+Correlations fare as under the activation itself: the least that a network without skips and norms needs, so that its
+signal neither dies out nor explodes. At the start it is the same to scale the weight behind the activation instead;
+while that weight trains, Adam then moves it by that much less, relative to its size.
 
     He et al. 2023, arXiv:2302.10322, App. H.1 (σ of the weight behind an activation that is not transformed).
 """
@@ -13,7 +12,7 @@ size.
 from ablate.block.sizes import PartMaker
 from ablate.components.declare import Sizes, component, implements, part
 from ablate.components.solved import BetweenMaps
-from ablate.signal.network_shaping import Affine
+from ablate.signal.network_shaping import AffineMaps
 
 
 @component(
@@ -28,15 +27,13 @@ class Config(BetweenMaps):
 
     activation: PartMaker = part("activation")
 
-    def affine(self) -> Affine:
-        """Integrate the square of the activation, once per process."""
+    def affine(self) -> AffineMaps:
         from ablate.signal.kernel_maps import rescale
 
         inner = self.activation.config
         return rescale(inner, inner.spec.name)
 
     def equation(self, x: str) -> str:
-        """Return the activation of x times its number."""
         return self.affine().after(self.activation(x))
 
 
@@ -45,7 +42,5 @@ from ablate.kernels.prescribed import ShapedActivation
 
 @implements(Config)
 class Rescaled(ShapedActivation):
-    """The activation and its factor."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config.affine(), config.activation())

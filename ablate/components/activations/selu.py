@@ -16,13 +16,10 @@ ALPHA, SCALE = 1.6732632423543772, 1.0507009873554805
 
 @component("selu", slots=("activation",), source="Klambauer et al. 2017, arXiv:1706.02515", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "SELU"
     kinks = (0.0,)
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         negative = np.minimum(x, 0.0)  # exp overflows for large x, where its value is not used
@@ -38,6 +35,4 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class SELU(ElementwiseModule):
-    """SELU as a module."""
-
     function = staticmethod(nn.functional.selu)

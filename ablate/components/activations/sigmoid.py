@@ -13,12 +13,9 @@ from ablate.components.elementwise import Elementwise
 
 @component("sigmoid", slots=("activation",), source="Rumelhart et al. 1986, Nature 323", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "σ"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         s = np.exp(-np.logaddexp(0, -x))
@@ -32,6 +29,4 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class Sigmoid(ElementwiseModule):
-    """The sigmoid as a module."""
-
     function = staticmethod(torch.sigmoid)

@@ -13,12 +13,9 @@ from ablate.components.elementwise import Elementwise
 
 @component("silu", slots=("activation",), source="Elfwing et al. 2017, arXiv:1702.03118", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "SiLU"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         s = np.exp(-np.logaddexp(0, -x))
@@ -33,6 +30,4 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class SiLU(ElementwiseModule):
-    """SiLU as a module."""
-
     function = staticmethod(nn.functional.silu)

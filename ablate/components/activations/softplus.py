@@ -13,12 +13,9 @@ from ablate.components.elementwise import Elementwise
 
 @component("softplus", slots=("activation",), source="Dugas et al. 2000, NIPS", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "softplus"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         s = np.exp(-np.logaddexp(0, -x))
@@ -34,7 +31,5 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class Softplus(ElementwiseModule):
-    """Softplus as a module."""
-
     # Above its threshold torch returns x itself: exact in float64 from 40 on, but not at torch's default of 20.
     function = staticmethod(partial(nn.functional.softplus, threshold=40.0))

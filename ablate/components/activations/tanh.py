@@ -13,12 +13,9 @@ from ablate.components.elementwise import Elementwise
 
 @component("tanh", slots=("activation",), source="LeCun et al. 1998, Efficient BackProp", version=1)
 class Config(Elementwise):
-    """Nothing to choose."""
-
     symbol = "tanh"
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """(f, f', f'') at the float64 array x."""
         import numpy as np
 
         t = np.tanh(x)
@@ -32,6 +29,4 @@ from ablate.components.elementwise_module import ElementwiseModule
 
 @implements(Config)
 class Tanh(ElementwiseModule):
-    """Tanh as a module."""
-
     function = staticmethod(torch.tanh)

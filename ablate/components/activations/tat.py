@@ -6,11 +6,8 @@ The four numbers solve these conditions on the maps of mean square and correlati
 
     Q(1) = 1    Q'(1) = ρ    C'(1) = 1    C''(1) = κ        κ so that the network's largest C''(1) is τ; skipless: τ / L
 
-ρ is 1 in the paper; with another `q_slope`, the whole network's Q'(1) is that number: skipless, ρ = q_slope^(1/L).
 There are two kinds of solutions. The steep one, with a slope input_scale * output_scale of 2 or more (for an activation
 whose own slope is below 1 everywhere: the slope of the whole), is rejected.
-
-With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
 
     Zhang et al. 2022, arXiv:2203.08120.
 """
@@ -20,7 +17,7 @@ from ablate.block.network import OwnNetwork
 from ablate.block.sizes import PartMaker
 from ablate.components.declare import Sizes, arithmetic, component, implements, network, number, part
 from ablate.components.solved import BetweenMaps, network_of
-from ablate.signal.network_shaping import MOST_LAYERS, Affine
+from ablate.signal.network_shaping import MOST_LAYERS, AffineMaps
 
 
 @component(
@@ -41,8 +38,7 @@ class Config(BetweenMaps):
     q_slope: float = number(above=0.0)
     network: OwnNetwork | None = network(skip="0", layers="depth")
 
-    def affine(self) -> Affine:
-        """Solve the maps, once per process; InputError where there are none."""
+    def affine(self) -> AffineMaps:
         from ablate.signal.kernel_maps import shape_by_curvature
 
         inner = self.activation.config
@@ -54,7 +50,5 @@ from ablate.kernels.prescribed import ShapedActivation
 
 @implements(Config)
 class TAT(ShapedActivation):
-    """The activation between two affine maps."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config.affine(), config.activation())

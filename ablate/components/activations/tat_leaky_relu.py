@@ -8,8 +8,6 @@ The slope s is solved so that the network maps orthogonal inputs to a correlatio
 
 Shallow networks cannot reach a large η: 12 layers of ReLU, s = 0, give 0.897.
 
-With `network: block` the network is the model's own, as for `dks`, in place of `layers` L in skips of `skip` α.
-
     Zhang et al. 2022, arXiv:2203.08120; in transformers, with η = 0.9: He et al. 2023, arXiv:2302.10322, App. H.1.
 """
 
@@ -37,7 +35,6 @@ class Config(LeakyReLUBeforeMap):
     network: OwnNetwork | None = network(skip="0", layers="depth")
 
     def shaped(self) -> ShapedLeakyReLU:
-        """Solve the slope and the output map, once per process; InputError where there are none."""
         return leaky_by_correlation(self.eta, network_of(self))
 
 
@@ -46,7 +43,5 @@ from ablate.kernels.prescribed import ShapedLeaky
 
 @implements(Config)
 class TATLeakyReLU(ShapedLeaky):
-    """The leaky ReLU and its output map."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__(config.shaped())

@@ -5,8 +5,6 @@
 For other numbers of heads: the slopes of the next lower power of 2, then every second slope of the next higher one.
 
     Press et al. 2022, arXiv:2108.12409, Sec. 3 and Fig. 3; slopes for any H as in the authors' code.
-
-Dimension key: B batch, H heads, T queries, S keys, K width of a head.
 """
 
 from typing import Any
@@ -16,14 +14,11 @@ from ablate.components.declare import Cost, Sizes, component, implements
 
 @component("alibi", slots=("bias",), source="Press et al. 2022, arXiv:2108.12409", version=1)
 class Config:
-    """Nothing to choose."""
-
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return the bias of each head, [H, T, T]."""
+        """The bias of each head, [H, T, T]."""
         import numpy as np
 
         places = np.arange(sizes.seq_len)
@@ -31,12 +26,11 @@ class Config:
         return -np.array(slopes(sizes.n_heads))[:, None, None] * apart
 
     def equation(self) -> str:
-        """Return the entry for query i and key j as text."""
         return "-m_h |i - j|"
 
 
 def slopes(n_heads: int) -> tuple[float, ...]:
-    """Return m_1, …, m_H.
+    """m_1, …, m_H.
 
     >>> slopes(2)
     (0.0625, 0.00390625)
@@ -59,8 +53,6 @@ from ablate.kernels.mask import cached_constant
 
 @implements(Config)
 class ALiBi(nn.Module):
-    """The bias of every head."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.slopes = slopes(sizes.n_heads)
@@ -68,7 +60,7 @@ class ALiBi(nn.Module):
 
     @with_mask
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
-        """Return [1, H, T, S], in float32 at least, shared by all layers; if causal, it contains the mask."""
+        """In float32 at least, shared by all layers; if causal, it contains the mask."""
         wide = torch.promote_types(q.dtype, torch.float32)
         return table(self.slopes, q.shape[-2], k.shape[-2], self.causal, q.device, wide)
 
@@ -77,7 +69,7 @@ class ALiBi(nn.Module):
 def table(
     slopes: tuple[float, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device, dtype: torch.dtype
 ) -> Float[Tensor, "1 H T S"]:
-    """Return -m_h |i - j|; -∞ where j > i if causal."""
+    """-m_h |i - j|; -∞ where j > i if causal."""
     queries = torch.arange(n_queries, device=device, dtype=dtype)
     keys = torch.arange(n_keys, device=device, dtype=dtype)
     past = queries[:, None] - keys

@@ -28,7 +28,7 @@ class Config:
     init: Maker | None = part("init", optional=True)
 
     def edges(self, causal: bool) -> tuple[int, ...]:
-        """Return the distances at which the buckets of one direction begin; InputError if there are none."""
+        """The distances at which the buckets of one direction begin; InputError if there are none."""
         here = int(self.buckets) if causal else int(self.buckets) // 2
         if here < 2 or (not causal and self.buckets % 2):
             raise InputError(
@@ -42,13 +42,12 @@ class Config:
         return edges(here, int(self.max_distance))
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the cost of one number per bucket and head."""
         self.edges(sizes.causal)
         return Cost(parameters=int(self.buckets) * sizes.n_heads)
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return it with the least M that has the same buckets within the context."""
+        """The least M that has the same buckets within the context."""
         buckets, largest = int(fixed(node["buckets"]) or 0), int(fixed(node["max_distance"]) or 0)
         here = buckets if sizes.causal else buckets // 2
         least = here // 2 + 1
@@ -63,7 +62,7 @@ class Config:
 
     @property
     def sampled(self) -> bool:
-        """Whether a forecast draws the numbers: not where they start at 0."""
+        """A forecast draws the numbers, unless they start at 0."""
         import numpy as np
 
         from ablate.signal.propagation import Signal
@@ -73,7 +72,7 @@ class Config:
         return filled.mean_square > 0
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return the bias of each head, [H, T, T], from numbers that are drawn: the same in every forecast.
+        """The bias of each head, [H, T, T], from numbers that are drawn: the same in every forecast.
 
         They are normal, of the mean square that their init gives, and every second head has those of the one before
         with the other sign; [1, T, T] where they start at 0.
@@ -96,12 +95,11 @@ class Config:
         return both[: sizes.n_heads, place]
 
     def equation(self) -> str:
-        """Return the entry for query i and key j as text."""
         return "w_h,b(i - j)"
 
 
 def edges(buckets: int, max_distance: int) -> tuple[int, ...]:
-    """Return the least distance in each bucket, computed in whole numbers, so that no rounding misplaces a distance.
+    """The least distance in each bucket, computed in whole numbers, so that no rounding misplaces a distance.
 
     Bucket E + k begins at the least n with n^m >= M^k E^(m-k), m = N - E, which is log(n/E)/log(M/E) >= k/m.
 
@@ -116,7 +114,7 @@ def edges(buckets: int, max_distance: int) -> tuple[int, ...]:
 
 
 def _least_root(power: int, degree: int) -> int:
-    """Return the least whole n with n^degree >= power."""
+    """The least whole n with n^degree >= power."""
     low, high = 0, 1 << -(-power.bit_length() // degree)
     while high - low > 1:
         middle = (low + high) // 2
@@ -133,8 +131,6 @@ from ablate.kernels.mask import cached_constant
 
 @implements(Config)
 class T5(nn.Module):
-    """The bias of every head."""
-
     tables = frozenset({"weight"})
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
@@ -150,7 +146,7 @@ class T5(nn.Module):
         draw.weight("weight", self.weight, self.init, d_in=buckets, d_out=n_heads)
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H S K"], scale: float) -> Float[Tensor, "1 H T S"]:
-        """Return [1, H, T, S], in float32 at least."""
+        """In float32 at least."""
         wide = torch.promote_types(q.dtype, torch.float32)
         return self.weight.to(wide)[:, places(self.edges, q.shape[-2], k.shape[-2], self.causal, q.device)][None]
 
@@ -159,7 +155,7 @@ class T5(nn.Module):
 def places(
     edges: tuple[int, ...], n_queries: int, n_keys: int, causal: bool, device: torch.device
 ) -> Int[Tensor, "T S"]:
-    """Return b(i - j), shared by all layers: buckets of the past, including distance 0, then those of the future."""
+    """b(i - j), shared by all layers: buckets of the past, including distance 0, then those of the future."""
     tokens = torch.arange(max(n_queries, n_keys), device=device)
     past = tokens[:n_queries, None] - tokens[:n_keys]
     begins = torch.tensor(edges, device=device)

@@ -26,10 +26,7 @@ class Config:
     of_content = True
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the cost of W^R, u and v, of r for every distance, its products with queries, and of u·k.
-
-        R is fixed, and needs no gradient. InputError for an odd width.
-        """
+        """R is fixed, and needs no gradient. InputError for an odd width."""
         d_model = sizes.n_heads * width
         if d_model % 2:
             raise InputError(
@@ -41,13 +38,13 @@ class Config:
         return Cost(parameters=d_model**2 + 2 * d_model, flops=keys + scores, spared=keys)
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return 0 for every pair, [1, T, T]: no score is the same in every head; `relative_positions` has the rest."""
+        """0 for every pair, [1, T, T]: no score is the same in every head; `relative_positions` has the rest."""
         import numpy as np
 
         return np.zeros((1, sizes.seq_len, sizes.seq_len))
 
     def relative_positions(self, sizes: Sizes, scale: float) -> Any:
-        """Return how random its scores are: the variances of u and v, and the kernel of r; `scale` times √d_k."""
+        """The distribution of its scores: the variances of u and v, and the kernel of r; `scale` times √d_k."""
         import numpy as np
 
         from ablate.signal.propagation import Signal
@@ -64,12 +61,11 @@ class Config:
         return RelativePositions(of_entries, of_entries, keys.kernel, scale)
 
     def equation(self) -> str:
-        """Return the entry for query i and key j as text."""
         return "(u_h·k_j + (q_i + v_h)·W^R_h R_{i-j}) scale"
 
 
 def n_distances(n_tokens: int, causal: bool) -> int:
-    """Return the number of distances between queries and keys: T if causal, for 0, …, T - 1, else 2T - 1."""
+    """T if causal, for 0, …, T - 1, else 2T - 1."""
     return n_tokens if causal else 2 * n_tokens - 1
 
 
@@ -80,8 +76,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class TransformerXL(nn.Module):
-    """The bias of every query, key and head."""
-
     tables = frozenset({"u", "v"})
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
@@ -104,7 +98,7 @@ class TransformerXL(nn.Module):
         draw.weight("v", self.v, self.start, d_in=width, d_out=n_heads)
 
     def bias(self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"], scale: float) -> Float[Tensor, "B H T T"]:
-        """Return [B, H, T, T], in float32 at least; if causal, entries above the diagonal have no meaning."""
+        """In float32 at least; if causal, entries above the diagonal have no meaning."""
         wide = torch.promote_types(q.dtype, torch.float32)
         u, v = self.u.to(wide)[:, :, None], self.v.to(wide)[:, None]
         content = k.to(wide) @ u
@@ -112,7 +106,7 @@ class TransformerXL(nn.Module):
         return scale * (content.transpose(-2, -1) + by_key(place))
 
     def position_keys(self, n_tokens: int, dtype: torch.dtype) -> Float[Tensor, "H N K"]:
-        """Return r of every distance, from T - 1 down to 0 if causal, else to -(T - 1)."""
+        """r of every distance, from T - 1 down to 0 if causal, else to -(T - 1)."""
         n_heads, width = self.u.shape
         last = n_tokens - n_distances(n_tokens, self.causal)
         device = self.weight.device

@@ -11,8 +11,6 @@ all entries of the batch. As in the authors' code, ω_1 is 1 and the embedding i
 pass reaches later sub-layers with the earlier ω already set, here with every ω at 1.
 
     Liu et al. 2020, arXiv:2004.08249: Admin's profiling phase and initialisation phase.
-
-Dimension key: B batch, T time, D width of the model.
 """
 
 from collections.abc import Sequence
@@ -29,12 +27,11 @@ class Config:
     branch: Maker = sequence()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of ω and the branch."""
         cost: Cost = self.branch() + Cost(parameters=sizes.d_model)
         return cost
 
     def measure_signal(self, x: Signal, sizes: Sizes) -> tuple[float, float]:
-        """Return Var[x] and Var[f(x)] over channels and tokens, as the profiling pass finds them."""
+        """Var[x] and Var[f(x)] over channels and tokens, as the profiling pass finds them."""
         return x.variance, x.forked(lambda x: [self.branch(x)]).variance
 
     def propagate(self, x: Signal, sizes: Sizes, earlier: Sequence[tuple[float, float]] = ()) -> Signal:
@@ -43,7 +40,6 @@ class Config:
         return x.forked(lambda x: (x.times(omega), self.branch(x)))
 
     def equation(self, x: str) -> str:
-        """ω ⊙ x + f(x)."""
         return f"ω ⊙ {x} + {self.branch(x)}"
 
 
@@ -56,20 +52,17 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Admin(nn.Module):
-    """The sum of the weighted skip and the branch."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.omega = nn.Parameter(torch.ones(sizes.d_model))
         self.branch = config.branch()  # not a module: its parts are registered beside this one, at their own addresses
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         y: Tensor = self.omega * x + self.branch(x)
         return y
 
     def measure(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T D"]) -> tuple[float, float]:
-        """Return Var[x] and Var[f(x)], from the input and output of this module."""
+        """Var[x] and Var[f(x)]."""
         branch = y.double() - self.omega.double() * x.double()
         return x.double().var(correction=0).item(), branch.var(correction=0).item()
 

@@ -27,7 +27,6 @@ class Config:
     branch: Maker = sequence()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of N, J and the branch."""
         narrow, join = self.narrow(sizes.d_model, self.width), self.join(sizes.d_model + self.width, sizes.d_model)
         cost: Cost = narrow + join + self.branch()
         return cost
@@ -46,7 +45,6 @@ class Config:
         return x.forked(lambda x: [joined(x)])
 
     def equation(self, x: str) -> str:
-        """[x ; f(x) W^N] W^J."""
         beside = self.narrow(self.branch(x), "W^N")
         return f"{self.join(f'[{x} ; {beside}]', 'W^J')}"
 
@@ -58,8 +56,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Concatenation(nn.Module):
-    """The input concatenated with its branch, read by one matrix."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.narrow = config.narrow(sizes.d_model, config.width)
@@ -67,6 +63,5 @@ class Concatenation(nn.Module):
         self.branch = config.branch()  # not a module: its parts are registered beside this one, at their own addresses
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         y: Tensor = self.join(torch.cat((x, self.narrow(self.branch(x))), dim=-1))
         return y

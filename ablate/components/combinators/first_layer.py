@@ -6,8 +6,6 @@ The released code of two of the papers keeps a LayerNorm in its first block even
 `residual: [first_layer: [layer_norm], attention]`. In the other layers the parts are not built at all.
 
     He & Hofmann 2024, arXiv:2311.01906, and He et al. 2024, arXiv:2405.19279: their released code, `norm_type: none`.
-
-Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.components.declare import Cost, Maker, Node, Signal, Sizes, Value, component, implements, sequence
@@ -28,21 +26,17 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Value:
-        """Return the parts in layer 1, nothing in others."""
         return node["inside"] if sizes.layer == 1 else None
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of the parts, in layer 1 only."""
         cost: Cost = self.inside() if sizes.layer == 1 else Cost()
         return cost
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
-        """Return what the parts give in layer 1, the input in others."""
         inside: Signal = self.inside(x) if sizes.layer == 1 else x
         return inside
 
     def equation(self, x: str) -> str:
-        """Return the parts, and in which layer they are."""
         return f"({self.inside(x)} in layer 1, else {x})"
 
 
@@ -52,15 +46,12 @@ from torch import Tensor, nn
 
 @implements(Config)
 class FirstLayer(nn.Module):
-    """The parts in layer 1, the input elsewhere."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         # Not a module: its parts are registered beside this one, at their own addresses.
         self.inside = config.inside() if sizes.layer == 1 else None
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         if self.inside is None:
             return x
         y: Tensor = self.inside(x)

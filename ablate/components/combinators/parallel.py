@@ -6,8 +6,6 @@ For one gain per branch, make each branch a `residual: {skip: 0, gain: …}`. A 
 skip at all.
 
     Wang & Komatsuzaki 2021, GPT-J-6B (mesh-transformer-jax); arXiv:2311.01906, Sec. 4.3.
-
-Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.equation import total, weighted
@@ -48,14 +46,12 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return a residual for a single branch."""
         inside = node["branches"]
         if not isinstance(inside, tuple) or len(inside) != 1:
             return node
         return Node("residual", (("skip", node["skip"]), ("gain", node["gain"]), ("branch", inside[0])))
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of the trained gains and the branches."""
         gains = (self.skip(sizes.d_model), self.gain(sizes.d_model))
         return sum((*gains, *(branch() for branch in self.branches)), Cost())
 
@@ -65,7 +61,6 @@ class Config:
         return x.forked(lambda x: (x.times(skip), *(branch(x).times(gain) for branch in self.branches)))
 
     def equation(self, x: str) -> str:
-        """α x + β (f_1(x) + f_2(x) + …)."""
         return total(weighted(self.skip, x), weighted(self.gain, total(*(branch(x) for branch in self.branches))))
 
 
@@ -75,16 +70,13 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Parallel(nn.Module):
-    """The sum of skip and branches."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.skip = config.skip(sizes.d_model) if config.skip.value != 0 else None
         self.gain = config.gain(sizes.d_model)
-        self.branches = tuple(branch() for branch in config.branches)  # not modules: see `declare.py`
+        self.branches = tuple(branch() for branch in config.branches)  # not modules: parts belong to the block
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         first, *others = (branch(x) for branch in self.branches)
         summed: Tensor = self.gain(sum(others, first))
         return summed if self.skip is None else summed + self.skip(x)

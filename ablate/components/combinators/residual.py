@@ -6,8 +6,6 @@ The norm's position is not a flag: Pre-LN is `residual: [layer_norm, attention]`
 layer_norm]`. A fixed skip of 0 is no skip at all; with a fixed gain of 1 as well, the residual is its branch.
 
     He et al. 2016, arXiv:1512.03385; the gains as alpha and beta of arXiv:2302.10322, Eq. 6 (normalised skips).
-
-Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.catalogue import Transparent
@@ -33,7 +31,6 @@ class Config:
     branch: Maker = sequence()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of the trained gains and the branch."""
         return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.branch()), Cost())
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
@@ -42,7 +39,6 @@ class Config:
         return x.forked(lambda x: (x.times(skip), self.branch(x).times(gain)))
 
     def equation(self, x: str) -> str:
-        """α x + β f(x)."""
         return total(weighted(self.skip, x), weighted(self.gain, self.branch(x)))
 
 
@@ -52,8 +48,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Residual(nn.Module):
-    """The sum of skip and branch."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.skip = config.skip(sizes.d_model) if config.skip.value != 0 else None
@@ -61,6 +55,5 @@ class Residual(nn.Module):
         self.branch = config.branch()  # not a module: its parts are registered beside this one, at their own addresses
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         branch: Tensor = self.gain(self.branch(x))
         return branch if self.skip is None else branch + self.skip(x)

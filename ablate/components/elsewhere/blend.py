@@ -8,8 +8,6 @@ has the random numbers that it would have alone in the slot.
 
     Zhou et al. 2024, Value Residual Learning, arXiv:2410.17897 (λ_1 = λ_2 = 1/2, or trained); Jordan et al. 2024,
     modded-nanogpt (trained gains, value embeddings).
-
-Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.block.equation import total, weighted
@@ -40,12 +38,11 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Value:
-        """Return the weight itself where nothing is added to it: a value that is read, times 0."""
+        """The weight itself where nothing is added to it: a value that is read, times 0."""
         read = isinstance(node["beside"], Node) and node["beside"].name == "from"
         return node["own"] if read and fixed(node["own_gain"]) == 1 and fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the cost of both weights and of the gains that are trained."""
         both = (self.own(d_in, d_out), self.beside(d_in, d_out))
         return sum((*both, self.own_gain(d_out), self.gain(d_out)), Cost())
 
@@ -56,7 +53,6 @@ class Config:
         return x.forked(lambda x: [weight(x, d_in, d_out).times(gain) for weight, gain in both])
 
     def equation(self, x: str, w: str) -> str:
-        """λ_1 x W + λ_2 f(x)."""
         beside = self.beside(x, f"{w}'")
         return f"({total(weighted(self.own_gain, self.own(x, w)), weighted(self.gain, beside))})"
 
@@ -69,8 +65,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Blend(nn.Module):
-    """The weighted sum of two weights' outputs."""
-
     in_its_place: ClassVar[str] = "own"
 
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
@@ -81,6 +75,5 @@ class Blend(nn.Module):
         self.gain = config.gain(d_out)
 
     def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
-        """[..., I] -> [..., O]."""
         y: Tensor = self.own_gain(self.own(x)) + self.gain(self.beside(x))
         return y

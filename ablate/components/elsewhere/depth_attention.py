@@ -29,7 +29,7 @@ class Config:
     eps: float = number(at_least=0.0)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of w; what is done for each token and depth is no product of matrices."""
+        """Work for each token and depth is no product of matrices."""
         read: Cost = self.of(sizes.d_model)
         return read + Cost(parameters=sizes.d_model)
 
@@ -40,7 +40,6 @@ class Config:
         return y
 
     def equation(self, x: str) -> str:
-        """Σ_s p_s h_s."""
         return f"Σ_s p_s h_s over h = {self.of()}, p = softmax_s(w · RMSNorm(h_s))"
 
 
@@ -51,8 +50,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class DepthAttention(nn.Module):
-    """The attention over depth."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.read = config.of(sizes.d_model)
@@ -60,7 +57,6 @@ class DepthAttention(nn.Module):
         self.query = nn.Parameter(torch.zeros(sizes.d_model))
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         values: Float[Tensor, "N B T D"] = torch.stack(self.read())
         wide = values.to(torch.promote_types(values.dtype, torch.float32))
         normed = wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.eps)

@@ -28,7 +28,6 @@ class Config:
     of: ValueMaker = earlier(several=True)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of a number for each value."""
         read: Cost = self.of(sizes.d_model)
         return read + Cost(parameters=self.of.count)
 
@@ -38,7 +37,6 @@ class Config:
         return y
 
     def equation(self, x: str) -> str:
-        """Σ_s w_s h_s."""
         return f"Σ_s w_s h_s over h = {self.of()}"
 
 
@@ -49,8 +47,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class DepthAverage(nn.Module):
-    """The weighted sum."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.read = config.of(sizes.d_model)
@@ -59,6 +55,5 @@ class DepthAverage(nn.Module):
         self.factor = nn.Parameter(start)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         values: Float[Tensor, "N B T D"] = torch.stack(self.read())
         return (self.factor.to(x.dtype)[:, None, None, None] * values).sum(0)

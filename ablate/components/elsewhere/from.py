@@ -21,17 +21,15 @@ class Config:
     of: Maker = earlier()
 
     def cost(self, sizes: Sizes, d_in: int | None = None, d_out: int | None = None) -> Cost:
-        """Return the zero cost: the value is computed anyway."""
+        """The value is computed anyway."""
         cost: Cost = self.of(d_out or sizes.d_model)
         return cost
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int | None = None, d_out: int | None = None) -> Signal:
-        """Σ of the value."""
         y: Signal = self.of(d_out or sizes.d_model).added(x, 0.0, (1.0,))
         return y
 
     def equation(self, x: str, w: str = "") -> str:
-        """Return the value's address in brackets."""
         return f"{self.of()}"
 
 
@@ -43,12 +41,9 @@ from torch import Tensor, nn
 
 @implements(Config)
 class From(nn.Module):
-    """The value."""
-
     def __init__(self, config: Config, sizes: Sizes, d_in: int | None = None, d_out: int | None = None):
         super().__init__()
         self.read: Callable[[], Tensor] = config.of(d_out or sizes.d_model)
 
     def forward(self, x: Float[Tensor, "B T I"]) -> Float[Tensor, "B T O"]:
-        """[B, T, I] -> [B, T, O]."""
         return self.read()

@@ -25,7 +25,7 @@ class Config:
     gate: Maker | None = part("gate", optional=True)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the cost of the table and the gate; a lookup is no product. InputError for a gate of part heads."""
+        """A lookup is no product. InputError for a gate of part heads."""
         table = Cost(parameters=sizes.vocab_size * d_out)
         inside: Cost = self.init() if self.init else Cost()
         gate: Cost = self.gate(d_out, self.heads(sizes, d_out)) if self.gate else Cost()
@@ -33,7 +33,7 @@ class Config:
         return table + inside + gate + read
 
     def heads(self, sizes: Sizes, d_out: int) -> int:
-        """Return the number of heads in the output; InputError unless it is made of whole heads."""
+        """Raise InputError unless the output is made of whole heads."""
         if d_out % sizes.d_head:
             raise InputError(
                 f"lookup has a gate, which counts heads, but {d_out} is no multiple of a head's {sizes.d_head}\n"
@@ -55,7 +55,6 @@ class Config:
         return gated
 
     def equation(self, x: str, w: str) -> str:
-        """E[tokens], gated or not."""
         vectors = f"E[{self.of()}]"
         return f"{self.gate(x, vectors)}" if self.gate else vectors
 
@@ -71,8 +70,6 @@ from ablate.components.declare import Draw
 
 @implements(Config)
 class Lookup(nn.Module):
-    """The table."""
-
     tables = ("weight",)
 
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
@@ -83,11 +80,9 @@ class Lookup(nn.Module):
         self.weight = nn.Parameter(torch.empty(sizes.vocab_size, d_out))
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the table."""
         n_tokens, width = self.weight.shape
         draw.weight("weight", self.weight, self.init, d_in=width, d_out=n_tokens)
 
     def forward(self, x: Float[Tensor, "B T I"]) -> Float[Tensor, "B T O"]:
-        """[B, T, I] -> [B, T, O]."""
         vectors = nn.functional.embedding(self.read(), self.weight).to(x.dtype)
         return vectors if self.gate is None else self.gate(x, vectors)

@@ -7,8 +7,6 @@ layers.(depth+1-layer).out` in the second half of the layers it is a U-net's ski
 
     Jordan et al. 2024, modded-nanogpt (x0 lambdas, U-net skips); skips of all depths: Pagliardini et al. 2024,
     arXiv:2402.02622.
-
-Dimension key: B batch, T time, D width of the model.
 """
 
 from ablate.block.equation import total, weighted
@@ -37,11 +35,10 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node | None:
-        """Return nothing where the input passes as it is."""
+        """Nothing where the input passes as it is."""
         return None if fixed(node["skip"]) == 1 and fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of the gains that are trained."""
         return sum((self.skip(sizes.d_model), self.gain(sizes.d_model), self.of(sizes.d_model)), Cost())
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
@@ -51,7 +48,6 @@ class Config:
         return y
 
     def equation(self, x: str) -> str:
-        """α x + β ⟨address⟩."""
         return total(weighted(self.skip, x), weighted(self.gain, f"{self.of()}"))
 
 
@@ -63,8 +59,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Recall(nn.Module):
-    """The sum of the stream and the value."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.skip = config.skip(sizes.d_model)
@@ -72,6 +66,5 @@ class Recall(nn.Module):
         self.read: Callable[[], Tensor] = config.of(sizes.d_model)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         y: Tensor = self.skip(x) + self.gain(self.read())
         return y

@@ -5,8 +5,6 @@
 It acts on the scaled scores, before masking.
 
     He et al. 2024, arXiv:2405.19279, App. A and C (clamping attention logits, after DBRX).
-
-Dimension key: B batch, H heads, T queries, S keys.
 """
 
 import math
@@ -24,15 +22,13 @@ class Config:
     bound: float = number(above=0.0)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, variance: float, sizes: Sizes) -> float:
-        """Return the mean slope, P(|s| < bound), at scores of a variance: what their covariances keep, twice."""
+        """The mean slope, P(|s| < bound), at scores of that variance: a factor of their covariances, twice."""
         return math.erf(self.bound / (2 * variance) ** 0.5) if variance else 1.0
 
     def equation(self, x: str) -> str:
-        """min(max(s, -bound), bound)."""
         return f"min(max({x}, {written(-self.bound)}), {written(self.bound)})"
 
 
@@ -43,13 +39,10 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Clamp(nn.Module):
-    """Bound on the logits."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.bound = config.bound
 
     def on_logits(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-        """Return the scores, cut off at the bound."""
         wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
         return wide.clamp(-self.bound, self.bound)

@@ -36,7 +36,7 @@ class Config:
     alpha: float = number(at_least=0.0, at_most=1.0)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the cost of one more product of queries and keys, in training alone, without a gradient."""
+        """One more product of queries and keys, in training alone, without a gradient."""
         return Cost(flops=2 * sizes.seq_len**2 * sizes.query_width).forward_only()
 
     def propagate(self, x: Signal, sizes: Sizes, width: int) -> Signal:
@@ -44,7 +44,6 @@ class Config:
         return x
 
     def equation(self, x: str) -> str:
-        """Return what happens after each step, with `x` the symbol of the scores."""
         query, key = (f"γ_h^{written(power)} {w}_h" for power, w in ((self.alpha, "W^Q"), (1 - self.alpha, "W^K")))
         return f"W^Q_h ← {query},  W^K_h ← {key},  γ_h = min(1, {written(self.tau)} / max {x}_h)"
 
@@ -56,10 +55,7 @@ from torch import Tensor, nn
 
 @implements(Config)
 class QKClip(nn.Module):
-    """The largest logits of a step, and what follows from them.
-
-    The weights belong to attention, as those of sigma_reparam do: a plain tuple keeps them.
-    """
+    """The weights belong to attention, as those of sigma_reparam do: a plain tuple keeps them."""
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
@@ -80,11 +76,10 @@ class QKClip(nn.Module):
         self.weights = (query, key)
 
     def watch(self, largest: Float[Tensor, "H"]) -> None:
-        """Keep the largest logit of each head of this pass."""
         self.kept.keep(largest=largest)
 
     def losses(self) -> Mapping[str, Tensor]:
-        """Return no loss, but count the pass that just ran as one of the step."""
+        """No loss: this counts the pass that just ran as one of the step."""
         if kept := self.kept.take():
             largest = kept["largest"]
             self.largest = largest if self.largest is None else torch.maximum(self.largest, largest)

@@ -3,14 +3,11 @@
     q' = norm_q(q)        k' = norm_k(k)        over the head axis K; one norm for all heads, one each for q and k
 
 With an RMSNorm at gain 1, |q'·k'| <= K, so the logits at scale 1/sqrt(K) stay within sqrt(K), and making q or k larger
-no longer sharpens attention: the norm-free OP block keeps this as its entropy regulation. It acts before rotary
-positions do.
+no longer sharpens attention: the norm-free OP block keeps this as its entropy regulation. It acts before positions.
 
     Henry et al. 2020, arXiv:2010.04245     l2 norm, one learned scale for all heads
     Dehghani et al. 2023, arXiv:2302.05442  LayerNorm on q and k (ViT-22B)
     He et al. 2024, arXiv:2405.19279        RMSNorm on q and k (OP block, "Post-QK")
-
-Dimension key: B batch, H heads, T time, K width of a head.
 """
 
 from ablate.components.declare import Cost, Maker, Signal, Sizes, component, implements, part
@@ -25,16 +22,13 @@ class Config:
     norm: Maker = part("norm")
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the cost of two norms over the width of a head."""
         return sum((self.norm(width), self.norm(width)), Cost())
 
     def propagate(self, x: Signal, sizes: Sizes, width: int) -> Signal:
-        """Return queries or keys, normalised."""
         out: Signal = self.norm(x, width)
         return out
 
     def equation(self, x: str) -> str:
-        """Return the norm of queries, and of keys, as text."""
         text: str = self.norm(x)
         return text
 
@@ -45,8 +39,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class QKNorm(nn.Module):
-    """Norms of queries and keys."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.query = config.norm(width)
@@ -55,5 +47,4 @@ class QKNorm(nn.Module):
     def on_queries_keys(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
-        """Normalise each query and each key."""
         return self.query(q), self.key(k)

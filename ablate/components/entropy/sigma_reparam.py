@@ -3,12 +3,10 @@
     Ŵ = (γ / σ(W)) W        for W^Q and W^K alike; σ(W) the largest singular value; γ starts at 1
 
 Attention's entropy is bounded from below by a function of the spectral norm of W^Q and W^K, so a norm that only γ can
-raise keeps attention from collapsing onto single tokens. Since the map is linear, q and k are scaled instead. σ is
-tracked by one power iteration per forward pass in training, none in evaluation; its gradient flows through W.
+raise keeps attention from collapsing onto single tokens. Since the map is linear, q and k are scaled instead. The
+gradient of σ (`kernels/spectral.py`) flows through W.
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2; of every linear layer, as there: the weight `spectral`.
-
-Dimension key: B batch, H heads, T time, K width of a head, D width of the model.
 """
 
 from ablate.components.declare import Cost, Signal, Sizes, component, implements
@@ -20,10 +18,7 @@ class Config:
     """Nothing to choose. Acts before every other regulation of queries and keys, since it acts on their weights."""
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the cost of two scalars and of the power iterations over the query and key weights.
-
-        Of each, Wᵀ u needs no gradient, W v that of W only: of 12·D² FLOPs in training 6·D² are spared.
-        """
+        """Wᵀ u needs no gradient, W v that of W only: 6·D² of 12·D² FLOPs in training are spared."""
         numbers = sizes.d_model * (sizes.query_width + sizes.key_width)
         return Cost(parameters=2, flops=4 * numbers, spared=6 * numbers)
 
@@ -32,7 +27,6 @@ class Config:
         return x.by_spectral_norm()
 
     def equation(self, x: str) -> str:
-        """(γ / σ(W)) x."""
         return f"(γ / σ(W)) {x}"
 
 
@@ -47,10 +41,8 @@ from ablate.kernels.spectral import SpectralNorm
 
 @implements(Config)
 class SigmaReparam(nn.Module):
-    """Scaling of queries and keys by the spectral norms of their weights.
-
-    The weights belong to attention: they are kept in a plain tuple, so that they are not registered twice, and a copy
-    of the attention refers to the copied weights.
+    """The weights belong to attention: a plain tuple keeps them, so that they are not registered twice, and a copy of
+    the attention refers to the copied weights.
     """
 
     def __init__(self, config: Config, sizes: Sizes, width: int):
@@ -84,7 +76,6 @@ class SigmaReparam(nn.Module):
     def on_queries_keys(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
-        """Return the queries and keys of the normalised weights."""
         query, key = self.weights
         q_scale = self.query_gamma / self.query_sigma(query.weight)
         k_scale = self.key_gamma / self.key_sigma(key.weight)

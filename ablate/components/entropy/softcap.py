@@ -5,8 +5,6 @@
 It acts on the scaled scores, before masking, in float32 at least.
 
     x.AI 2024, Grok-1 (cap 30), the "tanh" of arXiv:2405.19279, App. H.1; Gemma 2 (cap 50), arXiv:2408.00118, Sec. 2.
-
-Dimension key: B batch, H heads, T queries, S keys.
 """
 
 from ablate.block.equation import number as written
@@ -22,11 +20,10 @@ class Config:
     cap: float = number(above=0.0)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, variance: float, sizes: Sizes) -> float:
-        """Return the mean slope, E[1 / cosh²(s / cap)], at scores of a variance: what their covariances keep, twice."""
+        """The mean slope, E[1 / cosh²(s / cap)], at scores of that variance: a factor of their covariances, twice."""
         import numpy as np
 
         from ablate.signal.kernel_maps import normal_nodes
@@ -35,7 +32,6 @@ class Config:
         return float(weight @ np.cosh(z * variance**0.5 / self.cap) ** -2.0)
 
     def equation(self, x: str) -> str:
-        """cap tanh(s / cap)."""
         return f"{written(self.cap)} tanh({x} / {written(self.cap)})"
 
 
@@ -46,13 +42,10 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Softcap(nn.Module):
-    """Bound on the logits."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.cap = config.cap
 
     def on_logits(self, scores: Float[Tensor, "B H T S"]) -> Float[Tensor, "B H T S"]:
-        """Return the scores, squeezed into (-cap, cap)."""
         wide = scores.to(torch.promote_types(scores.dtype, torch.float32))
         return self.cap * torch.tanh(wide / self.cap)

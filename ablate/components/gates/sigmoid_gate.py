@@ -27,7 +27,7 @@ class Config:
     factor: float = number(above=0.0)
 
     def cost(self, sizes: Sizes, d_out: int, heads: int) -> Cost:
-        """Return the cost of W; InputError for more inputs than the model has channels."""
+        """Raise InputError for more inputs than the model has channels."""
         self.check_inputs(sizes)
         cost: Cost = self.weight(self.inputs, d_out if self.per == "channel" else heads)
         return cost
@@ -44,7 +44,6 @@ class Config:
         return y.gated(gate.with_gradient_times(d_out / factors))
 
     def curve(self, x: Any) -> tuple[Any, Any, Any]:
-        """Return (σ, σ', σ'') at the float64 array x."""
         import numpy as np
 
         s = np.exp(-np.logaddexp(0, -x))
@@ -52,7 +51,6 @@ class Config:
         return s, ds, ds * (1 - 2 * s)
 
     def check_inputs(self, sizes: Sizes) -> None:
-        """Raise InputError for more inputs than the model has channels."""
         if self.inputs > sizes.d_model:
             raise InputError(
                 f"sigmoid_gate.inputs is {self.inputs}, but the model is {sizes.d_model} wide\n"
@@ -60,7 +58,6 @@ class Config:
             )
 
     def equation(self, x: str, y: str) -> str:
-        """y ⊙ σ(x W^G)."""
         times = "" if self.factor == 1 else f"{self.factor:g} "
         return f"({y} ⊙ {times}σ({self.weight(x, 'W^G')}))"
 
@@ -72,8 +69,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class SigmoidGate(nn.Module):
-    """The gate."""
-
     def __init__(self, config: Config, sizes: Sizes, d_out: int, heads: int):
         super().__init__()
         config.check_inputs(sizes)
@@ -82,7 +77,6 @@ class SigmoidGate(nn.Module):
         self.weight = config.weight(config.inputs, heads if self.per_head else d_out)
 
     def forward(self, x: Float[Tensor, "B T D"], y: Float[Tensor, "B T O"]) -> Float[Tensor, "B T O"]:
-        """([B, T, D], [B, T, O]) -> [B, T, O]."""
         open_by: Tensor = self.factor * torch.sigmoid(self.weight(x[..., : self.inputs]))
         if not self.per_head:
             return y * open_by

@@ -12,8 +12,6 @@
 Attention averages over tokens, so its output has r_n times the variance of the values, and dropout divides by 1 - p:
 the weights of values and projection compensate for both. It is meant for these two weights of each layer; the paper's
 other weights are `normal`.
-
-Dimension key: W is [d_out, d_in].
 """
 
 from ablate.components.declare import Cost, Signal, Sizes, arithmetic, component, implements, number
@@ -38,7 +36,7 @@ class Config:
             raise InputError("deep_scale has skip 0 and gain 0\n  = give the skip and gain of the residuals around it")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost; InputError outside the layers."""
+        """Raise InputError outside the layers."""
         layer_of(sizes)
         return Cost()
 
@@ -53,7 +51,7 @@ class Config:
 
 
 def layer_of(sizes: Sizes) -> int:
-    """Return the layer of the weight; InputError outside the layers."""
+    """Raise InputError outside the layers."""
     if sizes.layer is None:
         raise InputError(
             "deep_scale fills the values and projection of a layer, but this weight is outside the layers\n"
@@ -70,13 +68,10 @@ from ablate.signal.moments import deep_scale_std, layer_correlations
 
 @implements(Config)
 class DeepScale:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
         layer = layer_of(sizes)
         self.dropout = config.dropout
         self.correlation = layer_correlations(layer, config.correlation, config.dropout, config.skip, config.gain)[-1]
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw every entry, in place."""
         tensor.normal_(0.0, deep_scale_std(self.correlation, self.dropout, d_in), generator=generator)

@@ -1,10 +1,8 @@
 """Eye: ones on the diagonal, so that the weight starts as the identity.
 
-    W_ij = 1 if i = j, else 0        a narrower output keeps the first channels, a wider one is padded with zeros
+W_ij = 1 if i = j, else 0        a narrower output keeps the first channels, a wider one is padded with zeros
 
-    He & Hofmann 2024, arXiv:2311.01906, Sec. 4.1: W_init = I.
-
-Dimension key: W is [d_out, d_in].
+He & Hofmann 2024, arXiv:2311.01906, Sec. 4.1: W_init = I.
 """
 
 from typing import ClassVar
@@ -15,12 +13,9 @@ from ablate.errors import InputError
 
 @component("eye", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
-    """Nothing to choose."""
-
     by_shape: ClassVar[bool] = True
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
@@ -38,11 +33,8 @@ from torch import Tensor
 
 @implements(Config)
 class Eye:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
-        """Nothing to keep."""
+        pass
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Set every entry, in place; draws nothing."""
         tensor.zero_().fill_diagonal_(1.0)

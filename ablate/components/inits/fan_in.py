@@ -1,10 +1,8 @@
 """Fan-in: normal entries whose variance falls with the width they sum over, so that the output keeps its scale.
 
-    W_ij ~ N(0, gain² / d_in)        gain 1 keeps the variance of a linear map, sqrt(2) that of one after ReLU
+W_ij ~ N(0, gain² / d_in)        gain 1 keeps the variance of a linear map, sqrt(2) that of one after ReLU
 
-    LeCun et al. 1998, Efficient BackProp, Sec. 4.6; gain sqrt(2): He et al. 2015, arXiv:1502.01852, Eq. 10.
-
-Dimension key: W is [d_out, d_in].
+LeCun et al. 1998, Efficient BackProp, Sec. 4.6; gain sqrt(2): He et al. 2015, arXiv:1502.01852, Eq. 10.
 """
 
 from typing import ClassVar
@@ -22,11 +20,9 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return zeros where it gives nothing else."""
         return Node("zero") if fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
@@ -42,11 +38,8 @@ from torch import Tensor
 
 @implements(Config)
 class FanIn:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.gain = config.gain
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw every entry, in place."""
         tensor.normal_(0.0, self.gain / math.sqrt(d_in), generator=generator)

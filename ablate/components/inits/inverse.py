@@ -25,7 +25,7 @@ class Config:
     init: Maker = part("init")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost; InputError outside the layers."""
+        """Raise InputError outside the layers."""
         if sizes.layer is None:
             raise InputError("inverse is used outside the layers\n  = use it as the init of a weight in a block")
         cost: Cost = self.init()
@@ -67,8 +67,6 @@ from ablate.components.declare import Draw
 
 @implements(Config)
 class Inverse:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
         if sizes.layer is None:
             raise InputError("inverse is used outside the layers\n  = use it as the init of a weight in a block")
@@ -76,7 +74,7 @@ class Inverse:
         self.layer, self.n_layers, self.all = sizes.layer, sizes.n_layers, config.through == "layers"
 
     def fill_after(self, tensor: Tensor, d_in: int, d_out: int, draw: Draw, name: str) -> None:
-        """Fill in place from the other weights' numbers; InputError for a weight that is not square, or singular."""
+        """Raise InputError for a weight that is not square, or singular."""
         if d_in != d_out:
             raise InputError(
                 f"inverse: {draw.address} maps a width of {d_in} to one of {d_out}, and has no inverse\n"
@@ -95,7 +93,7 @@ class Inverse:
             )
 
     def before(self, width: int, draw: Draw, name: str) -> Tensor:
-        """Return the product of the maps to invert, the first of them rightmost: [width, width]."""
+        """The product of the maps to invert, the first of them rightmost: [width, width]."""
         inside, _, own = draw.address.removeprefix(address(self.layer, "")).rpartition(".")
         product = torch.eye(width, dtype=torch.float64)
         for layer in range(1 if self.all else self.layer, self.layer + 1):

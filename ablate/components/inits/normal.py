@@ -1,10 +1,8 @@
 """Normal: independent entries of one standard deviation, whatever the shape.
 
-    W_ij ~ N(0, std²)        std is a number, or arithmetic in the sizes: 1/sqrt(width)
+W_ij ~ N(0, std²)        std is a number, or arithmetic in the sizes: 1/sqrt(width)
 
-    Radford et al. 2019 (GPT-2), std 0.02; the initialisation of arXiv:2405.19279, App. C.
-
-Dimension key: W is [d_out, d_in].
+Radford et al. 2019 (GPT-2), std 0.02; the initialisation of arXiv:2405.19279, App. C.
 """
 
 from typing import ClassVar
@@ -22,11 +20,9 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return zeros where it gives nothing else."""
         return Node("zero") if fixed(node["std"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
@@ -40,11 +36,8 @@ from torch import Tensor
 
 @implements(Config)
 class Normal:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.std = config.std
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw every entry, in place."""
         tensor.normal_(0.0, self.std, generator=generator)

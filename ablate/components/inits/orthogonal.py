@@ -7,8 +7,6 @@ lengths must grow with it; if it narrows, U alone does so on average. For square
 
     Saxe et al. 2014, arXiv:1312.6120; the factor: "scale-corrected uniform orthogonal", Martens et al. 2021,
     arXiv:2110.01765; uniformity by the signs of R's diagonal: Mezzadri 2007, arXiv:math-ph/0609050, Sec. 5.
-
-Dimension key: W is [d_out, d_in].
 """
 
 from typing import ClassVar
@@ -26,11 +24,9 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return zeros where it gives nothing else."""
         return Node("zero") if fixed(node["gain"]) == 0 else node
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
@@ -47,13 +43,10 @@ from torch import Tensor
 
 @implements(Config)
 class Orthogonal:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.gain = config.gain
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw the matrix, in place."""
         long, short = max(d_in, d_out), min(d_in, d_out)
         gaussian = torch.empty(long, short, dtype=tensor.dtype).normal_(generator=generator)
         q, r = torch.linalg.qr(gaussian)

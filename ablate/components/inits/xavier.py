@@ -7,22 +7,9 @@ With `per_head` the fan-out is that of one head, d_out / heads, as if each head 
     Glorot & Bengio 2010, Understanding the difficulty of training deep feedforward neural networks, Eq. 12 and 16.
     DS-Init is the uniform one at gain 1/sqrt(layer): Zhang et al. 2019, arXiv:1908.11365, Sec. 4. DeepNorm's is the
     normal one at gain (8 depth)^(-1/4): Wang et al. 2022, arXiv:2203.00555, Fig. 2.
-
-Dimension key: W is [d_out, d_in].
 """
 
-from ablate.components.declare import (
-    Cost,
-    Node,
-    Signal,
-    Sizes,
-    arithmetic,
-    component,
-    fixed,
-    flag,
-    implements,
-    word,
-)
+from ablate.components.declare import Cost, Node, Signal, Sizes, arithmetic, component, fixed, flag, implements, word
 
 
 @component("xavier", slots=("init",), source="Glorot & Bengio 2010", shorthand="gain", version=1)
@@ -35,13 +22,12 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return zeros where it gives nothing else; per head or not is the same for a single head."""
+        """Per head or not is the same for a single head."""
         if fixed(node["gain"]) == 0:
             return Node("zero")
         return node.replace({"per_head": False}) if sizes.n_heads == 1 else node
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
@@ -58,15 +44,12 @@ from torch import Tensor
 
 @implements(Config)
 class Xavier:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.gain, self.uniform = config.gain, config.distribution == "uniform"
         self.heads = sizes.n_heads if config.per_head else 1
         self.of_keys = (sizes.key_width, sizes.kv_heads) if config.per_head and sizes.kv_heads else None
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Draw every entry, in place."""
         heads = self.of_keys[1] if self.of_keys and d_out == self.of_keys[0] else self.heads
         std = self.gain * math.sqrt(2 / (d_in + d_out / heads))
         if self.uniform:

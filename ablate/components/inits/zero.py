@@ -1,10 +1,8 @@
 """Zero: every entry starts at 0, so the matrix outputs 0 until it has learned.
 
-    W_ij = 0
+W_ij = 0
 
-    He & Hofmann 2024, arXiv:2311.01906, Sec. 4.1: queries at zero make attention uniform at initialisation.
-
-Dimension key: W is [d_out, d_in].
+He & Hofmann 2024, arXiv:2311.01906, Sec. 4.1: queries at zero make attention uniform at initialisation.
 """
 
 from typing import ClassVar
@@ -14,16 +12,12 @@ from ablate.components.declare import Cost, Signal, Sizes, component, implements
 
 @component("zero", slots=("init",), source="He & Hofmann 2024, arXiv:2311.01906", version=1)
 class Config:
-    """Nothing to choose."""
-
     by_shape: ClassVar[bool] = True
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """0."""
         return x.through_weights(0.0, 0.0)
 
 
@@ -33,11 +27,8 @@ from torch import Tensor
 
 @implements(Config)
 class Zero:
-    """The scheme, ready to fill weights."""
-
     def __init__(self, config: Config, sizes: Sizes):
-        """Nothing to keep."""
+        pass
 
     def fill(self, tensor: Tensor, d_in: int, d_out: int, generator: torch.Generator) -> None:
-        """Set every entry to 0, in place; draws nothing."""
         tensor.zero_()

@@ -14,23 +14,18 @@ from ablate.components.declare import Cost, Sizes, component, implements
 
 @component("causal", slots=("mask",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
-    """Nothing to choose."""
-
     leaks: ClassVar[bool] = False
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return whether each query sees each key, [T, T]."""
         import numpy as np
 
         places = np.arange(sizes.seq_len)
         return places[None, :] <= places[:, None]
 
     def equation(self) -> str:
-        """Return when query i sees key j."""
         return "j ≤ i"
 
 
@@ -39,7 +34,5 @@ from ablate.kernels.mask import PastMask
 
 @implements(Config)
 class Causal:
-    """The mask of every place."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.mask = PastMask()

@@ -5,8 +5,6 @@
 A separator belongs to the document that it ends. Positions go on counting through the sequence.
 
     Zhao et al. 2024, arXiv:2402.13991, intra-document causal masking
-
-Dimension key: B batch, T time.
 """
 
 from __future__ import annotations
@@ -14,17 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ablate.components.declare import (
-    Cost,
-    Maker,
-    Node,
-    Sizes,
-    arithmetic,
-    component,
-    earlier,
-    fixed,
-    implements,
-)
+from ablate.components.declare import Cost, Maker, Node, Sizes, arithmetic, component, earlier, fixed, implements
 from ablate.errors import InputError
 
 
@@ -38,7 +26,7 @@ class Config:
     separator: float | None = arithmetic(at_least=0.0, whole=True, optional=True)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products; InputError for a token that there is not."""
+        """Raise InputError for a token that there is not."""
         if self.separator is not None and self.separator >= sizes.vocab_size:
             raise InputError(
                 f"document.separator is {self.separator:g}, but tokens are below {sizes.vocab_size}\n"
@@ -49,18 +37,16 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return the mask without a separator of its own where that is the tokenizer's."""
+        """The mask without a separator of its own where that is the tokenizer's."""
         return node.replace({"separator": None}) if fixed(node["separator"]) == sizes.separator else node
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Raise InputError: it is not forecast."""
         raise InputError(
             "document is not forecast: which tokens are of one document depends on the text\n"
             "  = set mask: none, as for a text of one document"
         )
 
     def equation(self) -> str:
-        """Return when query i sees key j, in a causal model."""
         return "j ≤ i in the same document"
 
 
@@ -82,36 +68,32 @@ class DocumentMask(MaskOfBatch):
 
     @property
     def batch(self) -> int:
-        """The number of sequences."""
         return len(self.documents)
 
     def of_one(self) -> DocumentMask:
-        """Return the mask of the sequence with the most documents."""
+        """The mask of the sequence with the most documents."""
         most = int(self.documents[:, -1].argmax())
         return DocumentMask(self.documents[most : most + 1], self.causal)
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return whether both are in one document, and s ≤ t if causal."""
         same = self.documents[b, t] == self.documents[b, s]
         return same & (s <= t) if self.causal else same
 
 
 def document_mask(tokens: Int[Tensor, "B T"], store: dict[Hashable, Any], separator: int, causal: bool) -> DocumentMask:
-    """Return the mask of these tokens; what follows from it goes into the store."""
+    """`store` is for tables of the mask."""
     ends = (tokens == separator).to(torch.int64)
     return DocumentMask(ends.cumsum(-1) - ends, causal, held=store)
 
 
 @implements(Config)
 class Document:
-    """The mask of each pass, made of its tokens."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.read = config.of("tokens")
         self.separator = sizes.separator if config.separator is None else int(config.separator)
         self.causal = sizes.causal
 
     def mask(self) -> DocumentMask:
-        """Return the mask of the pass that runs, the same object in all its layers."""
+        """The mask of a pass, the same object in all layers."""
         mask: DocumentMask = self.read.once(document_mask, self.separator, self.causal)
         return mask

@@ -14,22 +14,17 @@ from ablate.components.declare import Cost, Sizes, component, implements
 
 @component("full", slots=("mask",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
-    """Nothing to choose."""
-
     leaks: ClassVar[bool] = True
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return whether each query sees each key, [T, T]."""
         import numpy as np
 
         return np.ones((sizes.seq_len, sizes.seq_len), dtype=bool)
 
     def equation(self) -> str:
-        """Return when query i sees key j."""
         return "j is any key"
 
 
@@ -38,7 +33,5 @@ from ablate.kernels.mask import Everything
 
 @implements(Config)
 class Full:
-    """The mask of every place."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.mask = Everything()

@@ -5,8 +5,6 @@
 A query that is padding itself sees at least its own key, so that its softmax exists; nobody else reads what it gives.
 
     Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.3: what is not to be seen is -∞ in the softmax
-
-Dimension key: B batch, T time.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ class Config:
     of: Maker = earlier()
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products; InputError for a token that there is not."""
+        """Raise InputError for a token that there is not."""
         if self.token >= sizes.vocab_size:
             raise InputError(
                 f"padding.token is {self.token:g}, but tokens are below {sizes.vocab_size}\n"
@@ -38,14 +36,12 @@ class Config:
         return read
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Raise InputError: it is not forecast."""
         raise InputError(
             "padding is not forecast: how much of a sequence is filled up depends on the text\n"
             "  = set mask: none, as for sequences that are full"
         )
 
     def equation(self) -> str:
-        """Return when query i sees key j, in a causal model."""
         return f"j ≤ i and token_j ≠ {self.token:g}, or j = i"
 
 
@@ -66,34 +62,30 @@ class PaddingMask(MaskOfBatch):
 
     @property
     def batch(self) -> int:
-        """The number of sequences."""
         return len(self.real)
 
     def of_one(self) -> PaddingMask:
-        """Return the mask of the sequence with the most padding."""
+        """The mask of the sequence with the most padding."""
         most = int(self.real.sum(-1).argmin())
         return PaddingMask(self.real[most : most + 1], self.causal)
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return whether s is real and, if causal, s ≤ t; or s = t."""
         real = self.real[b, s]
         return (real & (s <= t) if self.causal else real) | (s == t)
 
 
 def padding_mask(tokens: Int[Tensor, "B T"], store: dict[Hashable, Any], token: int, causal: bool) -> PaddingMask:
-    """Return the mask of these tokens; what follows from it goes into the store."""
+    """`store` is for tables of the mask."""
     return PaddingMask(tokens != token, causal, held=store)
 
 
 @implements(Config)
 class Padding:
-    """The mask of each pass, made of its tokens."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.read = config.of("tokens")
         self.token, self.causal = int(config.token), sizes.causal
 
     def mask(self) -> PaddingMask:
-        """Return the mask of the pass that runs, the same object in all its layers."""
+        """The mask of a pass, the same object in all layers."""
         mask: PaddingMask = self.read.once(padding_mask, self.token, self.causal)
         return mask

@@ -22,25 +22,22 @@ class Config:
     length: float = number(at_least=1.0, at_most=1e6, whole=True)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return full attention for a prefix of the whole context, and the causal mask for one of a single token."""
+        """Full attention for a prefix of the whole context, the causal mask for one of a single token."""
         length = fixed(node["length"]) or 0
         if length >= sizes.seq_len:
             return Node("full")
         return Node("causal") if length == 1 else node
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return which keys each query sees, [T, T]."""
         import numpy as np
 
         return np.tri(sizes.seq_len, dtype=bool) | (np.arange(sizes.seq_len) < self.length)
 
     def equation(self) -> str:
-        """Return when query i sees key j."""
         return f"j ≤ i or j < {self.length:.0f}"
 
 
@@ -57,13 +54,10 @@ class PrefixMask(Mask):
     length: int
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return s ≤ t or s < L."""
         return (s <= t) | (s < self.length)
 
 
 @implements(Config)
 class Prefix:
-    """The mask of every place."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.mask = PrefixMask(int(config.length))

@@ -24,26 +24,23 @@ class Config:
     size: float = arithmetic(at_least=1.0, at_most=1e6)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return the plain mask for a window as long as the context; else its size rounded up."""
+        """The plain mask for a window as long as the context; else its size rounded up."""
         size = math.ceil(fixed(node["size"]) or 0)
         if size >= sizes.seq_len:
             return Node("causal" if sizes.causal else "full")
         return node.replace({"size": parse(size)})
 
     def propagate(self, sizes: Sizes) -> Any:
-        """Return whether each query sees each key, [T, T]."""
         import numpy as np
 
         back = np.arange(sizes.seq_len)[:, None] - np.arange(sizes.seq_len)
         return (back < math.ceil(self.size)) & ((back >= 0) if sizes.causal else (back > -math.ceil(self.size)))
 
     def equation(self) -> str:
-        """Return when query i sees key j, in a causal model."""
         return f"i - {math.ceil(self.size)} < j ≤ i"
 
 
@@ -61,14 +58,11 @@ class WindowMask(Mask):
     causal: bool = True
 
     def sees(self, b: Int[Tensor, "*#at"], t: Int[Tensor, "*#at"], s: Int[Tensor, "*#at"]) -> Bool[Tensor, "*#at"]:
-        """Return t - W < s ≤ t, or |t - s| < W."""
         near = t - s < self.size
         return near & (s <= t if self.causal else s - t < self.size)
 
 
 @implements(Config)
 class Window:
-    """The mask of every place."""
-
     def __init__(self, config: Config, sizes: Sizes):
         self.mask = WindowMask(math.ceil(config.size), sizes.causal)

@@ -13,8 +13,6 @@
 
 A is exact if the scores s are 0: give `query` or `key` the init `zero`, and use no other bias unless it starts at 0.
 The schedule assumes one attention per layer. D and B are not trained.
-
-Dimension key: T time.
 """
 
 from collections.abc import Callable
@@ -45,7 +43,7 @@ class Config:
     mlp: PartMaker | None = part("activation", optional=True)
 
     def step(self, sizes: Sizes) -> LayerStep:
-        """Return the decay rates around this layer; InputError outside the layers, or if the skip is too large."""
+        """The decay rates around this layer; InputError outside the layers, or if the skip is too large."""
         if sizes.layer is None:
             raise InputError(
                 "e_spa follows a schedule over layers, but is used outside the layers\n  = use it inside a block"
@@ -53,7 +51,7 @@ class Config:
         return exponential_step(sizes.layer, sizes.n_layers, self.decay, self.skip)
 
     def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
-        """Return the map from a number of tokens to this layer's A, a float64 array."""
+        """From a number of tokens to this layer's A, a float64 array."""
         from ablate.signal.skipless_matrices import exponential_matrix
 
         step = self.step(sizes)
@@ -85,25 +83,22 @@ class Config:
         )
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost; InputError if there is no such matrix."""
+        """Raise InputError if there is no such matrix."""
         self.step(sizes)
         if self.mlp is not None:  # computed because it fails if an entry is negative
             self.matrix_of(sizes)(sizes.seq_len)
         return Cost()
 
     def propagate(self, sizes: Sizes) -> Mixing:
-        """D softmax(s + B)."""
         from ablate.signal.skipless_matrices import row_scale_and_bias
 
         rows, bias = row_scale_and_bias(self.matrix_of(sizes)(sizes.seq_len), causal=sizes.causal)
         return Mixing(rows=rows, bias=bias)
 
     def equation(self, a: str) -> str:
-        """Return E-SPA(A), which `details` defines."""
         return f"ESPA({a})"
 
     def details(self) -> tuple[str, ...]:
-        """Return D A, with the bias B in the scores of A, and the definitions of both."""
         beside = f",  beside a skip of {self.skip}" if self.skip else ""
         repeated = f",  norms held for tokens that repeat with chance {self.repetition}" if self.repetition else ""
         before, undone = "L(γ_{l-1})", tuple[str, ...]()
@@ -124,7 +119,5 @@ from ablate.kernels.prescribed import PrescribedAttention
 
 @implements(Config)
 class ESPA(PrescribedAttention):
-    """Attention with the bias B and the row factors D of its layer."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__(config.matrix_of(sizes), causal=sizes.causal)

@@ -8,23 +8,10 @@
 
 With queries that start at zero A is C, so that y = v if α = 1 and β = γ. This holds up to rounding, since A v and C v
 are computed in different ways: about 1e-7 in float32 and 8e-3 in bfloat16 for values of about 1.
-
-Dimension key: B batch, H heads, T time, K width of a head.
 """
 
 from ablate.block.equation import total, weighted
-from ablate.components.declare import (
-    Cost,
-    GainMaker,
-    Mixing,
-    Node,
-    Same,
-    Sizes,
-    component,
-    fixed,
-    implements,
-    scaling,
-)
+from ablate.components.declare import Cost, GainMaker, Mixing, Node, Same, Sizes, component, fixed, implements, scaling
 
 
 @component(
@@ -43,7 +30,7 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return value SkipInit where nothing is taken off."""
+        """Value SkipInit where nothing is taken off."""
         if fixed(node["centre"]) != 0:
             return node
         return Node("value_skipinit", (("skip", node["skip"]), ("gain", node["gain"])))
@@ -59,15 +46,12 @@ class Config:
         return self.centre.value != 0
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the cost of the gains that are trained."""
         return sum((gain(sizes.n_heads) for gain in (self.skip, self.gain, self.centre)), Cost())
 
     def propagate(self, sizes: Sizes) -> Mixing:
-        """α I + β A - γ C."""
         return Mixing(*(gain(sizes.n_heads) for gain in (self.skip, self.gain, self.centre)))
 
     def equation(self, a: str) -> str:
-        """α I + β A - γ C."""
         centre = weighted(self.centre, "C")
         less = centre[1:] if centre.startswith("-") else f"-{centre}" if centre else ""
         return total(weighted(self.skip, "I"), weighted(self.gain, a), less)
@@ -81,8 +65,6 @@ from ablate.kernels.attend import Attend
 
 @implements(Config)
 class Shaped(nn.Module):
-    """The sum of a skip and centred attention."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.skip = config.skip(sizes.n_heads) if config.skip.value != 0 else None
@@ -96,7 +78,7 @@ class Shaped(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """Return (α I + β A - γ C) v; β A v - γ C v comes first: 0 up to rounding if A is C and β = γ."""
+        """β A v - γ C v comes first: 0 up to rounding if A is C and β = γ."""
         mixed = None if self.gain is None else self.gain(attend(q, k, v))
         if self.centre is not None:
             centre = self.centre(attend.uniform(q, k, v))

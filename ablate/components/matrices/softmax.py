@@ -1,10 +1,8 @@
 """Softmax: values are mixed by plain softmax attention.
 
-    y = A v        A the softmax of the scores, row by row
+y = A v        A the softmax of the scores, row by row
 
-    Vaswani et al. 2017, arXiv:1706.03762, Eq. 1.
-
-Dimension key: B batch, H heads, T time, K width of a head.
+Vaswani et al. 2017, arXiv:1706.03762, Eq. 1.
 """
 
 from typing import ClassVar
@@ -14,20 +12,15 @@ from ablate.components.declare import Cost, Mixing, Sizes, component, implements
 
 @component("softmax", slots=("matrix",), source="Vaswani et al. 2017, arXiv:1706.03762", version=1)
 class Config:
-    """Nothing to choose."""
-
     takes_source: ClassVar[bool] = True
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost: no products but attention's own."""
         return Cost()
 
     def propagate(self, sizes: Sizes) -> Mixing:
-        """A."""
         return Mixing()
 
     def equation(self, a: str) -> str:
-        """Return A itself."""
         return a
 
 
@@ -39,8 +32,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Softmax(nn.Module):
-    """Plain attention."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
 
@@ -51,5 +42,4 @@ class Softmax(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """Return A v."""
         return attend(q, k, v)

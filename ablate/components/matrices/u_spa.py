@@ -10,8 +10,6 @@
 
 A is exact if the scores s are 0: give `query` or `key` the init `zero`, and use no other bias unless it starts at 0.
 The schedule assumes one attention per layer. D and B are not trained.
-
-Dimension key: T time.
 """
 
 from collections.abc import Callable
@@ -43,7 +41,7 @@ class Config:
     mlp: PartMaker | None = part("activation", optional=True)
 
     def step(self, sizes: Sizes) -> LayerStep:
-        """Return the correlations around this layer; InputError outside the layers, or if there is no such A."""
+        """The correlations around this layer; InputError outside the layers, or if there is no such A."""
         if sizes.layer is None:
             raise InputError(
                 "u_spa follows a schedule over layers, but is used outside the layers\n  = use it inside a block"
@@ -62,30 +60,27 @@ class Config:
         return uniform_through(step, sizes.layer, correlations_through(activation))
 
     def matrix_of(self, sizes: Sizes) -> Callable[[int], Any]:
-        """Return the map from a number of tokens to this layer's A, a float64 array."""
+        """From a number of tokens to this layer's A, a float64 array."""
         from ablate.signal.skipless_matrices import uniform_matrix
 
         step = self.step(sizes)
         return partial(uniform_matrix, incoming=step.incoming, outgoing=step.outgoing, causal=sizes.causal)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost; InputError if there is no such matrix."""
+        """Raise InputError if there is no such matrix."""
         self.step(sizes)
         return Cost()
 
     def propagate(self, sizes: Sizes) -> Mixing:
-        """D softmax(s + B)."""
         from ablate.signal.skipless_matrices import row_scale_and_bias
 
         rows, bias = row_scale_and_bias(self.matrix_of(sizes)(sizes.seq_len), causal=sizes.causal)
         return Mixing(rows=rows, bias=bias)
 
     def equation(self, a: str) -> str:
-        """Return U-SPA(A), which `details` defines."""
         return f"USPA({a})"
 
     def details(self) -> tuple[str, ...]:
-        """Return D A, with the bias B in the scores of A, and the definitions of both."""
         beside = f",  beside a skip of {self.skip}" if self.skip else ""
         before = "ρ_{l-1}" if self.mlp is None else "C(ρ_{l-1})"
         grown = "l/L" if self.power == 1 else f"(l/L)^{self.power:g}"
@@ -103,7 +98,5 @@ from ablate.kernels.prescribed import PrescribedAttention
 
 @implements(Config)
 class USPA(PrescribedAttention):
-    """Attention with the bias B and the row factors D of its layer."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__(config.matrix_of(sizes), causal=sizes.causal)

@@ -1,10 +1,8 @@
 """Value-SkipInit: a skip around the values: each token keeps its own, and learns to mix in those of others.
 
-    y = (α I + β A) v        A the softmax of the scores; the paper starts at α = 1, β = 0, both trained
+y = (α I + β A) v        A the softmax of the scores; the paper starts at α = 1, β = 0, both trained
 
-    He et al. 2023, arXiv:2302.10322, Eq. 7; gains for each head as in arXiv:2311.01906, Eq. 4 and Sec. 4.1.
-
-Dimension key: B batch, H heads, T time, K width of a head.
+He et al. 2023, arXiv:2302.10322, Eq. 7; gains for each head as in arXiv:2311.01906, Eq. 4 and Sec. 4.1.
 """
 
 from ablate.block.equation import total, weighted
@@ -30,15 +28,12 @@ class Config:
         return self.gain.value != 0
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the cost of the gains that are trained."""
         return sum((gain(sizes.n_heads) for gain in (self.skip, self.gain)), Cost())
 
     def propagate(self, sizes: Sizes) -> Mixing:
-        """α I + β A."""
         return Mixing(*(gain(sizes.n_heads) for gain in (self.skip, self.gain)))
 
     def equation(self, a: str) -> str:
-        """α I + β A."""
         return total(weighted(self.skip, "I"), weighted(self.gain, a))
 
 
@@ -50,8 +45,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class ValueSkipInit(nn.Module):
-    """The sum of a skip and attention."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.skip = config.skip(sizes.n_heads) if config.skip.value != 0 else None
@@ -64,7 +57,6 @@ class ValueSkipInit(nn.Module):
         k: Float[Tensor, "B H T K"],
         v: Float[Tensor, "B H T K"],
     ) -> Float[Tensor, "B H T K"]:
-        """Return (α I + β A) v."""
         if self.gain is None:
             # Not zeros: a gain fixed at 0 also passes a gradient of 0 back to v.
             return 0 * v if self.skip is None else self.skip(v)

@@ -105,7 +105,7 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return it without heads and masks of its own that are those of the model; lists in one order."""
+        """The node without heads and masks of its own that are those of the model; lists in one order."""
         heads = int(fixed(node["heads"]) or sizes.n_heads)
         own = {"heads": sizes.n_heads, "kv_heads": heads, "head_width": sizes.d_model // heads}
         if sizes.kv_heads is None and sizes.head_width is None:
@@ -115,7 +115,7 @@ class Config:
         return node.replace({"mask": effective_masks(masks, sizes.causal), "bias": one_or_more(biases)})
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of four weights, norms and two products of pairs; InputError for heads that do not fit."""
+        """Raise InputError for heads that do not fit."""
         fitting_heads(sizes)
         self.check_mask(sizes)
         self.check_sink()
@@ -212,14 +212,14 @@ class Config:
                 )
 
     def of_source(self, cost: Cost, sizes: Sizes) -> Cost:
-        """Return the cost of a weight that is applied to the source: that of each of its places, times their number."""
+        """The cost of a weight applied to the source: that of each of its places, times their number."""
         if self.source is None or sizes.source_len is None:
             return cost
         flops, spared = (number * sizes.source_len // sizes.seq_len for number in (cost.flops, cost.spared))
         return Cost(cost.parameters, flops, spared)
 
     def costs_of_matching(self, sizes: Sizes) -> Iterator[Cost]:
-        """Yield the costs of queries, keys and what acts on both: always computed, without a gradient if unused.
+        """The costs of queries, keys and what acts on both: always computed, without a gradient if unused.
 
         C v reads no queries, and reads keys only for a bias of content.
         """
@@ -236,7 +236,7 @@ class Config:
             yield from (query.forward_only(), key.forward_only(), regulations.forward_only())
 
     def cost_of_pairs(self, sizes: Sizes) -> Cost:
-        """Return the cost of the bias, q kᵀ, and its softmax times v; for C v, the bias again, and its softmax times v.
+        """The cost of the bias, q kᵀ, and its softmax times v; for C v, the bias again, and its softmax times v.
 
         C needs no gradient if all its numbers are fixed. With no bias, mask or padding it is a running mean; what sees
         whole sequences, and what reads a source, knows their padding.
@@ -267,12 +267,10 @@ class Config:
 
     @property
     def biases(self) -> tuple[PartMaker, ...]:
-        """The makers of all biases."""
         return makers(self.bias)
 
     @property
     def masks(self) -> tuple[PartMaker, ...]:
-        """The makers of all masks."""
         return makers(self.mask)
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
@@ -345,7 +343,7 @@ class Config:
         return x.forked(lambda x: [mixed(x)])
 
     def source_signal(self, mixing: Mixing) -> Signal | None:
-        """Return the signal of the source, which every query sees whole; None if there is no source."""
+        """Every query sees the source whole; None if there is no source."""
         if self.source is None:
             return None
         self.check_source()
@@ -358,9 +356,9 @@ class Config:
         return source  # type: ignore[no-any-return]
 
     def relative_positions(self, queries: Signal, sizes: Sizes, mixing: Mixing) -> Any:
-        """Return the random scores of a bias of content, None without one that there are.
+        """The random scores of a bias of content, None without one.
 
-        InputError where nothing but attention at zero queries is random.
+        Raise InputError where only attention at zero queries is random.
         """
         of_content = [bias.config for bias in self.biases if getattr(bias.config, "of_content", False)]
         if not of_content:
@@ -375,23 +373,20 @@ class Config:
         return positions
 
     def at_zero_scores(self, sizes: Sizes, mixing: Mixing) -> Any:
-        """Return attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks."""
+        """Attention at zero scores in each head, [1 or H, T, T]: the softmax of biases and masks."""
         from ablate.signal.attention_kernel import at_zero_scores
 
         biases, masks = self.biases_and_masks(sizes, mixing)
         return at_zero_scores(biases, masks, length=sizes.seq_len, causal=sizes.causal)
 
     def biases_and_masks(self, sizes: Sizes, mixing: Mixing) -> tuple[list[Any], list[Any]]:
-        """Return what is added to the scores, and who sees whom."""
         biases = [bias(sizes) for bias in self.biases] + ([] if mixing.bias is None else [mixing.bias])
         return biases, [mask(sizes) for mask in self.masks]
 
     def equation(self, x: str) -> str:
-        """Return Attn(x)."""
         return f"Attn({x})"
 
     def details(self) -> tuple[str, ...]:
-        """Return the lines of queries, keys, values, their regulation, the scores, and the matrix of their softmax."""
         to_match = self.pre_qk("X") if self.pre_qk else "X"
         to_carry = self.pre_v("X") if self.pre_v else "X"
         regulations: list[Any] = [regulation for _, regulation in self.entropy]
@@ -428,14 +423,14 @@ class Config:
 
     @property
     def heads_in_words(self) -> str:
-        """How many heads there are, where it has its own: '8 heads of 2 keys and values'."""
+        """The number of heads, where it has its own: '8 heads of 2 keys and values'."""
         of_keys = f" of {self.kv_heads} keys and values" if self.kv_heads else ""
         width = f", each {self.head_width} wide" if self.head_width else ""
         return f"{self.heads or 'H'} heads{of_keys}{width}"
 
 
 def effective_masks(masks: tuple[Node, ...], causal: bool) -> Value:
-    """Return masks without those that others imply; none for the model's own."""
+    """Masks without those that others imply; none for the model's own."""
     names = {mask.name for mask in masks}
     hidden = causal and not names.isdisjoint(HIDE_THE_FUTURE)
     implied = {"full"} if len(names) > 1 else set()
@@ -446,7 +441,7 @@ def effective_masks(masks: tuple[Node, ...], causal: bool) -> Value:
 
 
 def evenly(queries: int, keys: int) -> Any:
-    """Return attention at zero scores of queries that all see the same keys, [1, T, S]."""
+    """Attention at zero scores of queries that all see the same keys, [1, T, S]."""
     import numpy as np
 
     return np.full((1, queries, keys), 1 / keys)
@@ -462,14 +457,14 @@ def check_independent(queries: Signal, keys: Signal) -> None:
 
 
 def makers(several: PartMaker | tuple[tuple[str, PartMaker], ...] | None) -> tuple[PartMaker, ...]:
-    """Return the makers of a field that may hold a list."""
+    """The makers of a field that may hold a list."""
     if isinstance(several, tuple):
         return tuple(maker for _, maker in several)
     return (several,) if several else ()
 
 
 def reads_elsewhere(maker: Any) -> bool:
-    """Return whether a weight, or anything inside it, reads a value that stands earlier."""
+    """True for a weight that, by itself or by one inside it, reads a value that stands earlier."""
     if isinstance(maker, ValueMaker):
         return True
     if isinstance(maker, tuple):
@@ -479,7 +474,7 @@ def reads_elsewhere(maker: Any) -> bool:
 
 
 def sum_of(terms: Iterable[str]) -> str:
-    """Return the terms added up; one that opens with a minus is subtracted: '-m_h |i - j| + w_h,b(i - j)'."""
+    """The terms added up; one that opens with a minus is subtracted: '-m_h |i - j| + w_h,b(i - j)'."""
     return " + ".join(terms).replace("+ -", "- ")
 
 
@@ -492,7 +487,7 @@ ON_LOGITS = 1
 
 
 def scaled(scale: float) -> str:
-    """Return Q Kᵀ times the scale, as arithmetic or as a number: 'Q Kᵀ/√d_k'."""
+    """Q Kᵀ times the scale, as arithmetic or as a number: 'Q Kᵀ/√d_k'."""
     text = f"{scale}"
     if text.startswith("1/") and grouped(text) == text and "·" not in text:
         return f"Q Kᵀ{text[1:]}"
@@ -523,8 +518,6 @@ from ablate.kernels.mask import all_of
 
 @implements(Config)
 class Attention(nn.Module):
-    """Multi-head attention, of the input to itself or to a source."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         fitting_heads(sizes)
@@ -569,7 +562,6 @@ class Attention(nn.Module):
         self.projection = config.projection(out, width)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         to_match = x if self.pre_qk is None else self.pre_qk(x)
         to_carry = x if self.pre_v is None else self.pre_v(x)
         keyed, to_carry = (to_match, to_carry) if self.source is None else (self.source(), self.source())
@@ -592,5 +584,4 @@ class Attention(nn.Module):
         return out
 
     def heads(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B H T K"]:
-        """Split the width into heads."""
         return x.reshape(*x.shape[:2], -1, self.d_head).transpose(1, 2)

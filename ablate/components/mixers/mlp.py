@@ -27,7 +27,6 @@ class Config:
     down: Maker = part("weight")
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of two weights, or three if gated."""
         up, down = self.up(sizes.d_model, self.hidden), self.down(self.hidden, sizes.d_model)
         gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
         total: Cost = up + gate + down + self.activation()
@@ -36,7 +35,7 @@ class Config:
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
         """Up, the activation by its Gaussian integrals, the gate's kernel as a factor, down.
 
-        InputError for a weight that inverts another, but for a down that inverts up.
+        Raise InputError for a weight that inverts another, but for a down that inverts up.
         """
         refuse_inverted(up=self.up, gate=self.gate, **({} if undoes(self.down) == "up" else {"down": self.down}))
 
@@ -49,11 +48,9 @@ class Config:
         return x.forked(lambda x: [self.down(hidden(x), self.hidden, sizes.d_model)])
 
     def equation(self, x: str) -> str:
-        """Return MLP(x)."""
         return f"MLP({x})"
 
     def details(self) -> tuple[str, ...]:
-        """Return σ(α X W^U) W^D, gated or not."""
         up = self.up("X", "W^U")
         hidden = self.activation(up if self.input_scale == 1 else f"{self.input_scale} {grouped(up)}")
         if self.gate:
@@ -67,8 +64,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class MLP(nn.Module):
-    """Two layers and a nonlinearity, for each token separately."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.input_scale = config.input_scale
@@ -78,7 +73,6 @@ class MLP(nn.Module):
         self.down = config.down(config.hidden, sizes.d_model)
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         scaled: Float[Tensor, "B T M"] = self.up(x) if self.input_scale == 1 else self.input_scale * self.up(x)
         hidden = self.activation(scaled)
         y: Tensor = self.down(hidden if self.gate is None else hidden * self.gate(x))

@@ -77,14 +77,11 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return it without a bias of the choice where nothing is to choose: every expert is active."""
+        """The node without a bias of the choice where nothing is to choose: every expert is active."""
         return node.replace({"bias_rate": 0.0}) if fixed(node["active"]) == fixed(node["experts"]) else node
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the cost of the router and of all experts, of which `active` and `shared` compute for a token.
-
-        Of a weight, all FLOPs count as products with tokens: `spectral` has a few of its own, in each expert.
-        """
+        """All FLOPs of a weight count as products with tokens: `spectral` has a few of its own, in each expert."""
         check_choices(self.experts, self.active)
         up, down = self.up(sizes.d_model, self.hidden), self.down(self.hidden, sizes.d_model)
         gate = self.gate(sizes.d_model, self.hidden) if self.gate else Cost()
@@ -132,11 +129,9 @@ class Config:
         return x.forked(lambda x: [mixed(x)])
 
     def equation(self, x: str) -> str:
-        """Return MoE(x)."""
         return f"MoE({x})"
 
     def details(self) -> tuple[str, ...]:
-        """Return the sum over chosen and shared experts, the router, and one expert."""
         shared = f" + Σ_s f_s(X),  s = 1 … {self.shared:g}" if self.shared else ""
         bias = " + b" if self.bias_rate else ""
         gain = "r_e / Σ_(j ∈ K) r_j" if self.normalised else "r_e"
@@ -152,7 +147,6 @@ class Config:
 
 
 def check_choices(experts: float, active: float) -> None:
-    """Raise InputError for more choices than there are experts."""
     if active > experts:
         raise InputError(
             f"moe: {active:g} experts are active of {experts:g}\n  = choose as many as there are, or fewer"
@@ -168,8 +162,6 @@ TINY = 1e-20
 
 
 class Expert(nn.Module):
-    """One expert: an MLP."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.up = config.up(sizes.d_model, config.hidden)
@@ -178,7 +170,6 @@ class Expert(nn.Module):
         self.down = config.down(config.hidden, sizes.d_model)
 
     def forward(self, x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
-        """[N, D] -> [N, D]."""
         hidden = self.activation(self.up(x))
         y: Tensor = self.down(hidden if self.gate is None else hidden * self.gate(x))
         return y
@@ -186,8 +177,6 @@ class Expert(nn.Module):
 
 @implements(Config)
 class MoE(nn.Module):
-    """Experts, a router that chooses among them, and its losses."""
-
     bias: Tensor | None
 
     def __init__(self, config: Config, sizes: Sizes):
@@ -203,7 +192,6 @@ class MoE(nn.Module):
         self.load: Tensor | None = None  # choices of each expert in the passes of this step, [E]
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]."""
         tokens = x.flatten(0, 1)
         logits = self.logits(tokens)
         scores = logits.softmax(-1) if self.score == "softmax" else logits.sigmoid()
@@ -221,7 +209,7 @@ class MoE(nn.Module):
         return y.view_as(x)
 
     def logits(self, tokens: Float[Tensor, "N D"]) -> Float[Tensor, "N E"]:
-        """Compute the router's numbers, in float32 at least."""
+        """In float32 at least."""
         kind = tokens.device.type
         if not tokens.is_meta and torch.is_autocast_enabled(kind):
             with torch.autocast(kind, enabled=False):
@@ -231,7 +219,6 @@ class MoE(nn.Module):
         return logits.to(torch.promote_types(logits.dtype, torch.float32))
 
     def served(self, tokens: Float[Tensor, "N D"], chosen: Int[Tensor, "N K"]) -> Float[Tensor, "N K D"]:
-        """Return what the chosen experts make of every token."""
         # Copied and then permuted, rather than gathered: the gradient of a permutation needs no sum in any order.
         rows = tokens[:, None].expand(-1, self.active, -1).flatten(0, 1)
         order = chosen.flatten().argsort(stable=True)
@@ -249,7 +236,7 @@ class MoE(nn.Module):
         return chosen.flatten().bincount(minlength=len(self.experts))
 
     def losses(self) -> Mapping[str, Tensor]:
-        """Return L_balance and L_z of the last pass, where they have a weight, and count its load."""
+        """L_balance and L_z of the last pass, where they have a weight; its load is counted."""
         kept = self.kept.take()
         return dict(self._losses(**kept)) if kept else {}
 

@@ -1,10 +1,8 @@
 """LayerNorm: centre and scale each token to mean 0 and variance 1 over the width.
 
-    y = (x - mean(x)) / sqrt(var(x) + eps) * g + b        mean and variance over the width
+y = (x - mean(x)) / sqrt(var(x) + eps) * g + b        mean and variance over the width
 
-    Ba et al. 2016, arXiv:1607.06450; Eq. 2 and 3 of arXiv:2405.19279 with c = 1.
-
-Dimension key: D width of the token (or of a head, for a norm on queries and keys).
+Ba et al. 2016, arXiv:1607.06450; Eq. 2 and 3 of arXiv:2405.19279 with c = 1.
 """
 
 from ablate.block.equation import number as written
@@ -27,7 +25,6 @@ class Config:
     bias: bool = flag()
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
-        """Return the cost of a gain and a shift per channel, if they are trained."""
         return Cost(parameters=(width or sizes.d_model) * (self.scale + self.bias))
 
     def propagate(self, x: Signal, sizes: Sizes, width: int | None = None) -> Signal:
@@ -35,11 +32,9 @@ class Config:
         return x.normalised(self.eps, centred=True)
 
     def equation(self, x: str) -> str:
-        """LayerNorm(x)."""
         return f"LayerNorm({x})"
 
     def details(self) -> tuple[str, ...]:
-        """Return the formula, with g and b if they are trained."""
         scale, bias = "g ⊙ " if self.scale else "", " + b" if self.bias else ""
         return (f"LayerNorm(x) = {scale}(x - mean(x)) / √(var(x) + {written(self.eps)}){bias}",)
 
@@ -51,8 +46,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class LayerNorm(nn.Module):
-    """The norm over the last axis."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int | None = None):
         super().__init__()
         self.width = width or sizes.d_model
@@ -61,5 +54,4 @@ class LayerNorm(nn.Module):
         self.bias = nn.Parameter(torch.zeros(self.width)) if config.bias else None
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """[..., D] -> [..., D]."""
         return nn.functional.layer_norm(x, (self.width,), self.scale, self.bias, self.eps)

@@ -7,8 +7,6 @@
     (outside it, at 1e-5, in the code released with that paper).
 
 With eps 0 the output for a token of zeros is NaN.
-
-Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
 
 from ablate.block.equation import number as written
@@ -32,7 +30,6 @@ class Config:
     scale: bool = flag()
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
-        """Return the cost of a gain per channel, if it is trained."""
         return Cost(parameters=(width or sizes.d_model) * self.scale)
 
     def propagate(self, x: Signal, sizes: Sizes, width: int | None = None) -> Signal:
@@ -40,11 +37,9 @@ class Config:
         return x.normalised(self.eps, centred=False, outside=self.outside)
 
     def equation(self, x: str) -> str:
-        """RMSNorm(x)."""
         return f"RMSNorm({x})"
 
     def details(self) -> tuple[str, ...]:
-        """Return the formula, with g if it is trained."""
         eps = written(self.eps)
         root = f"(√mean(x²) + {eps})" if self.outside else f"√(mean(x²) + {eps})"
         return (f"RMSNorm(x) = {'g ⊙ ' if self.scale else ''}x / {root}",)
@@ -59,8 +54,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class RMSNorm(nn.Module):
-    """The norm over the last axis."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int | None = None):
         super().__init__()
         self.width = width or sizes.d_model
@@ -69,13 +62,12 @@ class RMSNorm(nn.Module):
         self.scale = nn.Parameter(torch.ones(self.width)) if config.scale else None
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """[..., D] -> [..., D]."""
         if self.outside:
             return self.over_sum(x)
         return nn.functional.rms_norm(x, (self.width,), self.scale, self.eps)
 
     def over_sum(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """Normalise with eps outside the root; the mean square is computed in float32 at least."""
+        """eps outside the root; the mean square is computed in float32 at least."""
         wide = x.to(torch.promote_types(x.dtype, torch.float32))
         root = torch.linalg.vector_norm(wide, dim=-1, keepdim=True) / math.sqrt(self.width)
         y: Tensor = (wide / (root + self.eps)).to(x.dtype)

@@ -5,8 +5,6 @@
     Qin et al. 2023, arXiv:2307.14995, Sec. 3.2 (x / (|x|₂ / sqrt(D))).
 
 With eps 0 the output for a token of zeros is NaN.
-
-Dimension key: D width of the token (or of a head, for a norm on queries and keys).
 """
 
 from ablate.block.equation import number as written
@@ -27,7 +25,6 @@ class Config:
     eps: float = number(at_least=0.0)
 
     def cost(self, sizes: Sizes, width: int | None = None) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, width: int | None = None) -> Signal:
@@ -35,11 +32,9 @@ class Config:
         return x.normalised(self.eps, centred=False)
 
     def equation(self, x: str) -> str:
-        """SimpleRMSNorm(x)."""
         return f"SimpleRMSNorm({x})"
 
     def details(self) -> tuple[str, ...]:
-        """The formula."""
         return (f"SimpleRMSNorm(x) = x / √(mean(x²) + {written(self.eps)})",)
 
 
@@ -49,13 +44,10 @@ from torch import Tensor, nn
 
 @implements(Config)
 class SimpleRMSNorm(nn.Module):
-    """The norm over the last axis."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int | None = None):
         super().__init__()
         self.width = width or sizes.d_model
         self.eps = config.eps
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """[..., D] -> [..., D]."""
         return nn.functional.rms_norm(x, (self.width,), None, self.eps)

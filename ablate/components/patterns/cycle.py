@@ -15,7 +15,7 @@ from ablate.components.declare import alternatives, component
 
 
 def chooses(node: Node, scope: Mapping[str, float]) -> tuple[str, int]:
-    """Return the way to the item of a layer."""
+    """The way to the item of a layer."""
     items = node["items"]
     assert isinstance(items, Series)
     return "items", (int(scope["layer"]) - 1) % len(items)

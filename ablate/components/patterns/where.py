@@ -17,7 +17,7 @@ from ablate.components.declare import alternative, component, layers
 
 
 def chooses(node: Node, scope: Mapping[str, float]) -> tuple[str]:
-    """Return the way to the alternative of a layer."""
+    """The way to the alternative of a layer."""
     which = node["layers"]
     assert isinstance(which, WhichLayers)
     return ("use",) if which.holds(scope) else ("otherwise",)

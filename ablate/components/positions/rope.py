@@ -34,18 +34,18 @@ class Config:
     share: float = number(above=0.0, at_most=1.0)
 
     def cost(self, sizes: Sizes, width: int) -> Cost:
-        """Return the zero cost; InputError unless whole pairs of channels are turned."""
+        """Raise InputError unless whole pairs of channels are turned."""
         self.turned(width)
         return Cost()
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return it without a base of its own where a single pair is turned, whose angle is t whatever the base."""
+        """A single pair turns by t whatever the base."""
         one_pair = (fixed(node["share"]) or 0) * sizes.d_head == 2
         return node.replace({"base": 1.0}) if one_pair else node
 
     def turned(self, width: int) -> int:
-        """Return how many channels of a head are turned; InputError unless these are whole pairs."""
+        """The number of channels of a head that are turned; InputError unless these are whole pairs."""
         if self.share == 1 and width % 2:
             raise InputError(
                 f"rope rotates pairs of channels, but a head has {width}\n  = choose an even width per head"
@@ -68,11 +68,9 @@ class Config:
         return x.turned(angles, 1 - turned / width)
 
     def equation(self, x: str) -> str:
-        """RoPE(q)."""
         return f"RoPE({x})"
 
     def details(self) -> tuple[str, ...]:
-        """Return the angle of each pair of channels."""
         turned = "d_k" if self.share == 1 else f"({written(self.share)}d_k)"
         which = "" if self.share == 1 else f" of the first {written(self.share)}d_k"
         angle = f"t·{written(self.base)}^(-2i/{turned})"
@@ -86,8 +84,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class RoPE(nn.Module):
-    """The rotation of queries and keys."""
-
     def __init__(self, config: Config, sizes: Sizes, width: int):
         super().__init__()
         self.turned = config.turned(width)
@@ -96,7 +92,6 @@ class RoPE(nn.Module):
     def forward(
         self, q: Float[Tensor, "B H T K"], k: Float[Tensor, "B H T K"]
     ) -> tuple[Float[Tensor, "B H T K"], Float[Tensor, "B H T K"]]:
-        """([B, H, T, K], [B, H, T, K]) -> the same shapes."""
         # Not a buffer, which .to(bfloat16) would round: a few small operations, shared by q and k.
         wide = torch.promote_types(q.dtype, torch.float32)
         cosine, sine = (part.to(wide) for part in self.rotation(q.shape[-2], self.turned, q.device))
@@ -113,7 +108,7 @@ class RoPE(nn.Module):
         return torch.cat((turn(first.to(wide), rotation).to(x.dtype), others), dim=-1)
 
     def rotation(self, n_positions: int, width: int, device: torch.device) -> tuple[Tensor, Tensor]:
-        """Return cosine and sine of every angle, each [T, P], in float64."""
+        """Cosine and sine of every angle, each [T, P], in float64."""
         pairs = torch.arange(0, width, 2, device=device, dtype=torch.float64)
         times = torch.arange(n_positions, device=device, dtype=torch.float64)
         angles = times[:, None] * self.base ** (-pairs / width)

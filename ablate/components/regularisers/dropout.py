@@ -26,7 +26,6 @@ class Config:
     p: float = number(at_least=0.0, below=1.0)
 
     def cost(self, sizes: Sizes) -> Cost:
-        """Return the zero cost: nothing to train, no products."""
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes) -> Signal:
@@ -34,7 +33,6 @@ class Config:
         return x.dropped(self.p)
 
     def equation(self, x: str) -> str:
-        """Return dropout of x, or x itself if p is 0."""
         return f"Dropout_{self.p:g}({x})" if self.p else x
 
 
@@ -44,12 +42,10 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Dropout(nn.Module):
-    """Dropout of individual numbers."""
-
     def __init__(self, config: Config, sizes: Sizes):
         super().__init__()
         self.p = config.p
 
     def forward(self, x: Float[Tensor, "B T D"]) -> Float[Tensor, "B T D"]:
-        """[B, T, D] -> [B, T, D]; draws nothing where p is 0."""
+        """Draws nothing where p is 0."""
         return nn.functional.dropout(x, self.p) if self.training and self.p else x

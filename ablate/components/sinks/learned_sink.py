@@ -8,8 +8,6 @@ further below 0, the closer to plain attention.
 
     OpenAI 2025, gpt-oss-120b & gpt-oss-20b, arXiv:2508.10925, Sec. 2.2; with b = 0: Miller 2023, Attention Is Off By
     One; why models make sinks of tokens: Xiao et al. 2023, arXiv:2309.17453.
-
-Dimension key: H heads.
 """
 
 from ablate.components.declare import Cost, Sizes, arithmetic, component, implements
@@ -22,19 +20,15 @@ class Config:
     init: float = arithmetic()
 
     def cost(self, sizes: Sizes, heads: int) -> Cost:
-        """Return the cost of one number a head."""
         return Cost(parameters=heads)
 
     def propagate(self, sizes: Sizes) -> float:
-        """Return b as it starts."""
         return self.init
 
     def equation(self) -> str:
-        """Return the symbol of the logit."""
         return "b"
 
     def details(self) -> tuple[str, ...]:
-        """Return the line that says what b is, among those of its attention."""
         return (f"b ∈ ℝ^H,  at first {self.init}",)
 
 
@@ -45,12 +39,9 @@ from torch import Tensor, nn
 
 @implements(Config)
 class LearnedSink(nn.Module):
-    """The logits of all heads."""
-
     def __init__(self, config: Config, sizes: Sizes, heads: int):
         super().__init__()
         self.logit = nn.Parameter(torch.full((heads,), float(config.init)))
 
     def logits(self) -> Float[Tensor, "H"]:
-        """Return b, one number a head."""
         return self.logit

@@ -24,27 +24,23 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Value:
-        """Return the weight of the layer."""
         return node["first" if sizes.layer == 1 else "others"]
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the cost of this layer's weight."""
         cost: Cost = self.chosen(sizes)(d_in, d_out)
         return cost
 
     def chosen(self, sizes: Sizes) -> Maker:
-        """Return the maker of this layer's weight; InputError outside the layers."""
+        """Raise InputError outside the layers."""
         if sizes.layer is None:
             raise InputError("by_layer is used outside the layers\n  = give a single weight there")
         return self.first if sizes.layer == 1 else self.others
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """Return what this layer's weight gives."""
         out: Signal = self.chosen(sizes)(x, d_in, d_out)
         return out
 
     def equation(self, x: str, w: str) -> str:
-        """Return both weights, and in which layers each is."""
         first, others = self.first(x, w), self.others(x, w)
         return first if first == others else f"({first} in layer 1, else {others})"
 
@@ -57,5 +53,4 @@ class ByLayer:
     """A callable like a module class that makes the module of the layer's own weight."""
 
     def __new__(cls, config: Config, sizes: Sizes, d_in: int, d_out: int) -> Any:
-        """Make the weight of this layer."""
         return config.chosen(sizes)(d_in, d_out)

@@ -1,10 +1,8 @@
 """Dense: a trained matrix, with or without a bias.
 
-    y = x Wᵀ + b        W is [d_out, d_in], as PyTorch stores it; b starts at 0
+y = x Wᵀ + b        W is [d_out, d_in], as PyTorch stores it; b starts at 0
 
-    Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.2 and 3.3.
-
-Dimension key: I width of the input (d_in), O width of the output (d_out).
+Vaswani et al. 2017, arXiv:1706.03762, Sec. 3.2.2 and 3.3.
 """
 
 from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, arithmetic, component, flag, implements, part
@@ -23,18 +21,15 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the cost of a matrix and a bias, with one product per token."""
         inside: Cost = self.init() if self.init else Cost()
         return inside + Cost(parameters=d_in * d_out + d_out * self.bias, flops=2 * sizes.seq_len * d_in * d_out)
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """Return what its init gives; b starts at 0."""
         assert self.init is not None, "the model's own stands in for it"
         out: Signal = self.init(x, d_in, d_out)
         return out
 
     def equation(self, x: str, w: str) -> str:
-        """Return x W, plus the bias if there is one."""
         return f"{x} {w} + b" if self.bias else f"{x} {w}"
 
 
@@ -45,8 +40,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Dense(nn.Module):
-    """The linear map."""
-
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
         super().__init__()
         self.d_in, self.d_out = d_in, d_out
@@ -56,9 +49,7 @@ class Dense(nn.Module):
         self.bias = nn.Parameter(torch.zeros(d_out)) if config.bias else None
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the matrix; the bias stays zero."""
         draw.weight("weight", self.weight, self.init, d_in=self.d_in, d_out=self.d_out)
 
     def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
-        """[..., I] -> [..., O]."""
         return nn.functional.linear(x, self.weight, self.bias)

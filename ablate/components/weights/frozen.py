@@ -6,8 +6,6 @@ It is a buffer: part of the state, moved and rounded with the model, but not opt
 one of the same init and address start from the same numbers.
 
     He & Hofmann 2024, arXiv:2311.01906, Eq. 6 at β = 0.
-
-Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, component, implements, part
@@ -20,18 +18,16 @@ class Config:
     init: Maker = part("init")
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the cost of one product per token, without parameters and without a gradient of the matrix."""
+        """One product per token, without parameters and without a gradient of the matrix."""
         product = 2 * sizes.seq_len * d_in * d_out
         cost: Cost = self.init() + Cost(flops=product, spared=product)
         return cost
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """Return what its init gives."""
         out: Signal = self.init(x, d_in, d_out)
         return out
 
     def equation(self, x: str, w: str) -> str:
-        """x W₀."""
         return f"{x} {w.replace('W', 'W₀', 1)}"
 
 
@@ -42,8 +38,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Frozen(nn.Module):
-    """The constant linear map."""
-
     weight: Tensor
 
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
@@ -53,9 +47,7 @@ class Frozen(nn.Module):
         self.register_buffer("weight", torch.zeros(d_out, d_in))
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the matrix."""
         draw.weight("weight", self.weight, self.init, d_in=self.d_in, d_out=self.d_out)
 
     def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
-        """[..., I] -> [..., O]."""
         return nn.functional.linear(x, self.weight)

@@ -18,7 +18,7 @@ class Config:
     """Nothing to choose; both widths must be the same."""
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the zero cost; InputError if the widths differ."""
+        """Raise InputError if the widths differ."""
         if d_in != d_out:
             raise InputError(
                 f"identity is used where a width of {d_in} becomes {d_out}\n"
@@ -27,11 +27,9 @@ class Config:
         return Cost()
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """Σ."""
         return x
 
     def equation(self, x: str, w: str) -> str:
-        """x."""
         return x
 
 
@@ -41,12 +39,9 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Identity(nn.Module):
-    """The input, unchanged."""
-
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
         super().__init__()
         config.cost(sizes, d_in, d_out)
 
     def forward(self, x: Float[Tensor, "*rest D"]) -> Float[Tensor, "*rest D"]:
-        """[..., D] -> [..., D]."""
         return x

@@ -17,8 +17,6 @@ App. A). What cannot learn, and what can:
 W_0 has the random numbers that a `dense` weight of the same init and address starts from.
 
     He & Hofmann 2024, arXiv:2311.01906, Eq. 6 (β = O(1/sqrt(L))); arXiv:2302.10322 for W_0 orthogonal.
-
-Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.block.arithmetic import parse
@@ -56,7 +54,7 @@ class Config:
 
     @staticmethod
     def effective(node: Node, sizes: Sizes) -> Node:
-        """Return it without what is multiplied by a gain fixed at 0, and without a ΔW that starts at 0 by its init."""
+        """The node without terms whose gain is fixed at 0, and without a ΔW that starts at 0 by its init."""
         if node["delta"] == Node("zero"):
             node = node.replace({"delta": None})
         if fixed(node["gain"]) == 0:
@@ -66,10 +64,7 @@ class Config:
         return node.replace({"init": Node("zero")}) if fixed(node["skip"]) == 0 else node
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the cost of ΔW unless its gain is fixed at 0, trained gains, bias, and one product per token.
-
-        If neither ΔW nor a gain is trained, no gradient of W is needed.
-        """
+        """If neither ΔW nor a gain is trained, no gradient of W is needed."""
         inits = sum((init() for init in (self.init, self.delta) if init), Cost())
         trained = d_in * d_out * (self.gain.value != 0) + d_out * self.bias
         product = 2 * sizes.seq_len * d_in * d_out
@@ -78,12 +73,12 @@ class Config:
         return sum((inits, self.skip(1), self.gain(1), own), Cost())
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """α² of what W_0 gives, and β² of what ΔW gives unless it starts at 0."""
+        """α² of the signal of W_0, and β² of that of ΔW unless it starts at 0."""
         terms = [(self.init, self.skip(1)), *([(self.delta, self.gain(1))] if self.delta else [])]
         return x.forked(lambda x: [init(x, d_in, d_out).times(gain) for init, gain in terms])
 
     def equation(self, x: str, w: str) -> str:
-        """Return x (α W₀ + β ΔW), without terms whose gain is fixed at 0, plus the bias if there is one."""
+        """Without terms whose gain is fixed at 0."""
         matrix = total(weighted(self.skip, w.replace("W", "W₀", 1)), weighted(self.gain, f"Δ{w}"))
         return f"{x} ({matrix}){' + b' if self.bias else ''}"
 
@@ -95,8 +90,6 @@ from torch import Tensor, nn
 
 @implements(Config)
 class Reparameterised(nn.Module):
-    """The linear map."""
-
     start: Tensor
 
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
@@ -113,7 +106,6 @@ class Reparameterised(nn.Module):
         self.rates = {"delta": config.rate} if learns else {}
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the fixed matrix, and the trained one if it does not start at 0."""
         # Under the name "weight", so that it has the random stream of a dense weight.
         draw.weight("weight", self.start, self.init, d_in=self.d_in, d_out=self.d_out)
         if self.delta is not None and self.delta_init is not None:
@@ -121,10 +113,8 @@ class Reparameterised(nn.Module):
 
     @property
     def matrix(self) -> Float[Tensor, "O I"]:
-        """The current W."""
         fixed: Tensor = self.skip(self.start)
         return fixed if self.delta is None else fixed + self.gain(self.delta)
 
     def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
-        """[..., I] -> [..., O]."""
         return nn.functional.linear(x, self.matrix, self.bias)

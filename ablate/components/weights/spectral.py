@@ -7,8 +7,6 @@ forward pass in training (none in evaluation), from the singular vectors of the 
 
     Zhai et al. 2023, arXiv:2303.06296, Sec. 3.2, which does this to every linear layer; power iteration: Miyato et al.
     2018, arXiv:1802.05957.
-
-Dimension key: I width of the input (d_in), O width of the output (d_out).
 """
 
 from ablate.components.declare import Cost, Draw, Maker, Signal, Sizes, arithmetic, component, flag, implements, part
@@ -24,23 +22,19 @@ class Config:
     rate: float = arithmetic(at_least=0.0)
 
     def cost(self, sizes: Sizes, d_in: int, d_out: int) -> Cost:
-        """Return the cost of a matrix, γ and a bias, of one product per token, and of the power iteration.
-
-        Wᵀ u needs no gradient, W v that of W only: of the iteration's 12·O·I FLOPs in training 6·O·I are spared.
-        """
+        """Wᵀ u needs no gradient, W v that of W only: of the iteration's 12·O·I FLOPs in training 6·O·I are spared."""
         inside: Cost = self.init() if self.init else Cost()
         area = d_in * d_out
         products = 2 * sizes.seq_len * area + 4 * area
         return inside + Cost(parameters=area + 1 + d_out * self.bias, flops=products, spared=6 * area)
 
     def propagate(self, x: Signal, sizes: Sizes, d_in: int, d_out: int) -> Signal:
-        """Σ of what its init gives, divided by σ(W)², as γ starts at 1."""
+        """Σ behind its init, divided by σ(W)², as γ starts at 1."""
         assert self.init is not None, "the model's own stands in for it"
         out: Signal = self.init(x, d_in, d_out)
         return out.by_spectral_norm()
 
     def equation(self, x: str, w: str) -> str:
-        """Return (γ / σ(W)) x W, plus the bias if there is one."""
         return f"(γ / σ({w})) {x} {w}{' + b' if self.bias else ''}"
 
 
@@ -53,8 +47,6 @@ from ablate.kernels.spectral import SpectralNorm
 
 @implements(Config)
 class Spectral(nn.Module):
-    """The linear map, of spectral norm γ."""
-
     def __init__(self, config: Config, sizes: Sizes, d_in: int, d_out: int):
         super().__init__()
         self.d_in, self.d_out = d_in, d_out
@@ -66,7 +58,7 @@ class Spectral(nn.Module):
         self.sigma = SpectralNorm(d_in, d_out)
 
     def initialise(self, draw: Draw) -> None:
-        """Fill the matrix and find its singular vectors; InputError for one of zeros, which has no direction."""
+        """Raise InputError for a matrix of zeros, which has no direction."""
         draw.weight("weight", self.weight, self.init, d_in=self.d_in, d_out=self.d_out)
         if self.sigma.start(self.weight) == 0:
             raise InputError(
@@ -75,6 +67,5 @@ class Spectral(nn.Module):
             )
 
     def forward(self, x: Float[Tensor, "*rest I"]) -> Float[Tensor, "*rest O"]:
-        """[..., I] -> [..., O]."""
         scale = (self.gamma / self.sigma(self.weight)).to(self.weight.dtype)
         return nn.functional.linear(x, scale * self.weight, self.bias)

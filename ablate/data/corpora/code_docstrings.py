@@ -26,13 +26,12 @@ class CodeDocstrings(Settings):
 
     @property
     def pairs(self) -> bool:
-        """Each function is a source, and its docstring the target."""
         return True
 
 
 @implements(CodeDocstrings)
 def read(settings: CodeDocstrings, folder: Path) -> DocumentedFunctions:
-    """Return the functions of the library that `import` would use. Raises CorpusError if it has no source files."""
+    """Raises CorpusError if the library has no source files."""
     return DocumentedFunctions(standard_library("code_docstrings").root)
 
 
@@ -74,7 +73,7 @@ def _parsed(file: Text) -> ast.Module:
 
 
 def _functions(within: ast.AST) -> Iterator[Function]:
-    """Yield the functions of a module, its classes and its conditions, ordered by line."""
+    """The functions of a module, its classes and its conditions, ordered by line."""
     for node in ast.iter_child_nodes(within):
         if isinstance(node, Function):
             yield node
@@ -83,14 +82,14 @@ def _functions(within: ast.AST) -> Iterator[Function]:
 
 
 def _summary(function: Function) -> str:
-    """Return the first paragraph of a docstring on one line; empty if there is none."""
+    """The first paragraph of a docstring on one line; empty if there is none."""
     docstring = ast.get_docstring(function, clean=False) or ""
     paragraph = inspect.cleandoc(docstring).partition("\n\n")[0]
     return " ".join(paragraph.encode("utf-8", "ignore").decode().split())
 
 
 def _without_docstring(content: bytes, function: Function) -> str:
-    """Return the code of a function without its docstring; empty if nothing else is in it."""
+    """The code of a function without its docstring; empty if nothing else is in it."""
     docstring, *rest = function.body
     if not rest:
         return ""

@@ -51,7 +51,8 @@ from pydantic import BaseModel
 
 from ablate.data.sources import CORPUS, CorpusError, CorpusFault, NamedFiles, NamedRows, Skipped, Text, TextSource
 from ablate.extension.declaration import DeclarationFault, declare_settings, implements
-from ablate.space.data import Bytes, CorpusSpec, Layout, Patterns, Settings
+from ablate.space.data import Bytes, CorpusSpec, Layout, Patterns
+from ablate.space.data import CorpusSettings as Settings
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -97,7 +98,6 @@ def corpus(name: str, *, source: str = "", version: int = 1) -> Callable[[type[S
 
 
 def _faults(name: str, settings: type[BaseModel]) -> Iterator[DeclarationFault]:
-    """Yield what is wrong with the settings of a corpus: a space names it by its first field."""
     if not issubclass(settings, Settings):
         way = "derive it from Settings of ablate.data.corpora.declare"
         yield DeclarationFault("the settings of a corpus derive from Settings", "class", (way,))

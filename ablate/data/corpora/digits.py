@@ -26,7 +26,6 @@ class Digits(Settings):
 
     @property
     def layout(self) -> Layout:
-        """Images of one channel."""
         return LAYOUT
 
 
@@ -35,7 +34,6 @@ import numpy as np
 
 @implements(Digits)
 def read(settings: Digits, folder: Path) -> DigitImages:
-    """Return the images of scikit-learn."""
     return DigitImages()
 
 
@@ -48,11 +46,9 @@ class DigitImages:
     notes: ClassVar[tuple[str, ...]] = ("writers are not known: one may be in several splits",)
 
     def stamp(self) -> str | None:
-        """Return a stamp that never changes: the set does not."""
         return "digits"
 
     def texts(self) -> Iterator[Text]:
-        """Yield the record of each image."""
         from sklearn.datasets import load_digits
 
         images, classes = load_digits(return_X_y=True)

@@ -31,7 +31,6 @@ class DrawnImages(Settings):
 
     @property
     def layout(self) -> Layout:
-        """Images of three channels, as CIFAR-10 has them."""
         return LAYOUT
 
 
@@ -69,12 +68,11 @@ SHAPES: dict[str, Callable[[Plane, Plane], npt.NDArray[np.bool_]]] = {
 
 @implements(DrawnImages)
 def read(settings: DrawnImages, folder: Path) -> DrawnExamples:
-    """Return what draws them."""
     return DrawnExamples("drawn_images", "images", settings.drawn_images, LAYOUT, draw)
 
 
 def draw(number: int) -> tuple[npt.NDArray[np.uint8], int]:
-    """Return the image [3, 32, 32] of a number, and its class."""
+    """The image [3, 32, 32] of a number, and its class."""
     uniform = Uniform(f"drawn image/{number}")
     which, turn, across, down, size, sign, *others = uniform(18).tolist()
     label = int(which * len(SHAPES))
@@ -93,7 +91,7 @@ def draw(number: int) -> tuple[npt.NDArray[np.uint8], int]:
 def _mask(
     shape: Callable[[Plane, Plane], npt.NDArray[np.bool_]], turn: float, across: float, down: float, radius: float
 ) -> Plane:
-    """Return which share of each pixel a shape covers, turned by a random angle, at a random place inside the image."""
+    """The share of each pixel that a shape covers, turned by a random angle, at a random place inside the image."""
     half = 2 * (turn * 2 % 1) - 1  # the tangent of half an angle, within 90°: a point of the unit circle without a sine
     cosine, sine = (1 - half * half) / (1 + half * half), 2 * half / (1 + half * half)
     if turn >= 0.5:

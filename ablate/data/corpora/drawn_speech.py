@@ -43,7 +43,6 @@ class DrawnSpeech(Settings):
 
     @property
     def layout(self) -> Layout:
-        """Frames of a filter bank, and transcripts."""
         return LAYOUT
 
 
@@ -61,12 +60,11 @@ Frames: TypeAlias = npt.NDArray[np.float32]
 
 @implements(DrawnSpeech)
 def read(settings: DrawnSpeech, folder: Path) -> DrawnExamples:
-    """Return what draws them."""
     return DrawnExamples("drawn_speech", "utterances", settings.drawn_speech, LAYOUT, draw)
 
 
 def draw(number: int) -> tuple[Frames, list[int]]:
-    """Return the frames [times, features] of the utterance of a number, and its sounds, the end among them."""
+    """The frames [times, features] of the utterance of a number, and its sounds, the end among them."""
     uniform = Uniform(f"drawn utterance/{number}")
     many, speaker, loudness, before, after = uniform(5).tolist()
     sounds = _sounds(uniform, FEWEST + int(many * (MOST - FEWEST + 1)))
@@ -83,7 +81,6 @@ def draw(number: int) -> tuple[Frames, list[int]]:
 
 
 def _sounds(uniform: Uniform, many: int) -> list[int]:
-    """Draw sounds, each other than the one before it."""
     sounds: list[int] = []
     for share in uniform(many).tolist():
         others = [sound for sound in range(1, LAYOUT.classes) if sound not in sounds[-1:]]
@@ -94,7 +91,7 @@ def _sounds(uniform: Uniform, many: int) -> list[int]:
 def _formants(
     sounds: list[int], durations: list[int], before: int, after: int
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
-    """Return both formants of each frame, and whether there is a sound."""
+    """Both formants of each frame, and whether there is a sound."""
     own = [(FORMANTS[0][(sound - 1) % 4], FORMANTS[1][(sound - 1) // 4]) for sound in sounds]
     centres = [own[0]] * before
     for place, frames in enumerate(durations):

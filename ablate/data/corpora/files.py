@@ -22,7 +22,6 @@ class Files(Settings):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns of the files."""
         return self.files
 
 
@@ -34,7 +33,6 @@ class LocalFiles(NamedFiles):
     key: ClassVar[str] = "files"
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Yield every file, decoded as UTF-8, ordered by name."""
         return _read(self.files)
 
 
@@ -54,7 +52,6 @@ def _read(files: Sequence[FoundFile]) -> Iterator[Text | Skipped]:
 
 
 def _texts(paths: Sequence[Path]) -> list[str]:
-    """Return the text of each file; one that cannot be read fails them all."""
     from datasets import load_dataset
 
     # Streaming leaves no copy of the texts, and a temporary cache folder no lock files in the user's home.

@@ -47,7 +47,6 @@ class HubImages(Settings):
 
     @property
     def layout(self) -> Layout:
-        """Images of a class each."""
         return Layout(shape=(self.channels, self.size, self.size), dtype="uint8", targets=0, classes=self.classes)
 
 
@@ -59,21 +58,19 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from ablate.data.corpora.hub import DAMAGED, OfTheHub, hub_rows, without_field
+from ablate.data.corpora.hub import DAMAGED, OfTheHub
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-INSTEAD: Final = "corpus: digits, or {drawn_images: 20000}, which are on every machine"
 MODES: Final = frozenset({"1", "L", "LA", "P", "PA", "RGB", "RGBA", "RGBX", "CMYK", "YCbCr"})
-"""What Pillow calls images of at most 8 bits in each channel; of more, pixels would be cut off."""
+"""Pillow's modes of at most 8 bits in each channel; of more, pixels would be cut off."""
 
 Pixels = npt.NDArray[np.uint8]
 
 
 @implements(HubImages)
 def read(settings: HubImages, folder: Path) -> HubOfImages:
-    """Return the reader of the data set; the folder of the space does not matter."""
     return HubOfImages(settings)
 
 
@@ -82,20 +79,15 @@ class HubOfImages(OfTheHub[HubImages]):
 
     corpus = "hub_images"
     fields = ("image", "label")
+    instead = "corpus: digits, or {drawn_images: 20000}, which are on every machine"
 
     def texts(self) -> Iterator[Text | Skipped]:
-        """Yield the record of each row, named by its position.
-
-        Raises CorpusError if the hub cannot be read, lacks a field, or has labels other than the classes.
-        """
+        """Raises CorpusError if the hub cannot be read, lacks a field, or has labels other than the classes."""
         chosen, layout, size = self.settings, self.settings.layout, 0
-        place = (chosen.hub_images, chosen.config, chosen.split)
-        rows = hub_rows(*place, corpus="hub_images", instead=INSTEAD, image=chosen.image)
-        for position, row in enumerate(rows):
+        for position, row in enumerate(self.rows(chosen.image)):
             for setting in self.fields:
                 if getattr(chosen, setting) not in row:
-                    fault = without_field(chosen.hub_images, getattr(chosen, setting), row, setting)
-                    raise CorpusError([fault])
+                    raise self.without_field(getattr(chosen, setting), row, setting)
             name, image = f"{position:09d}", _opened(row[chosen.image])
             if image is None or image.mode not in MODES:
                 yield Skipped(name, "contains no image" if image is None else f"has more than 8 bits ({image.mode})")
@@ -107,7 +99,7 @@ class HubOfImages(OfTheHub[HubImages]):
                 return
 
     def _class(self, position: int, label: object) -> int:
-        """Return the class that a row is labelled by. Raises CorpusError if it is none of those that the space says."""
+        """Raises CorpusError if the label is none of the classes that the space says."""
         chosen = self.settings
         if isinstance(label, int) and 0 <= label < chosen.classes:
             return int(label)
@@ -123,7 +115,7 @@ class HubOfImages(OfTheHub[HubImages]):
 
 
 def pixels_of(image: Image, size: int, channels: int) -> Pixels:
-    """Return the middle of an image, [channels, size, size], scaled so that its shorter side is `size`."""
+    """The middle of an image, [channels, size, size], scaled so that its shorter side is `size`."""
     from PIL.Image import Resampling
 
     plain = image.convert("L" if channels == 1 else "RGB")
@@ -137,7 +129,7 @@ def pixels_of(image: Image, size: int, channels: int) -> Pixels:
 
 
 def _opened(value: Any) -> Image | None:
-    """Return an image, decoded or in the bytes of its file; None for anything else, and for what cannot be decoded."""
+    """An image, decoded or in the bytes of its file; None for anything else, and for what cannot be decoded."""
     from PIL import Image as images
 
     if isinstance(value, images.Image):

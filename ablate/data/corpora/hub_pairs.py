@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-from ablate.data.corpora.declare import Bytes, CorpusError, Settings, Skipped, Text, corpus, implements
-from ablate.data.corpora.hub import OfTheHub, hub_rows, without_field
-
-INSTEAD = "corpus: code_docstrings, pairs of code and summary from Python's own library"
+from ablate.data.corpora.declare import Bytes, Settings, Skipped, Text, corpus, implements
+from ablate.data.corpora.hub import OfTheHub
+from ablate.data.sources import Row
 
 
 @corpus("hub_pairs", source="Hugging Face Hub, huggingface.co/datasets", version=1)
@@ -29,13 +27,11 @@ class HubPairs(Settings):
 
     @property
     def pairs(self) -> bool:
-        """Each row is a source and a target."""
         return True
 
 
 @implements(HubPairs)
 def read(settings: HubPairs, folder: Path) -> HubOfPairs:
-    """Return the reader of the data set; the folder of the space does not matter."""
     return HubOfPairs(settings)
 
 
@@ -47,12 +43,12 @@ class HubOfPairs(OfTheHub[HubPairs]):
 
     corpus = "hub_pairs"
     fields = ("source", "target")
+    instead = "corpus: code_docstrings, pairs of code and summary from Python's own library"
 
     def texts(self) -> Iterator[Text | Skipped]:
         """Yield the source and the target of each row, named by its position. Raises CorpusError as `hub` does."""
-        chosen, size = self.settings, 0
-        rows = hub_rows(chosen.hub_pairs, chosen.config, chosen.split, corpus="hub_pairs", instead=INSTEAD)
-        for position, row in enumerate(rows):
+        size = 0
+        for position, row in enumerate(self.rows()):
             name = f"{position:09d}"
             texts = [self._content(row, setting) for setting in self.fields]
             if not all(texts):
@@ -61,15 +57,15 @@ class HubOfPairs(OfTheHub[HubPairs]):
             for side, content in zip(self.fields, texts, strict=True):
                 yield Text(f"{name}/{side}", content)
                 size += len(content)
-            if size >= chosen.at_most:
+            if size >= self.settings.at_most:
                 return
 
-    def _content(self, row: Mapping[str, Any], setting: str) -> bytes:
-        """Return the text in a field; empty if it holds none. Raises CorpusError if there is no such field."""
-        inside: Any = row
+    def _content(self, row: Row, setting: str) -> bytes:
+        """The text in a field; empty if it holds none. Raises CorpusError if there is no such field."""
+        inside: object = row
         for word in getattr(self.settings, setting).split("."):
             if not isinstance(inside, Mapping) or word not in inside:
                 known = inside if isinstance(inside, Mapping) else row
-                raise CorpusError([without_field(self.settings.hub_pairs, word, known, setting)])
+                raise self.without_field(word, known, setting)
             inside = inside[word]
         return inside.encode("utf-8", "ignore") if isinstance(inside, str) else b""

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from io import BufferedReader
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from ablate.data.corpora.declare import Bytes, CorpusError, NamedRows, Patterns, Settings, corpus, implements
-from ablate.data.sources import Absent, FoundFile
+from ablate.data.sources import Absent, FoundFile, Row
 from ablate.source.problems import shorten
 
 WAY = 'a JSONL file has one object per line, in UTF-8: {"text": "…"}'
@@ -31,13 +31,11 @@ class Jsonl(Settings):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns of the files."""
         return self.jsonl
 
 
 @implements(Jsonl)
 def read(settings: Jsonl, folder: Path) -> JsonLines:
-    """Return the reader of the files."""
     return JsonLines(settings, folder, settings.field, settings.at_most)
 
 
@@ -48,7 +46,7 @@ class JsonLines(NamedRows):
     key: ClassVar[str] = "jsonl"
 
     def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
-        """Yield the lines, numbered from 1, without the empty ones."""
+        """Lines are numbered from 1; empty ones are left out."""
         try:
             with _opened(file) as lines:
                 for number, line in enumerate(lines, 1):
@@ -58,7 +56,7 @@ class JsonLines(NamedRows):
         except (OSError, EOFError, zlib.error) as error:  # a disk error, or a .gz file that is not gzip
             raise CorpusError([self.fault(file, f"cannot read {file.path}: {error}")]) from error
 
-    def _row(self, file: FoundFile, number: int, line: bytes) -> dict[str, Any]:
+    def _row(self, file: FoundFile, number: int, line: bytes) -> Row:
         try:
             row = json.loads(line.rstrip(b"\r\n").decode("utf-8-sig" if number == 1 else "utf-8"))
         except json.JSONDecodeError as error:

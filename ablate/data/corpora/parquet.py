@@ -38,13 +38,11 @@ class Parquet(Settings):
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """The patterns of the files."""
         return self.parquet
 
 
 @implements(Parquet)
 def read(settings: Parquet, folder: Path) -> ParquetRows:
-    """Return the reader of the files."""
     return ParquetRows(settings, folder, settings.field, settings.at_most)
 
 
@@ -55,7 +53,7 @@ class ParquetRows(NamedRows):
     key: ClassVar[str] = "parquet"
 
     def rows(self, file: FoundFile) -> Iterator[tuple[int, object]]:
-        """Yield the rows, numbered from 0. Raises CorpusError if the file is not Parquet or the column is not text."""
+        """Rows are numbered from 0. Raises CorpusError if the file is not Parquet or the column is not text."""
         from pyarrow import ArrowException
         from pyarrow.parquet import ParquetFile
 
@@ -69,7 +67,7 @@ class ParquetRows(NamedRows):
             raise CorpusError([self.fault(file, f"cannot read {file.path} as Parquet: {error}", "", way)]) from error
 
     def _column(self, batch: Any) -> Any:
-        """Return the column itself: `columns=` also reads a structure's field whose dotted name is the same."""
+        """The column itself: `columns=` also reads a structure's field whose dotted name is the same."""
         return batch.column(batch.schema.get_field_index(self.field))
 
     def _check_column(self, file: FoundFile, schema: Any) -> None:

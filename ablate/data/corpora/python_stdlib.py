@@ -38,12 +38,12 @@ class PythonStdlib(Settings):
 
 @implements(PythonStdlib)
 def read(settings: PythonStdlib, folder: Path) -> StandardLibrary:
-    """Return the library that `import` would use. Raises CorpusError if it is not a folder of source files."""
+    """Raises CorpusError if the library is not a folder of source files."""
     return standard_library("python_stdlib")
 
 
 def standard_library(name: str) -> StandardLibrary:
-    """Return the library that `import` would use, for the corpus of that name. Raises CorpusError as `read` does."""
+    """The library that `import` would use, for the corpus of that name. Raises CorpusError as `read` does."""
     root = Path(sysconfig.get_path("stdlib"))
     if not (root / "os.py").is_file():
         message = f"{name}: this Python keeps no source files of its standard library in {root}"
@@ -57,33 +57,26 @@ def standard_library(name: str) -> StandardLibrary:
 
 @dataclass(frozen=True)
 class StandardLibrary:
-    """Every `.py` file below `root`."""
-
     root: Path
     name: ClassVar[str] = "python_stdlib"
 
     @property
     def title(self) -> str:
-        """The name of the corpus, with the implementation and version of Python."""
         return f"{self.name} ({platform.python_implementation()} {platform.python_version()})"
 
     @property
     def place(self) -> str:
-        """The folder of the library."""
         return str(self.root)
 
     @cached_property
     def files(self) -> tuple[FoundFile, ...]:
-        """The files, ordered by name (their path below `root`, with `/`)."""
         return tuple(sorted(_walk(self.root)))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """No notes: the title says everything."""
         return ()
 
     def stamp(self) -> str | None:
-        """The stamp of the files."""
         return stamp_of(self.files)
 
     def texts(self) -> Iterator[Text | Skipped]:

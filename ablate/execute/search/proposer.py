@@ -33,7 +33,7 @@ from ablate.space.documents import Choice
 if TYPE_CHECKING:
     from optuna.samplers import BaseSampler
     from optuna.study import Study
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import FrozenTrial, Trial, TrialState
 
     from ablate.execute.search.search_space import SearchGround
     from ablate.store.foreign_tables import Parts, Table
@@ -44,10 +44,9 @@ class Proposal:
     """Derivation `index`, which is admitted, and the block that it makes, as the ground of the search gave it.
 
     Of its `choices`, `random` were drawn without regard to the results. `refused` counts the earlier draws by what
-    refused them (a constraint, or any other reason), and `met` are the first of these derivations, which later
-    proposals find in their history; `repaired` means that the sampler's draws were all refused, and the last one was
-    mutated until it was admitted. `passed_over` counts proposals made along with it that were worse by the zero-cost
-    order; their choices and refusals are counted too.
+    refused them, and `met` are the first of these derivations, which later proposals find in their history; `repaired`
+    means that the sampler's draws were all refused, and the last one was mutated until it was admitted. `passed_over`
+    counts proposals made along with it that were worse by the zero-cost order; their choices and refusals count, too.
     """
 
     index: int
@@ -64,35 +63,26 @@ class Proposer(Protocol):
     """Makes proposals. The same seed, k and history give the same proposal, on every machine and every time."""
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Return proposal k, from the results it may see. InputError if constraints leave practically nothing.
-
-        Between the results are the derivations that were refused on the way to earlier proposals, with the outcome
-        `refused` and no values.
-        """
+        """InputError if constraints leave practically nothing. Between the results are the derivations that were
+        refused on the way to earlier proposals, with the outcome `refused` and no values."""
 
 
 def uniform(ground: DerivationSource, rng: random.Random) -> Proposal:
-    """Draw uniformly from the admitted derivations; InputError if there are practically none."""
+    """InputError if practically no derivation is admitted."""
     drawn = draw(ground, rng)
     made = len(choices(ground.derivations, drawn.index))
     return Proposal(drawn.index, drawn.block, made, made, drawn.refused, met=drawn.met)
 
 
 def generator(seed: int, k: int) -> random.Random:
-    """Return the random generator of proposal k."""
     return random.Random(seed_of(seed, k))
 
 
 def seed_of(seed: int, k: int) -> int:
-    """Return the 32-bit seed of proposal k: the start of the SHA-256 of both numbers."""
     return int.from_bytes(hashlib.sha256(f"proposal {seed} {k}".encode()).digest()[:4])
 
 
-# The proposer of a search, as the space specifies it.
-
-
 def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> Proposer:
-    """Return the search's sampler on `ground`; several with different seeds if an order chooses among proposals."""
     goals = tuple(search.objective.values())
     order = search.beforehand.order
     if order is None:
@@ -105,7 +95,7 @@ def proposer_for(search: Search, ground: SearchGround, catalogue: Catalogue) -> 
 def sampler_on(
     ground: DerivationSource, chosen: Choice, seed: int, goals: tuple[Goal, ...], catalogue: Catalogue
 ) -> Proposer:
-    """Build a proposer of the chosen sampler; InputError for several objectives if it supports only one."""
+    """InputError for several objectives if the sampler supports only one."""
     spec = catalogue.of_kind(SamplerSpec)[chosen.name]
     if len(goals) > 1 and spec.objectives == "one":
         raise InputError(
@@ -117,26 +107,19 @@ def sampler_on(
 
 
 def _nth_seed(seed: int, n: int) -> int:
-    """Return the 31-bit seed of the n-th proposer of a search: the start of the SHA-256 of both numbers."""
     return int.from_bytes(hashlib.sha256(f"order {seed} {n}".encode()).digest()[:4]) >> 1
-
-
-# The choice among several proposals by a zero-cost measure of their blocks.
 
 
 @dataclass(frozen=True)
 class Ordered:
-    """A proposer that takes, of the proposals of several, the one with the smallest `by`; of equal ones the first.
-
-    It reports the refusals and the choices of all of them.
-    """
+    """A proposer that takes, of the proposals of several, the one with the smallest `by`; of equal ones the first. It
+    reports the refusals and the choices of all of them."""
 
     ground: SearchGround
     proposers: tuple[Proposer, ...]
     by: ZeroCost
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Return the best of as many proposals as there are proposers."""
         made = [proposer.propose(k, history) for proposer in self.proposers]
         refused: Counter[str] = Counter()
         for proposal in made:
@@ -151,21 +134,19 @@ class Ordered:
         )
 
     def _measure(self, proposal: Proposal) -> float:
-        """Return the measure of a proposal; NaN counts as the worst."""
+        """NaN counts as the worst."""
         value = self.ground.measure(self.by, proposal.block)
         return math.inf if math.isnan(value) else value
 
 
-# Optuna's samplers on derivations: one parameter for each choice, suggested only where the choice arises.
-#
-# A choice among ordered numbers is an integer, its position among them, so that samplers can model that neighbours
-# are alike; any other choice is categorical.
+# Optuna's samplers on derivations: one parameter for each choice, suggested only where the choice arises: an integer
+# for ordered numbers, their position, so that samplers can model that neighbours are alike; else a categorical one.
 #
 # Optuna keeps no state for us: every proposal has a fresh sampler, seeded by (seed, k), and a fresh study in memory
-# whose trials are the history. Its constraints are soft; ours are hard: after a proposal that a constraint refuses
-# another one is requested, and after some of them the last one is repaired, by as few mutations as possible. What was
-# refused, now or on the way to earlier proposals, is told as pruned to a sampler that learns from `refusals`: Optuna
-# ranks that below every value. To the others it is marked as failed, which they forget.
+# whose trials are the history. Our constraints are hard: after a proposal that one refuses another is requested, and
+# after some of them the last one is repaired, by as few mutations as possible. A refused derivation is told as pruned
+# to a sampler that learns from `refusals`: Optuna ranks that below every value. To the others it is marked as failed,
+# which they forget.
 #
 # A sampler that is `grouped` models each set of choices that arise together by the trials that made them, and is told
 # trials as they are. The others (GP, NSGA-II) only model choices that all trials made. So each categorical choice
@@ -178,25 +159,18 @@ class Ordered:
 Known: TypeAlias = tuple[tuple[str, int, bool], ...]
 """Choices by name, each with the number of its alternatives and whether they are ordered numbers."""
 
-STARTUP = 10
-"""Trials with a value before TPE and GP model anything."""
-POPULATION = 20
-"""Trials of one generation of NSGA-II."""
+STARTUP = 10  # trials with a value before TPE and GP model anything
+POPULATION = 20  # trials of one generation of NSGA-II
 ASKS = 4
 """The number of draws from a sampler that forgets what was refused before its last proposal is repaired."""
 TOLD = 200
-"""How many refused derivations a sampler is told at most, the last ones: so that a proposal takes a fraction of a
-second however many there are."""
-LONG_AGO = datetime(2000, 1, 1)
-"""A dummy time: Optuna requires times of trials, and nothing reads them here."""
-MUTATED = 200
-"""How often a refused proposal is mutated before one more mutation is added."""
+"""The most refused derivations that a sampler is told of, the last ones: a proposal takes a fraction of a second."""
+LONG_AGO = datetime(2000, 1, 1)  # a dummy time: Optuna requires times of trials, and nothing reads them here
+MUTATED = 200  # how often a refused proposal is mutated before one more mutation is added
 
 
 @dataclass(frozen=True)
 class _Answers:
-    """The choices of a trial; `guided` are those that the sampler itself made from the history."""
-
     derived: Derived
     trial: Trial
     guided: dict[str, int]
@@ -206,9 +180,9 @@ class _Answers:
 class SampledProposer:
     """A proposer by one of Optuna's samplers; it only caches the choices of derivations, and past trials.
 
-    `sampler` makes a fresh sampler from a seed, which models nothing until `startup` trials have a value. If it is
-    `grouped`, it models choices that only some trials made, and if `refusals`, it is told what was refused. After
-    `asks` draws the last one is repaired.
+    `sampler` makes a fresh sampler from a seed, which models nothing until `startup` trials have a value. `grouped`
+    ones model choices that only some trials made, and `refusals` are told to those that learn from them. After `asks`
+    draws the last one is repaired.
     """
 
     ground: DerivationSource
@@ -225,12 +199,12 @@ class SampledProposer:
     )
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Return the proposal of a fresh sampler, seeded by (seed, k), after these results."""
         rng = generator(self.seed, k)
         starting = self._starting(history)
         history = self._heard(history, starting)
         losses = told(history, self.goals)
-        known = self._known(history)
+        made = {taken.name: taken.choice for result in history for taken in self._choices(result.index)}
+        known = tuple((name, len(choice.words), choice.ordered) for name, choice in made.items())
         bad = "PRUNED" if self.refusals and not starting else "FAIL"
         draws: list[_Answers] = []
         with warnings.catch_warnings():
@@ -256,29 +230,20 @@ class SampledProposer:
         )
 
     def _starting(self, history: Sequence[Result]) -> bool:
-        """Return whether too little is known to model anything: fewer than `startup` values.
-
-        To a sampler that learns from refusals each counts as one, but half of `startup` must be values.
-        """
+        """Whether fewer than `startup` values are known. To a sampler that learns from refusals each counts as one, but
+        half of `startup` must be values."""
         values = sum(loss is not None for loss in told(history, self.goals))
         met = sum(result.outcome == "refused" for result in history) if self.refusals else 0
         return values + met < self.startup or 2 * values < self.startup
 
     def _heard(self, history: Sequence[Result], starting: bool) -> list[Result]:
-        """Return the results and, of the refused derivations, the last `TOLD`; none of those while starting, since
-        Optuna would count them, and none for a sampler that does not learn from them.
-        """
+        """The results and, of the refused derivations, the last `TOLD`; none of those while starting, since Optuna
+        would count them, and none for a sampler that does not learn from them."""
         met = [place for place, result in enumerate(history) if result.outcome == "refused"]
         left_out = set(met[:-TOLD] if self.refusals and not starting else met)
         return [result for place, result in enumerate(history) if place not in left_out]
 
-    def _known(self, history: Sequence[Result]) -> Known:
-        """Return the choices that were made before."""
-        made = {taken.name: taken.choice for result in history for taken in self._choices(result.index)}
-        return tuple((name, len(choice.words), choice.ordered) for name, choice in made.items())
-
     def _ask(self, study: Study, known: Known, rng: random.Random) -> _Answers:
-        """Make the choices of a fresh trial, and note which of them are the sampler's own."""
         trial = study.ask()
         before = {name for name, _, _ in known}
         guided: dict[str, int] = {}
@@ -314,10 +279,8 @@ class SampledProposer:
         return study
 
     def _frozen(self, result: Result, loss: Losses | None, generation: int, known: Known) -> FrozenTrial:
-        """Return a past trial in Optuna's form, with an answer to every choice in `known`; if grouped, only to its own.
-
-        NSGA-II finds its generations by an attribute that it leaves on trials.
-        """
+        """A past trial in Optuna's form, with an answer to every choice in `known`; if grouped, only to its own.
+        NSGA-II finds its generations by an attribute that it leaves on trials."""
         made = {choice.name: choice for choice in self._choices(result.index)}
         if self.grouped:
             known = tuple((name, len(one.choice.words), one.choice.ordered) for name, one in made.items())
@@ -356,7 +319,6 @@ class SampledProposer:
 
 
 def mutated(ground: DerivationSource, index: int, times: int, rng: random.Random) -> int:
-    """Mutate a derivation `times` times."""
     for _ in range(times):
         index = mutate(ground.derivations, index, rng)
     return index
@@ -369,9 +331,8 @@ def some_place(name: str, index: int, n: int) -> int:
 
 @cache
 def _past_trial() -> type[FrozenTrial]:
-    """Return a class of past trials without deep copies: Optuna deep-copies each added trial, which took most of the
-    time of a proposal, and nothing changes a trial that has ended.
-    """
+    """Optuna deep-copies each added trial, which took most of the time of a proposal; no trial changes after its
+    end."""
     from optuna.trial import FrozenTrial
 
     class PastTrial(FrozenTrial):
@@ -381,7 +342,7 @@ def _past_trial() -> type[FrozenTrial]:
     return PastTrial
 
 
-def _trial_state(name: str) -> Any:
+def _trial_state(name: str) -> TrialState:
     from optuna.trial import TrialState
 
     return TrialState[name]
@@ -391,7 +352,7 @@ def _trial_state(name: str) -> Any:
 
 
 def read_study(name: str, study: str, uri: str) -> Table:
-    """Read the trials of a study; InputError for one that cannot be read or is not there."""
+    """InputError for a study that cannot be read or is not there."""
     import optuna
     from sqlalchemy.exc import SQLAlchemyError
 

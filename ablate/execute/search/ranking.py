@@ -1,8 +1,4 @@
-"""Ranking: how the results of a search are compared: by several objectives, at rungs, and between rungs.
-
-What a block has come to is its result, of which samplers are told; by it blocks are ranked and promoted from rung to
-rung.
-"""
+"""Ranking: how the results of a search are compared: by several objectives, at rungs, and between rungs."""
 
 from __future__ import annotations
 
@@ -18,27 +14,20 @@ from ablate.errors import InputError
 from ablate.space.design import Goal, Pruner, misplaced, rung_steps
 from ablate.train.events import OutcomeKind
 
-# The result of a proposal, and how proposers are told about it.
-#
-# A diverged trial is a result: the block counts as bad as the worst block with values, in every objective, and so
-# does a single objective that is infinite or NaN. Before any block has values there is no such number, and the result
-# is not told. Trials that ended otherwise (a bug, no memory, no time) say nothing about the block and are never told
-# as a value. Nor is a derivation that was refused, which has no values at all; a sampler may count it as worse than
-# any that has.
+# The result of a proposal, and how proposers are told about it. A diverged trial is a result: the block counts as bad
+# as the worst block with values, in every objective, and so does a single objective that is infinite or NaN. Before any
+# block has values the result is not told. Trials that ended otherwise (a bug, no memory, no time) say nothing about the
+# block and are never told as a value. Nor is a derivation that was refused; a sampler may count it as worse than any
+# that has values.
 
-Losses: TypeAlias = tuple[float, ...]
-"""A number for each objective, all to be minimised."""
-
+Losses: TypeAlias = tuple[float, ...]  # a number for each objective, all to be minimised
 VALUED: tuple[OutcomeKind, ...] = ("finished", "paused")
-"""Outcomes that have values: those of the end, or of the rung."""
 
 
 @dataclass(frozen=True, slots=True)
 class JobOutcome:
-    """The outcome of a job: one value for each objective, in its original sign, if it finished or paused at its rung.
-
-    `seconds` is the training time of this job, summed over its trials, without that of earlier jobs of the block.
-    """
+    """One value for each objective, in its original sign, if the job finished or paused at its rung. `seconds` is its
+    training time, summed over its trials, without that of earlier jobs of the block."""
 
     outcome: OutcomeKind
     values: tuple[float, ...] = ()
@@ -47,10 +36,8 @@ class JobOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The `values` of derivation `index`, all at the same rung or the end; empty if it did not come that far.
-
-    One that was `refused` on the way to a proposal has never been a trial.
-    """
+    """The `values` of derivation `index`, all at the same rung or the end; empty if it did not come that far, or was
+    `refused` on the way to a proposal and has never been a trial."""
 
     index: int
     outcome: OutcomeKind | Literal["refused"]
@@ -58,7 +45,6 @@ class Result:
 
 
 def told(history: Sequence[Result | JobOutcome], goals: Sequence[Goal]) -> list[Losses | None]:
-    """Return the losses that each result is told with, None for one that is not told."""
     signs = [1.0 if goal == "min" else -1.0 for goal in goals]
     rows = [_losses_of(result, signs) for result in history]
     worst = [max((row[i] for row in rows if row and math.isfinite(row[i])), default=None) for i in range(len(signs))]
@@ -74,27 +60,27 @@ def _losses_of(result: Result | JobOutcome, signs: Sequence[float]) -> Losses | 
 
 
 def _filled(row: Losses, worst: Sequence[float | None]) -> Losses | None:
-    filled = tuple(value if math.isfinite(value) else bad for value, bad in zip(row, worst, strict=True))
-    return None if any(value is None for value in filled) else filled  # type: ignore[return-value]
+    filled = (value if math.isfinite(value) else bad for value, bad in zip(row, worst, strict=True))
+    known = tuple(value for value in filled if value is not None)
+    return known if len(known) == len(row) else None
 
 
-# The ranking of results by several objectives, all minimised: Pareto fronts, crowding distance, hypervolume.
-#
-# Deb et al. 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, Sections III-A and III-B.
+# The ranking of results by several objectives, all minimised: Pareto fronts, crowding distance, hypervolume. Deb et al.
+# 2002, A fast and elitist multiobjective genetic algorithm: NSGA-II, Sections III-A and III-B.
 
 
 def dominates(a: Losses, b: Losses) -> bool:
-    """Return whether `a` dominates `b`: nowhere worse and somewhere better."""
+    """Nowhere worse and somewhere better."""
     return a != b and all(x <= y for x, y in zip(a, b, strict=True))
 
 
 def front(losses: Sequence[Losses]) -> list[int]:
-    """Return the indices of the Pareto front, in order; of equal vectors all."""
+    """The indices of the Pareto front, in order; of equal vectors all."""
     return _fronts(losses)[0] if losses else []
 
 
 def ranked(losses: Sequence[Losses]) -> list[int]:
-    """Return the indices, best first: by front, within one the least crowded first, ties in the given order."""
+    """The indices, best first: by front, within one the least crowded first, ties in the given order."""
     order: list[int] = []
     for here in _fronts(losses):
         distance = dict(zip(here, crowding([losses[i] for i in here]), strict=True))
@@ -103,12 +89,9 @@ def ranked(losses: Sequence[Losses]) -> list[int]:
 
 
 def _fronts(losses: Sequence[Losses]) -> list[list[int]]:
-    """Return the indices front by front. A vector's dominators precede it in lexicographic order.
-
-    A dominator in one front is itself dominated by a vector of the front before, so the front of a vector is found by
-    bisection.
-    Zhang et al. 2015, An efficient approach to nondominated sorting for evolutionary multiobjective optimization.
-    """
+    """The indices front by front. A vector's dominators precede it in lexicographic order, and a dominator in one front
+    is itself dominated by a vector of the front before, so the front of a vector is found by bisection. Zhang et al.
+    2015, An efficient approach to nondominated sorting for evolutionary multiobjective optimization."""
     order = sorted(range(len(losses)), key=lambda place: losses[place])
     if losses and len(losses[0]) == 1:
         return [list(alike) for _, alike in groupby(order, key=lambda place: losses[place])]
@@ -123,8 +106,7 @@ def _fronts(losses: Sequence[Losses]) -> list[list[int]]:
 
 
 def crowding(losses: Sequence[Losses]) -> list[float]:
-    """Compute the crowding distance of each vector of a front: the gap around it, summed over objectives; infinite at
-    the ends."""
+    """The gap around each vector of a front, summed over objectives; infinite at the ends."""
     distance = [0.0] * len(losses)
     for objective in range(len(losses[0]) if losses else 0):
         order = sorted(range(len(losses)), key=lambda i: losses[i][objective])
@@ -137,11 +119,8 @@ def crowding(losses: Sequence[Losses]) -> list[float]:
 
 
 def hypervolume(losses: Sequence[Losses], reference: Losses) -> float:
-    """Compute the exact hypervolume that `losses` dominate up to `reference`; 0 if none is better than it.
-
-    It sums slices along the last objective: between two of its values, the vectors up to the first count, with their
-    hypervolume in the other objectives.
-    """
+    """The exact hypervolume that `losses` dominate up to `reference`; 0 if none is better than it. It sums slices along
+    the last objective: between two of its values, the vectors up to the first, with their hypervolume in the others."""
     better = [loss for loss in losses if all(x < y for x, y in zip(loss, reference, strict=True))]
     if not better:
         return 0.0
@@ -168,10 +147,8 @@ def hypervolume(losses: Sequence[Losses], reference: Losses) -> float:
 @dataclass(frozen=True, slots=True)
 class Ladder:
     """The steps at which blocks are compared, rising, all below the end; if empty, every block is trained to the end.
-
-    Levels number them: level i is rung i, and level `end` the end. The best `1/factor` are promoted from each rung.
-    The `brackets` begin at levels 0, 1, ...
-    """
+    Level i is rung i, level `end` the end. The best `1/factor` are promoted. The `brackets` begin at levels 0, 1,
+    ..."""
 
     steps: int
     rungs: tuple[int, ...] = ()
@@ -180,29 +157,27 @@ class Ladder:
 
     @property
     def end(self) -> int:
-        """The level of the end."""
         return len(self.rungs)
 
     def rung(self, level: int) -> int | None:
-        """Return the step of a level; None for the end."""
+        """None for the end."""
         return self.rungs[level] if level < self.end else None
 
     def step(self, level: int) -> int:
-        """Return the step of a level; for the end, the number of steps."""
         return self.rungs[level] if level < self.end else self.steps
 
     def done(self, level: int | None) -> int:
-        """Return the steps done by a trial that is at a level (None: not begun). A rung is measured at the start of its
-        step, and the trial pauses after it."""
+        """The steps done by a trial that is at a level (None: not begun). A rung is measured at the start of its step,
+        and the trial pauses after it."""
         return 0 if level is None else min(self.step(level) + 1, self.steps)
 
     def begins(self, block: int) -> int:
-        """Return the first level of block number `block`, counted from 0 without the reference."""
+        """The first level of block number `block`, counted from 0 without the reference."""
         return block % self.brackets
 
 
 def ladder_of(pruner: Pruner, steps: int, evaluate_every: int) -> Ladder:
-    """Build the ladder of a recipe of `steps` steps, as `rung_steps` gives its rungs; InputError if they do not fit."""
+    """InputError if the rungs do not fit."""
     wrong = misplaced(pruner.rungs, steps, evaluate_every)
     if wrong is not None:
         raise InputError("\n  = ".join(wrong))
@@ -212,7 +187,7 @@ def ladder_of(pruner: Pruner, steps: int, evaluate_every: int) -> Ladder:
 
 
 def let_on(arrived: Sequence[JobOutcome], factor: int, goals: Sequence[Goal]) -> list[int]:
-    """Return the indices of the best floor(n / factor) blocks that have reached a rung, by their values, best first.
+    """The indices of the best floor(n / factor) blocks that have reached a rung, by their values, best first.
 
     Blocks that diverged before it count among the n, as the worst, and are never promoted. Those that ended otherwise
     do not count. Those with an infinite or NaN value come after the others.
@@ -224,11 +199,8 @@ def let_on(arrived: Sequence[JobOutcome], factor: int, goals: Sequence[Goal]) ->
     return sorted(places, key=lambda i: not all(map(math.isfinite, arrived[i].values)))[: n // factor]
 
 
-# How far the blocks of a search have come, and which of their values proposers are told.
-#
-# Values at different rungs cannot be compared. Samplers are told those of one rung: the highest that ten blocks have
-# reached, as in BOHB (Falkner et al. 2018, arXiv:1807.01774, which models the largest budget with enough
-# observations).
+# The values that proposers are told: those at different rungs cannot be compared, so samplers are told those of the
+# highest rung that ten blocks have reached, as in BOHB (Falkner et al. 2018, arXiv:1807.01774).
 
 ENOUGH_BLOCKS = 10
 """The blocks that a rung needs for samplers to use it; if no rung has them, the one with the most is used."""
@@ -236,8 +208,6 @@ ENOUGH_BLOCKS = 10
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """The outcome of a job, with its number."""
-
     job: int
     came: JobOutcome
 
@@ -248,7 +218,7 @@ Standing: TypeAlias = Mapping[str, Mapping[int, Arrival]]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a result: a derivation, its block's mark, and the number of jobs before it was proposed."""
+    """The derivation of a result, its block's mark, and the number of jobs before it was proposed."""
 
     index: int
     mark: str
@@ -256,11 +226,10 @@ class Origin:
 
 
 def history(origins: Iterable[Origin], standing: Standing, refused: Mapping[int, int] | None = None) -> list[Result]:
-    """Return the results of derivations, one for each; those whose block has none are left out.
+    """The results of derivations, one for each; those whose block has none are left out.
 
-    They are in the order in which jobs produced them, so that new ones are added at the end, and samplers that divide
-    them into generations by position get the same generations again. Between them are the derivations that were
-    refused, each given with the number of jobs before it was met.
+    They are in the order in which jobs produced them, so that samplers that divide them into generations by position
+    get the same generations again. Between them are the `refused` derivations, by the number of jobs before them.
     """
     known = [origin for origin in origins if origin.mark in standing]
     level = told_level({origin.mark: standing[origin.mark] for origin in known})
@@ -274,13 +243,13 @@ def history(origins: Iterable[Origin], standing: Standing, refused: Mapping[int,
 
 
 def told_level(standing: Standing) -> int | None:
-    """Return the highest level at which enough blocks have values, else the one with the most; None if none has any."""
+    """The highest level at which enough blocks have values, else the one with the most; None if none has any."""
     reached = Counter(level for levels in standing.values() for level, each in levels.items() if each.came.values)
     return max(reached, key=lambda level: (min(reached[level], ENOUGH_BLOCKS), level), default=None)
 
 
 def _arrival(levels: Mapping[int, Arrival], level: int | None) -> Arrival:
-    """Return a block's divergence, at any level; else its values at `level`; else only how it ended."""
+    """A block's divergence, at any level; else its values at `level`; else only how it ended."""
     last = levels[max(levels)]
     if last.came.outcome == "diverged":
         return last
@@ -289,20 +258,16 @@ def _arrival(levels: Mapping[int, Arrival], level: int | None) -> Arrival:
     return Arrival(last.job, JobOutcome(last.came.outcome))
 
 
-# How well an early rung predicts a later one: Spearman's rank correlation of the values at both.
-#
-# Only promoted blocks have values at both, the best of the earlier rung; over all blocks it would be higher.
+# How well an early rung predicts a later one: Spearman's rank correlation of the values at both. Only promoted blocks
+# have these, the best of the earlier rung; over all blocks it would be higher.
 
-LEAST_BLOCKS = 3
-"""The fewest blocks for a correlation: that of two blocks is always 1 or -1."""
+LEAST_BLOCKS = 3  # the fewest blocks for a correlation: that of two blocks is always 1 or -1
 
 
 @dataclass(frozen=True, slots=True)
-class Correlation:
-    """The rank correlation of objective number `objective` at the steps `lower` and `upper` (for the end: all steps).
-
-    It is over the n blocks with a number at both; None if n is below three, or all numbers at one step are equal.
-    """
+class RungCorrelation:
+    """The rank correlation of objective number `objective` at the steps `lower` and `upper` (for the end: all steps),
+    over the n blocks with a number at both; None if n is below three, or all numbers at one step are equal."""
 
     lower: int
     upper: int
@@ -311,8 +276,7 @@ class Correlation:
     spearman: float | None
 
 
-def correlations(standing: Standing, ladder: Ladder, objectives: int) -> tuple[Correlation, ...]:
-    """Compute the correlation of every two levels in every objective."""
+def correlations(standing: Standing, ladder: Ladder, objectives: int) -> tuple[RungCorrelation, ...]:
     return tuple(
         _correlation(standing, ladder, lower, upper, objective)
         for lower, upper in combinations(range(ladder.end + 1), 2)
@@ -320,18 +284,18 @@ def correlations(standing: Standing, ladder: Ladder, objectives: int) -> tuple[C
     )
 
 
-def _correlation(standing: Standing, ladder: Ladder, lower: int, upper: int, objective: int) -> Correlation:
+def _correlation(standing: Standing, ladder: Ladder, lower: int, upper: int, objective: int) -> RungCorrelation:
     pairs = [
         (levels[lower].came.values[objective], levels[upper].came.values[objective])
         for levels in standing.values()
         if all(level in levels and levels[level].came.values for level in (lower, upper))
     ]
     pairs = [pair for pair in pairs if not any(map(math.isnan, pair))]
-    return Correlation(ladder.step(lower), ladder.step(upper), len(pairs), objective, spearman(pairs))
+    return RungCorrelation(ladder.step(lower), ladder.step(upper), len(pairs), objective, spearman(pairs))
 
 
 def spearman(pairs: Iterable[tuple[float, float]]) -> float | None:
-    """Compute Spearman's rank correlation of pairs, ties sharing their mean rank; None if it is not defined."""
+    """Ties share their mean rank; None if the correlation is not defined."""
     before, after = (list(side) for side in zip(*pairs, strict=True)) if (pairs := list(pairs)) else ([], [])
     if len(before) < LEAST_BLOCKS or len(set(before)) == 1 or len(set(after)) == 1:
         return None

@@ -1,15 +1,14 @@
 """A search with an ask-and-tell interface: it hands out jobs and is told their outcomes.
 
-Job 0 is the reference, trained to the end. Job j is chosen once the results of jobs 0 ... j - w are known, and from
-them alone, however many more are known by then; w is `parallel`, the number of jobs that run at once. If these results
-leave nothing to hand out, the search waits for one more result, and one more; and a proposal that repeats a block in
-training waits for that block. Results that one job has seen are visible to all later ones. So is every derivation that
-was refused on the way to an earlier proposal: which these are follows from the same results.
+Job 0 is the reference, trained to the end. Job j is chosen from the results of jobs 0 ... j - w alone, however many
+more are known by then; w is `parallel`, the number of jobs that run at once. If these leave nothing to hand out, the
+search waits for one more result, and one more; and a proposal that repeats a block in training waits for that block.
+Results, and derivations refused on the way to a proposal, that one job has seen are visible to all later ones.
 
-A block that is the same model as an earlier one is never trained again: it has that one's result, and a derivation that
-is proposed again is told once. A sampler that proposes nothing new is suspended until uniform draws have found
-something new; if they do not either, or every derivation was proposed, the search is over. On a ladder, a job takes a
-block to one rung, and a later job may continue with it: the same trials, from where they paused.
+A block that is the same model as an earlier one has that one's result, and is never trained again. A sampler that
+proposes nothing new is suspended until uniform draws have found something new; if they do not either, or every
+derivation was proposed, the search is over. On a ladder, a job takes a block to one rung, and a later job may continue
+with it: the same trials, from where they paused.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ from ablate.execute.search.proposer import Proposal, Proposer, generator, unifor
 from ablate.execute.search.ranking import (
     VALUED,
     Arrival,
-    Correlation,
     JobOutcome,
     Ladder,
     Origin,
+    RungCorrelation,
     Standing,
     correlations,
     history,
@@ -42,19 +41,15 @@ if TYPE_CHECKING:
     from ablate.execute.search.search_space import SearchGround
 
 STUCK = 10
-"""After this many known proposals in a row, uniform draws are made until one is new: from the same results a sampler
+"""The known proposals in a row after which uniform draws are made until one is new: from the same results a sampler
 would repeat itself, at the cost of fitting a model each time."""
 REPEATS = 100
-"""A search ends when this many proposals in a row were known. If 5 % of draws would still be new, one search in a
-hundred ends this way."""
+"""The known proposals in a row that end a search: if 5 % of draws would still be new, one in a hundred ends so."""
 
 
 class BlockSearch:
-    """Hands out blocks to be trained, and is told their outcomes.
-
-    `steps` is the number of steps of a trial, `seeds` the number of trials of a job. Raises InputError if the budget
-    does not cover the reference, and whatever `ground` raises on counting its FLOPs.
-    """
+    """Hands out blocks to be trained, and is told their outcomes. A trial has `steps` steps, a job `seeds` trials.
+    InputError if the budget does not cover the reference, or if `ground` cannot count its FLOPs."""
 
     def __init__(
         self,
@@ -114,7 +109,6 @@ class BlockSearch:
 
     @property
     def repaired(self) -> int:
-        """The number of proposals that were mutated until they were admitted."""
         return sum(proposed.proposal.repaired for proposed in self.proposed)
 
     @property
@@ -136,35 +130,21 @@ class BlockSearch:
 
     @property
     def over(self) -> bool:
-        """True if nothing more will be handed out, whatever is told; `ask` determines it."""
+        """`ask` determines whether nothing more will be handed out, whatever is told."""
         return bool(self.why_over)
 
     @property
     def spent(self) -> SearchSpending:
-        """What was spent: trials and FLOPs of the jobs handed out, seconds of those with results."""
         return SearchSpending(self._cost.trials, float(self._cost.flops), self._seconds(self._came))
 
     def came(self, number: int) -> JobOutcome | None:
-        """Return the outcome of a job; None until it is told."""
         return self._came.get(number)
 
-    def resting(self) -> tuple[Job, ...]:
-        """Return the jobs that have paused at a rung and were not promoted."""
-        return tuple(
-            job
-            for job in self.jobs
-            if self._sent[job.mark] == self._level(job)
-            and job.number in self._came
-            and self._came[job.number].outcome == "paused"
-        )
-
-    def correlations(self) -> tuple[Correlation, ...]:
-        """Compute the rank correlations between every two rungs, the end being the last one."""
+    def correlations(self) -> tuple[RungCorrelation, ...]:
         return correlations(self._standing(len(self.jobs)), self.ladder, len(self.goals))
 
     def rehearse(self) -> None:
-        """Make the first proposal and discard it: InputError, before anything is trained, if practically no derivation
-        is admitted."""
+        """InputError, before anything is trained, if practically no derivation is admitted."""
         self._proposer.propose(0, [])
 
     def ask(self) -> Job | None:
@@ -183,16 +163,15 @@ class BlockSearch:
                 job = self._proposal(standing)
             if job is not None:
                 return self._handed_out(job)
-            if self._closed:
-                self._look_further()
+            if self._closed and self.ladder.end and self._visible < len(self.jobs):
+                self._visible += 1  # look at one more result
+            elif self._closed:
+                self.why_over = self._closed
         return None
 
     def tell(self, number: int, came: JobOutcome) -> None:
-        """Record the outcome of a job.
-
-        ValueError for a job that was not handed out or is told twice, if there is not one value for each objective (or
-        any value, if it did not come to its end), or if it paused unasked.
-        """
+        """ValueError for a job that was not handed out or is told twice, if there is not one value for each objective
+        (or any value, if it did not come to its end), or if it paused unasked."""
         if not 0 <= number < len(self.jobs):
             raise ValueError(f"job {number} was not handed out")
         if number in self._came:
@@ -215,15 +194,8 @@ class BlockSearch:
         self._visible = max(self._visible, len(self.jobs) - self.parallel + 1)
         return job
 
-    def _look_further(self) -> None:
-        """If nothing is proposed or promoted any more, look at one more result, or end the search if there is none."""
-        if self.ladder.end and self._visible < len(self.jobs):
-            self._visible += 1
-        else:
-            self.why_over = self._closed
-
     def _promotion(self, standing: Standing) -> Job | None:
-        """Return the best block that can be promoted, from the highest such rung, if the budget covers it."""
+        """The best block that can be promoted, from the highest such rung, if the budget covers it."""
         for level in reversed(range(self.ladder.end)):
             for bracket in range(min(level + 1, self.ladder.brackets)):
                 here = {
@@ -242,7 +214,7 @@ class BlockSearch:
         return None
 
     def _proposal(self, standing: Standing) -> Job | None:
-        """Return the next proposal; None if it is known already, exceeds the budget, or nothing new is left."""
+        """The next proposal; None if it is known already, exceeds the budget, or nothing new is left."""
         if not affords(self.budget, self._cost + JobCost(trials=self.seeds)):
             self._closed = "budget"
             return None
@@ -285,14 +257,12 @@ class BlockSearch:
         return affords(self.budget, self._cost + self._cost_of(job))
 
     def _cost_of(self, job: Job) -> JobCost:
-        """Return the cost of a job beyond that of earlier jobs of its block."""
         begun = self._sent.get(job.mark)
         steps = self.ladder.done(self._level(job)) - self.ladder.done(begun)
         flops = Fraction(self.ground.flops(job.block)) * self.seeds * Fraction(steps, self.ladder.steps)
         return JobCost(self.seeds if begun is None else 0, flops)
 
     def _standing(self, visible: int) -> Standing:
-        """Return what is known of the first `visible` jobs."""
         standing: dict[str, dict[int, Arrival]] = {}
         for job in self.jobs[:visible]:
             if job.number in self._came:
@@ -301,9 +271,6 @@ class BlockSearch:
 
     def _seconds(self, numbers: Iterable[int]) -> float:
         return math.fsum(self._came[number].seconds for number in numbers)
-
-
-# The jobs that a search hands out, and their proposals.
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,10 +285,8 @@ class ProposedBlock:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A block to be trained to the step `until`, which is rung number `rung`; None: to the end.
-
-    It stands for a trial of each of the search's seeds. k is the number of its proposal, None for the reference.
-    """
+    """A block to be trained to the step `until`, which is rung number `rung` (None: to the end), by a trial of each of
+    the search's seeds. k is the number of its proposal, None for the reference."""
 
     number: int
     block: Treated
@@ -331,11 +296,9 @@ class Job:
     rung: int | None
 
 
-# What a search may spend, and what it has spent: reference and proposals together, summed over all workers.
-#
-# Trials and FLOPs are known before a job begins, so no job is handed out that would exceed them. Hours are known only
-# afterwards: jobs are handed out until the visible results have used them up, so up to `parallel` jobs may exceed
-# them.
+# The budget and the spending of a search, summed over all workers. Trials and FLOPs are known before a job begins, so
+# no job is handed out that would exceed them. Hours are known only afterwards: jobs are handed out until the visible
+# results have used them up, so up to `parallel` jobs may exceed them.
 
 HOUR = 3600.0
 
@@ -353,7 +316,7 @@ class JobCost:
 
 @dataclass(frozen=True, slots=True)
 class SearchSpending:
-    """What a search has spent: trials begun, FLOPs of the jobs handed out, seconds of those with results."""
+    """Trials begun, FLOPs of the jobs handed out, seconds of those with results."""
 
     trials: int
     flops: float
@@ -361,19 +324,16 @@ class SearchSpending:
 
 
 def affords(budget: Budget, spent: JobCost) -> bool:
-    """Return whether the budget allows `spent` in total."""
     if budget.trials is not None and spent.trials > budget.trials:
         return False
     return budget.flops is None or spent.flops <= Fraction(budget.flops)
 
 
 def used_up(budget: Budget, seconds: float) -> bool:
-    """Return whether `seconds` of training use up the budget's hours."""
     return budget.hours is not None and seconds >= budget.hours * HOUR
 
 
 def check_reference(budget: Budget, cost: JobCost) -> None:
-    """Raise InputError if the budget does not cover the reference, which every search trains first."""
     if affords(budget, cost):
         return
     if budget.trials is not None:

@@ -1,10 +1,9 @@
 """The search space: the derivations of a grammar under the settings of a space.
 
-Every derived block has the overrides of the space's `block:`. It is admitted if no row of parts is longer than one that
-may be written, if the constraints admit it with the overrides, if it can be built at the sizes of the space, and if no
-veto and no forecast excludes it. Counts are checked first, then forecasts, then whether it can be built, then
-measurements; a block that is refused at one stage is not examined in the next. If this machine cannot examine a block,
-that is not a refusal.
+Every derived block has the overrides of the space's `block:`. It is admitted if no row of parts is too long, if the
+constraints admit it, if it can be built at the sizes of the space, and if no veto and no forecast excludes it. Counts
+are checked first, then forecasts, then whether it can be built, then measurements; a block that is refused at one stage
+is not examined in the next. If this machine cannot examine a block, that is not a refusal.
 
 If the search varies values too, a derivation has one of each address: those of the block's fields are laid over the
 block, all others around it, and the space must admit them together. A value that the space has already is no change.
@@ -45,17 +44,14 @@ from ablate.space.vary import FactorLevel, VariedAddress, as_numbers, level_text
 if TYPE_CHECKING:
     from ablate.data.batch import Batch
 
-VETO = "veto: "
-"""The prefix of a refusal by a veto; the others are by constraints, overrides and sizes."""
+VETO = "veto: "  # the prefix of a refusal by a veto
 UNBUILT = "cannot be built at these sizes: "
 OTHER_KIND = "it does not fit the kind of model: "
 IN_DANGER = "forecast: "
-"""The prefix of a refusal by a forecast."""
 UNSTARTED = "cannot be computed at its start: "
 MISFIT = "an override of the space does not fit: "
 TOGETHER = "the values do not fit together: "
 IN_BLOCK = f"{BLOCK}."
-"""What the addresses of a block's fields begin with."""
 TOO_LONG = f"more than {MOST_PARTS} parts in a row, which take too long to compare"
 WAYS_OUT = {
     VETO: "raise that bound in design.search.beforehand.veto, or remove it",
@@ -67,14 +63,10 @@ WAYS_OUT = {
     MISFIT: "remove that override from `block:`, or remove from the rules what cannot take it",
     TOO_LONG: "derive shorter blocks, and use model.layers for a deeper model",
 }
-"""The ways out of a refusal, by its prefix."""
 
 
 class SearchGround(DerivationSource, Protocol):
-    """A ground whose blocks are models, which it can identify, count and measure.
-
-    Each is a block, or a block with values around it.
-    """
+    """A ground whose blocks, with or without values around them, are models that it can identify, count and measure."""
 
     def mark(self, block: Treated) -> str:
         """Return a mark that is equal for blocks that are the same model at the sizes of the space, trained alike."""
@@ -82,13 +74,12 @@ class SearchGround(DerivationSource, Protocol):
     def flops(self, block: Treated) -> float:
         """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
 
-    def measure(self, by: ZeroCost, block: Treated) -> float:
-        """Measure an admitted block before it is trained; see `measure_start`."""
+    def measure(self, by: ZeroCost, block: Treated) -> float: ...
 
 
 @dataclass(frozen=True)
 class Bound:
-    """A veto bound: blocks whose measure `by` is above `limit` are vetoed. `text` is the bound as it is printed."""
+    """Blocks whose measure `by` is above `limit` are vetoed. `text` is the bound as it is printed."""
 
     by: ZeroCost
     limit: float
@@ -96,13 +87,12 @@ class Bound:
 
     @property
     def reason(self) -> str:
-        """The reason for refusing a block above it."""
         return f"{VETO}{self.by}, at most {self.text}"
 
 
 @dataclass(frozen=True)
 class _Known:
-    """A cache of what is known about blocks, and whether a value around them is that of the space."""
+    """A cache by block; `own` tells whether a value around a block is that of the space."""
 
     costs: dict[Treated, Cost] = field(default_factory=dict)
     starts: dict[Treated, StartMeasures] = field(default_factory=dict)
@@ -114,8 +104,6 @@ class _Known:
 
 @dataclass(frozen=True)
 class SpaceGround:
-    """The ground of a space whose design is a search; see `space_ground`."""
-
     models: Models
     batch: Batch | None = field(repr=False, compare=False)
     bounds: tuple[Bound, ...] = ()
@@ -124,42 +112,34 @@ class SpaceGround:
 
     @property
     def space(self) -> Space:
-        """The space."""
         return self.models.space
 
     @property
     def search(self) -> Search:
-        """The search of the space."""
         search = self.space.design.search
         assert search is not None
         return search
 
     @property
     def name(self) -> str:
-        """The name of the grammar."""
         return self.space.grammar.name
 
     @property
     def varied(self) -> tuple[VariedAddress, ...]:
-        """The addresses whose values are varied beside the derivations of the grammar."""
         return self.search.vary.factors
 
     @cached_property
     def derivations(self) -> Template:
-        """The derivations of the grammar, with the values that are varied."""
         return with_values(self.space.grammar.derivations, self.varied)
 
     @property
     def count(self) -> int:
-        """The number of derivations."""
         return self.derivations.count
 
     def derive(self, k: int) -> Treated:
-        """Return the k-th derivation with the overrides of the space and its values.
-
-        It is without an override that does not fit (then `_unfit` refuses it). A value of its fields that does not fit
-        stays beside it (then `_apart` does).
-        """
+        """The k-th derivation with the overrides of the space and its values. An override that does not fit is left out
+        (then `_unfit` refuses the block). A value of its fields that does not fit stays beside it (then `_apart`
+        does)."""
         index, levels = parts_of_number(k, self.varied)
         block = self.space.grammar.derive(index)
         try:
@@ -189,17 +169,13 @@ class SpaceGround:
         return known[change,]
 
     def refusals(self, block: Treated) -> tuple[str, ...]:
-        """Return why a block must not be trained; empty if it is admitted.
-
-        Raises RefusedError if this machine cannot tell, for lack of memory or another reason.
-        """
+        """Empty if the block is admitted. RefusedError if this machine cannot tell, for lack of memory for example."""
         known = self._known.refusals
         if block not in known:
             known[block] = next(filter(None, self._stages(block)), ())
         return known[block]
 
     def _stages(self, block: Treated) -> Iterator[tuple[str, ...]]:
-        """Yield what each stage refuses a block for, those of the block alone first."""
         for of_block in (_too_long, self._unfit, self.space.grammar.refusals):
             yield tuple(of_block(block_of(block)))
         of_models = (self._apart, self._misplaced, self._uncounted, self._counted, self._in_danger)
@@ -207,24 +183,20 @@ class SpaceGround:
             yield tuple(of_model(block))
 
     def way_out(self, reason: str) -> str:
-        """Return what the user can do if one of the `refusals` leaves practically nothing."""
         ways = (way for beginning, way in WAYS_OUT.items() if reason.startswith(beginning))
         return next(ways, self.space.grammar.way_out(reason))
 
     def mark(self, block: Treated) -> str:
-        """Return a mark that is equal for blocks that are the same model at the sizes of the space, trained alike."""
         known = self._known.marks
         if block not in known:
             known[block] = self.models.treatment(block_of(block), setting_of(block))
         return known[block]
 
     def flops(self, block: Treated) -> float:
-        """Count the FLOPs of training one trial over the whole recipe, see `Cost`; evaluations not counted."""
         recipe = self.models.recipe(setting_of(block))
         return float(self._cost(block).training_flops * sequences_of(recipe))
 
     def measure(self, by: ZeroCost, block: Treated) -> float:
-        """Measure a block before it is trained; InputError if it cannot be built."""
         match by:
             case "parameters":
                 return float(self._cost(block).parameters)
@@ -250,7 +222,6 @@ class SpaceGround:
             yield f"{MISFIT}{error}"
 
     def _apart(self, block: Treated) -> Iterator[str]:
-        """Refuse values that do not fit the block, or not each other."""
         changes = setting_of(block).changes
         misfits = [f"{address}={text_of(value)}" for address, value in changes if address.startswith(IN_BLOCK)]
         if misfits:
@@ -262,7 +233,6 @@ class SpaceGround:
             yield from (f"{TOGETHER}{mistake.message}" for mistake in error.mistakes)
 
     def _misplaced(self, block: Treated) -> Iterator[str]:
-        """Refuse a block of which no model of this kind is made, whatever its sizes."""
         architecture, catalogue = self._architecture(block), self.space.grammar.catalogue
         for fault in faults(architecture, catalogue):
             if fault.field == OF_BLOCK:
@@ -284,12 +254,12 @@ class SpaceGround:
         return self._vetoes(block, [bound for bound in self.bounds if bound.by not in MEASURED])
 
     def _in_danger(self, block: Treated) -> Iterator[str]:
-        """Refuse by the dangers that a forecast names, if the search avoids them; each kind of danger is one reason."""
+        """Refuse by the dangers in a forecast, if the search avoids them; each kind of danger is one reason."""
         if self.forecaster is not None and self.search.beforehand.forecast == AVOID:
             yield from (f"{IN_DANGER}{kind}" for kind in self.forecaster.of(block_of(block), setting_of(block)).kinds)
 
     def _unbuilt(self, block: Treated) -> tuple[str, ...]:
-        """Refuse what cannot be built; proposals that differ in their recipe alone are built once."""
+        """Refuse a block that cannot be built; proposals that differ in their recipe alone are built once."""
         known, architecture = self._known.unbuilt, self._architecture(block)
         if architecture not in known:
             try:
@@ -315,7 +285,7 @@ class SpaceGround:
         yield from self._vetoes(block, [bound for bound in self.bounds if bound.by in MEASURED])
 
     def _vetoes(self, block: Treated, bounds: list[Bound]) -> Iterator[str]:
-        """Yield the bounds that a block exceeds; NaN exceeds every bound."""
+        """NaN exceeds every bound."""
         return (bound.reason for bound in bounds if not self.measure(bound.by, block) <= bound.limit)
 
     def _cost(self, block: Treated) -> Cost:
@@ -350,12 +320,12 @@ def space_ground(
     read: Callable[[Space], TokenisedText] | None = None,
     forecaster: Forecaster | None = None,
 ) -> SpaceGround:
-    """Build the ground of a space over a corpus of that vocabulary; `repetition` and `read` are as in `Models`.
+    """The ground of a space over a corpus of that vocabulary; `repetition` and `read` are as in `Models`.
 
     `tokens` gives the first training batch of the space's first seed as `Batches.at(0)` does, with targets; it is
-    called here, once, if a start is to be measured. `forecaster` is that of the space, if the search avoids what is in
-    danger. Raises ValueError for a space that is not a search, or that measures without a batch or avoids without a
-    forecaster, InputError for a veto by a share of a measure that is not finite for the reference.
+    called here, once, if a start is to be measured. ValueError for a space that is not a search, or that measures
+    without a batch or avoids dangers without a `forecaster`; InputError for a veto by a share of a measure that is not
+    finite for the reference.
     """
     search = space.design.search
     if search is None:
@@ -392,7 +362,6 @@ def _too_long(block: Block) -> Iterator[str]:
 
 
 def _longest_row(value: Value) -> int:
-    """Return the length of the longest sequence of parts anywhere in a value."""
     match value:
         case Node(fields=fields):
             return max((_longest_row(child) for _, child in fields), default=0)
@@ -419,18 +388,16 @@ def _first_line(error: Exception) -> str:
     return text if isinstance(error, InputError) else f"{type(error).__name__}: {text}"
 
 
-# Derivations of a grammar with values beside them: one more choice for each address that a search varies.
-#
-# A number of such a derivation stands for a derivation of the grammar and a place among the values of each address,
-# the last one changing fastest. So samplers see values as they see what a rule offers: the address is the name of the
-# choice, and numbers are ordered, at even distances on their scale.
+# Derivations of a grammar with values beside them: one more choice for each address that a search varies. The number of
+# one stands for a derivation of the grammar and a place among the values of each address, the last one changing
+# fastest. So samplers see values like the alternatives of a rule: the address is the name of the choice, and numbers
+# are ordered, at even distances on their scale.
 
 NO_VALUE = FixedValue(None)
-"""What a value adds to the block that the grammar derives."""
 
 
 def with_values(derivations: Template, factors: SequenceABC[VariedAddress]) -> Template:
-    """Return the derivations of a grammar, each with every combination of values; as they are if nothing is varied."""
+    """The derivations of a grammar, each with every combination of values; as they are if nothing is varied."""
     if not factors:
         return derivations
     holes = (derivations, *map(_varied, factors))
@@ -439,7 +406,7 @@ def with_values(derivations: Template, factors: SequenceABC[VariedAddress]) -> T
 
 
 def parts_of_number(k: int, factors: SequenceABC[VariedAddress]) -> tuple[int, tuple[FactorLevel, ...]]:
-    """Return the derivation of the grammar, and the value of each address, that a number stands for."""
+    """The derivation of the grammar, and the value of each address, that a number stands for."""
     levels: list[FactorLevel] = []
     for factor in reversed(factors):
         k, place = divmod(k, len(factor.levels))
@@ -453,7 +420,7 @@ def _varied(factor: VariedAddress) -> Varied:
 
 
 def _scale_of(factor: VariedAddress) -> Scale | None:
-    """Return how the values are spaced: those of a list count as evenly spaced; None if they are no numbers."""
+    """The values of a list count as evenly spaced; None if they are no numbers."""
     if factor.range is not None:
         return factor.range.scale
     return None if as_numbers(factor.values) is None else "linear"

@@ -1,13 +1,11 @@
-"""Jobs of a search as trials: what the controller is handed, and what the search is told about them.
+"""Jobs of a search as trials: those that the controller is handed, and their results for the search.
 
 A job is a trial at each of the space's seeds, evaluated on the tuning split; its values are their means (geometric if
 the metric is judged on the log scale and all are above 0). Confirming trials are evaluated on the verdict split.
 
-Results in the folder are not trained again: a job all of whose trials are known is told at once, so a resumed search
-goes through its jobs without training, and continues from the first that is not known. A trial of this search that
-failed stays failed: the proposals after it were made knowing that. A lost trial says nothing about its block: the
-search is not told, stops where it needs that result, and stays open until another run has trained it. `anew` trains
-everything again.
+Results in the folder are not trained again: a resumed search goes through its known jobs without training. A trial of
+this search that failed stays failed: the proposals after it were made knowing that. A lost trial says nothing about its
+block: the search stops where it needs that result, until another run has trained it. `anew` trains everything again.
 """
 
 from __future__ import annotations
@@ -28,7 +26,7 @@ from ablate.execute.search.search_space import IN_DANGER
 from ablate.plan.models import Models
 from ablate.plan.plan import KeptProposal, Plan, Trial, Variant
 from ablate.plan.proposals import Joined, grown, join
-from ablate.space.design import Confirm, Goal
+from ablate.space.design import Confirm, Search
 from ablate.store.results import Results
 from ablate.train.events import Outcome
 
@@ -36,13 +34,12 @@ GROWTH = 1.1
 """The plan is stored whenever it has grown by a tenth, so that all stored versions stay within ten times its size."""
 
 
-class OtherProposalsError(RefusedError):
-    """A resumed search proposes something else than it did."""
+class OtherProposalsError(RefusedError): ...
 
 
 @dataclass
 class _Block:
-    """A block that was trained: its place in the plan, its trials, and the step they were last sent to."""
+    """`sent` is the step that its trials were last sent to: -1 before any, None for the end."""
 
     joined: Joined | None
     variant: Variant
@@ -53,7 +50,7 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class Past:
-    """The stored past of a resumed search: its trials by id, and the derivation of each proposal."""
+    """The stored trials of a resumed search by id, and the derivation of each proposal."""
 
     trials: frozenset[str] = frozenset()
     proposals: Mapping[int, int] = field(default_factory=dict)
@@ -62,9 +59,9 @@ class Past:
 class SearchSource:
     """Hands out the trials of a search, then those that confirm its best blocks.
 
-    `keep` is given the plan as it grows; `past` is what was stored of the same search. `limit` is how many seconds a
-    trial may take, which decides whether one of another space that hit an earlier limit is tried again. With a
-    `forecaster` each block of the plan is forecast when the search has ended.
+    `keep` is given the plan as it grows; `past` is the stored part of the same search. `limit` is how many seconds a
+    trial may take: one of another space that hit an earlier limit may be tried again. With a `forecaster` each block of
+    the plan is forecast when the search has ended.
     """
 
     def __init__(
@@ -102,26 +99,22 @@ class SearchSource:
 
     @property
     def confirm_left(self) -> int:
-        """The number of confirming trials that have not ended."""
         return sum(trial.id not in self._outcomes for trial in self._confirming)
 
     @property
     def done(self) -> bool:
-        """True if the search is over, and its best blocks are confirmed."""
         return self.confirming and not self.confirm_left
 
     @property
     def waiting(self) -> int:
-        """The number of trials that are queued and not handed out."""
         return len(self._queue)
 
     @property
     def open(self) -> bool:
-        """True if more trials may follow."""
         return not self.confirming
 
     def next(self) -> Work | None:
-        """Return the next trial to be trained; None while it must wait for results, and when all is done."""
+        """None while it must wait for results, and when all is done."""
         if self._anew and not self.search.jobs:
             # Only now that a worker is ready: until then no known result may be discarded.
             self._store.give_up(self._past.trials)
@@ -133,7 +126,6 @@ class SearchSource:
         return self._queue.popleft() if self._queue else None
 
     def ended(self, trial: Trial, outcome: Outcome) -> None:
-        """Record that a trial has ended or paused, and tell the search if it was the last of its job; not if lost."""
         if outcome.kind == "lost":
             return
         self._outcomes[trial.id] = outcome
@@ -146,7 +138,6 @@ class SearchSource:
                 self._settle(job)
 
     def confirmation(self, plan: Plan) -> Plan | None:
-        """Return the plan of the confirmation alone: the chosen blocks and the reference at fresh seeds."""
         if not self._confirming:
             return None
         reference = plan.variants[0]
@@ -164,11 +155,8 @@ class SearchSource:
         )
 
     def _check_past(self) -> None:
-        """Raise OtherProposalsError if a resumed search proposes something else than before.
-
-        Proposals are a function of the seed and the results, but also of libraries and of the processor: another
-        version may propose differently, and earlier trials would silently be orphaned.
-        """
+        """Raise OtherProposalsError if a resumed search proposes something else than before: proposals also depend on
+        libraries and on the processor, and earlier trials would silently be orphaned."""
         for proposed in self.search.proposed[self._checked :]:
             then = self._past.proposals.get(proposed.k)
             if then is not None and then != proposed.proposal.index and not self._anew:
@@ -185,7 +173,9 @@ class SearchSource:
         self._left[job.number] = {trial.id for trial in todo}
         for trial in todo:
             self._jobs[trial.id] = job
-            self._queue.append(Work(trial=trial, label=_label(block.variant, trial, block.trials), until=job.until))
+            name = block.variant.name
+            label = name if len(block.trials) == 1 else f"{name} · seed {trial.seed}"
+            self._queue.append(Work(trial=trial, label=label, until=job.until))
         if not todo:
             elsewhere = all(trial.id not in self._past.trials for trial in block.trials)
             of_others = job.k is not None and len(block.jobs) == 1 and elsewhere
@@ -195,7 +185,6 @@ class SearchSource:
             self._settle(job)
 
     def _block(self, job: Job) -> _Block:
-        """Return the block of a job; a new one joins the plan."""
         if job.mark not in self.blocks:
             reference = self.plan.variants[0]
             joined = None if job.k is None else join(self._models, f"{self._called}{job.k}", job.block, reference)
@@ -207,7 +196,6 @@ class SearchSource:
         return self.blocks[job.mark]
 
     def _is_known(self, trial: Trial, job: Job) -> bool:
-        """Return whether the folder has the result that the job needs of a trial."""
         outcome = self._outcomes.get(trial.id)
         if outcome is not None and outcome.kind == "pruned":
             return job.until is not None and outcome.step > job.until
@@ -235,14 +223,16 @@ class SearchSource:
         if bad is not None:
             return JobOutcome(bad, (), seconds)
         numbers = [course.numbers(job.until) for course in courses]
-        values = tuple(self._mean(metric, [each.get(metric, math.nan) for each in numbers]) for metric in self._metrics)
+        values = tuple(
+            self._mean(metric, [each.get(metric, math.nan) for each in numbers]) for metric in self._search.objective
+        )
         return JobOutcome("finished" if job.until is None else "paused", values, seconds)
 
     @property
-    def _metrics(self) -> tuple[str, ...]:
+    def _search(self) -> Search:
         search = self._models.space.design.search
         assert search is not None
-        return tuple(search.objective)
+        return search
 
     def _mean(self, metric: str, values: Sequence[float]) -> float:
         judged = self._models.space.judge.metrics.get(metric)
@@ -251,19 +241,16 @@ class SearchSource:
         return math.fsum(values) / len(values)
 
     def _close(self) -> None:
-        """Close the search: end the trials that rest at a rung, and queue the confirmation of the best blocks."""
         self.confirming = True
         for block in self.blocks.values():
             if block.sent is not None and block.sent >= 0:
                 self._prune(block.trials, block.sent)
-        search = self._models.space.design.search
-        assert search is not None
-        if isinstance(search.confirm, Confirm):
-            self._confirm(search.confirm)
+        if isinstance(self._search.confirm, Confirm):
+            self._confirm(self._search.confirm)
         self._grow(open=not self.done)
 
     def _prune(self, trials: Iterable[Trial], rung: int) -> None:
-        """End the trials that rest at a rung; not those that another run has trained beyond it."""
+        """Not those that another run has trained beyond the rung."""
         for trial in trials:
             outcome = self._outcomes.get(trial.id)
             if (outcome is None or outcome.kind == "paused") and self._store.saved(trial.id) == rung + 1:
@@ -287,12 +274,9 @@ class SearchSource:
                 self._queue.append(Work(trial=trial, label=label))
 
     def _grow(self, *, open: bool, at_once: bool = False, forecast: bool = False) -> None:
-        """Extend the plan by all blocks so far, and store it if it has grown enough; at the end always.
-
-        What is not forecast yet is so only with `forecast`: workers wait while the plan grows.
-
-        While a resumed search goes through known results, the stored plan has more, and stays.
-        """
+        """Extend the plan by all blocks so far, and store it if it has grown enough; at the end always. Only with
+        `forecast` are new blocks forecast: workers wait for it. While a resumed search goes through known results, the
+        stored plan has more, and stays."""
         joined = sum(block.joined is not None for block in self.blocks.values())
         if open and not at_once and not self.confirming and joined < self._kept * GROWTH:
             return
@@ -302,15 +286,12 @@ class SearchSource:
             self._keep(self.plan)
 
     def kept_plan(self) -> Plan:
-        """Return the plan at the end of the run, stored unless the plan stored before has more.
-
-        At the end of the search each of its blocks is forecast; of one that goes on, those that were already.
-        """
+        """The plan at the end of the run, stored unless the plan stored before has more. At the end of the search each
+        of its blocks is forecast."""
         self._grow(open=not self.done, at_once=True, forecast=self.done)
         return self.plan
 
     def _grown(self, *, open: bool, forecast: bool) -> Plan:
-        """Return the plan with all blocks that have joined it."""
         joined = [block.joined for block in self.blocks.values() if block.joined is not None]
         trials = [trial for block in self.blocks.values() for trial in block.trials]
         plan = grown(self.plan, joined, [*trials, *self._confirming], tuple(self._proposals()), open=open)
@@ -336,18 +317,14 @@ class SearchSource:
                 )
 
 
-def _label(variant: Variant, trial: Trial, trials: Sequence[Trial]) -> str:
-    return variant.name if len(trials) == 1 else f"{variant.name} · seed {trial.seed}"
-
-
-# The blocks of a search that are worth confirming by another training: the best that finished.
-
-
 def best_blocks(search: BlockSearch, count: int) -> list[str]:
-    """Return the marks of `count` blocks to confirm, best first: those that dominate the reference, then the others,
-    each ordered by Pareto front and, within one, least crowded first. The reference is not among them."""
+    """The marks of `count` blocks to confirm: first those that dominate the reference, which is not among them, then
+    the others, each ordered by Pareto front and, within one, least crowded first."""
     whole, first = finished(search), search.jobs[0].mark
-    losses = {mark: _losses(values, search.goals) for mark, values in whole.items()}
+    signs = [1.0 if goal == "min" else -1.0 for goal in search.goals]
+    losses = {
+        mark: tuple(sign * value for sign, value in zip(signs, values, strict=True)) for mark, values in whole.items()
+    }
     marks = list(losses)
     order = [marks[i] for i in ranked(list(losses.values()))]
     order.sort(key=lambda mark: not (first in losses and dominates(losses[mark], losses[first])))
@@ -355,14 +332,10 @@ def best_blocks(search: BlockSearch, count: int) -> list[str]:
 
 
 def finished(search: BlockSearch) -> Mapping[str, tuple[float, ...]]:
-    """Return the values, by mark, of every block that was trained to the end and is finite in every objective."""
+    """The values, by mark, of every block that was trained to the end and is finite in every objective."""
     values = {}
     for job in search.jobs:
         came = search.came(job.number)
         if came is not None and came.outcome == "finished" and all(map(math.isfinite, came.values)):
             values[job.mark] = came.values
     return values
-
-
-def _losses(values: Iterable[float], goals: Sequence[Goal]) -> tuple[float, ...]:
-    return tuple(value if goal == "min" else -value for value, goal in zip(values, goals, strict=True))

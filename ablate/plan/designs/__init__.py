@@ -1,6 +1,6 @@
 """Designs as choices of subsets of edits: which blocks are trained, and which contrasts are estimated.
 
-layout.py         DesignArm, Contrast, Layout; the edits between two ends; one edit at a time; ladders over sizes
+layout.py         DesignArm, Contrast, DesignLayout; the edits between two ends; one edit at a time; ladders over sizes
 combinations.py   which combinations of edits are allowed, and which are the same model; descriptions of a factorial
 factorial.py      edits and levels combined: factorial, fractional, Plackett-Burman, D-optimal
 design_matrix.py  effects as columns and runs as rows: contrasts of levels, aliases, orthogonal and D-optimal runs
@@ -14,7 +14,7 @@ from ablate.plan.designs.factorial import crossed, with_levels
 from ablate.plan.designs.layout import (
     Contrast,
     DesignArm,
-    Layout,
+    DesignLayout,
     add_one_in,
     arm_of,
     difference_between,
@@ -27,10 +27,10 @@ from ablate.plan.models import Models
 from ablate.source.problems import Problems
 from ablate.space.design import AddOneIn, DOptimal, Factorial, Fractional, LeaveOneOut, Path, PlackettBurman
 
-__all__ = ["Contrast", "DesignArm", "Layout", "arm_of", "edits_around", "lay_out"]
+__all__ = ["Contrast", "DesignArm", "DesignLayout", "arm_of", "edits_around", "lay_out"]
 
 
-def lay_out(models: Models, problems: Problems) -> Layout | None:
+def lay_out(models: Models, problems: Problems) -> DesignLayout | None:
     """Return the arms and contrasts of a space's design, before equal models are merged; None after a mistake.
 
     Designs that combine edits have only distinct models as runs, at the sizes of the space.
@@ -38,11 +38,11 @@ def lay_out(models: Models, problems: Problems) -> Layout | None:
     space = models.space
     design, ends = space.design, space.design.ends
     if design.search is not None:
-        return Layout((arm_of(space, design.search.from_),), ())
+        return DesignLayout((arm_of(space, design.search.from_),), ())
     if design.ladder is not None:
         return over_sizes(models, design.ladder, problems)
     if ends is None:
-        return Layout(tuple(arm_of(space, name) for name in dict.fromkeys(design.compare or ())), ())
+        return DesignLayout(tuple(arm_of(space, name) for name in dict.fromkeys(design.compare or ())), ())
     difference = difference_between(space, ends, problems)
     if difference is None:
         return None

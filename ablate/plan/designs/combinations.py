@@ -24,7 +24,6 @@ from ablate.plan.designs.design_matrix import (
     Levels,
     Term,
     columns,
-    generators,
     in_estimates,
     mains,
     resolution,
@@ -60,7 +59,6 @@ class Combinations:
 
     @property
     def kept(self) -> str:
-        """The one that is kept of several that are the same model."""
         return "one with fewer edits"
 
     @property
@@ -70,11 +68,9 @@ class Combinations:
 
     @property
     def whole(self) -> Chosen:
-        """All edits."""
         return tuple(range(len(self.edits)))
 
     def arm(self, chosen: Chosen) -> DesignArm:
-        """Return the start with these edits applied, without a name of its own."""
         if chosen not in self._arms:
             named = {(): self.ends.from_, self.whole: self.ends.to}.get(chosen)
             names = tuple(self.edits[i].name for i in chosen)
@@ -83,13 +79,11 @@ class Combinations:
         return self._arms[chosen]
 
     def refusals(self, chosen: Chosen) -> tuple[str, ...]:
-        """Return why constraints of the grammar refuse this combination; empty where none does."""
         if chosen not in self._refusals:
             self._refusals[chosen] = refusals(self.models, self.arm(chosen))
         return self._refusals[chosen]
 
     def model(self, chosen: Chosen) -> str:
-        """Return a hash that is equal for combinations that are the same model at the sizes of the space."""
         if chosen not in self._models:
             self._models[chosen] = self.mark(self.arm(chosen))
         return self._models[chosen]
@@ -97,8 +91,7 @@ class Combinations:
     def mark(self, arm: DesignArm) -> str:
         """Return a hash that is equal for arms that are the same model at the sizes of the space.
 
-        What has no value at these sizes (an expression, heads, which layers) is reported later; until then equal blocks
-        are the same model.
+        Where something has no value at these sizes, which is reported later, it is equal for equal blocks.
         """
         try:
             return self.models.treatment(arm.block, arm.setting)
@@ -120,39 +113,39 @@ class Combinations:
         return {first: others for first, *others in same.values()}, refused
 
     def may_all_run(self, runs: Iterable[Chosen]) -> bool:
-        """Return whether all of these are allowed, and are different models."""
         runs = tuple(runs)
         return not any(self.refusals(run) for run in runs) and len({self.model(run) for run in runs}) == len(runs)
 
     def letters(self, chosen: Chosen) -> str:
-        """Spell a combination in letters, `none` where it has no edit."""
         return "".join(ascii_uppercase[i] for i in chosen) or "none"
 
     def legend(self) -> str:
-        """Explain which letter is which edit."""
         return "; ".join(f"{ascii_uppercase[i]} is {edit.name}" for i, edit in enumerate(self.edits))
 
     def effect(self, term: Term) -> str:
-        """Name an effect by its edits."""
         return " × ".join(self.edits[i].name for i in term)
 
     def arms(self, runs: Iterable[Chosen]) -> Mapping[Chosen, DesignArm]:
-        """Return the runs as arms with distinct names; the two ends keep theirs."""
-        ends = {self.model(()): self.ends.from_, self.model(self.whole): self.ends.to}
+        """Return the runs as arms with distinct names; a run that is the same model as an end has its name."""
+        ends = self._ends_by_model()
         names = {run: ends.get(self.model(run)) for run in runs}
-        spelt = {run: " ".join([self.ends.from_, *self.arm(run).edits]) for run, name in names.items() if name is None}
+        spelt = {run: self._spelt(run) for run, name in names.items() if name is None}
         if any(len(name) > READABLE for name in spelt.values()):
             spelt = {run: f"{self.ends.from_}+{self.letters(run)}" for run in spelt}
         return {run: replace(self.arm(run), name=name or spelt[run]) for run, name in names.items()}
 
+    def _ends_by_model(self) -> dict[str, str]:
+        return {self.model(()): self.ends.from_, self.model(self.whole): self.ends.to}
+
+    def _spelt(self, run: Chosen) -> str:
+        return " ".join([self.ends.from_, *self.arm(run).edits])
+
 
 def levels_of(runs: Iterable[Chosen], edits: int) -> Levels:
-    """Convert runs to rows of -1 and +1."""
     return np.array([[1.0 if i in run else -1.0 for i in range(edits)] for run in runs])
 
 
 def chosen_of(levels: Levels) -> tuple[Chosen, ...]:
-    """Convert rows of -1 and +1 to runs."""
     return tuple(tuple(int(i) for i in np.flatnonzero(row > 0)) for row in levels)
 
 
@@ -167,12 +160,10 @@ class LevelCombinations(Combinations):
 
     @property
     def kept(self) -> str:
-        """The one that is kept of several that are the same model."""
         return "another"
 
     @cached_property
     def factors(self) -> tuple[VariedAddress, ...]:
-        """The factors with several levels."""
         assert isinstance(self.ends, Factorial)
         return self.ends.vary.factors
 
@@ -199,7 +190,6 @@ class LevelCombinations(Combinations):
         return decided(changed_space) == decided(space)
 
     def every(self) -> tuple[Chosen, ...]:
-        """Return every combination."""
         edits = len(self.edits)
         starts = [edits + sum(len(factor.levels) for factor in self.factors[:i]) for i in range(len(self.factors))]
         ranges = [range(at, at + len(f.levels)) for at, f in zip(starts, self.factors, strict=True)]
@@ -207,7 +197,6 @@ class LevelCombinations(Combinations):
         return tuple((*subset, *levels) for subset in subsets for levels in product(*ranges))
 
     def levels(self, chosen: Chosen) -> tuple[int, ...]:
-        """Return the level of each factor, from 0."""
         at, places = len(self.edits), chosen[len(chosen) - len(self.factors) :]
         levels = []
         for factor, place in zip(self.factors, places, strict=True):
@@ -216,11 +205,9 @@ class LevelCombinations(Combinations):
         return tuple(levels)
 
     def row(self, chosen: Chosen) -> tuple[int, ...]:
-        """Return a combination as `Factors.runs` has it."""
         return (*(1 if i in chosen else -1 for i in range(len(self.edits))), *self.levels(chosen))
 
     def arm(self, chosen: Chosen) -> DesignArm:
-        """Return the start with these edits and levels, without a name of its own."""
         if chosen not in self._arms:
             space = self.models.space
             names = tuple(edit.name for i, edit in enumerate(self.edits) if i in chosen)
@@ -240,13 +227,11 @@ class LevelCombinations(Combinations):
         return self._arms[chosen]
 
     def letters(self, chosen: Chosen) -> str:
-        """Spell a combination in letters, the levels of a factor numbered from 1."""
         edits = len(self.edits)
         levels = (f"{ascii_uppercase[edits + i]}{level + 1}" for i, level in enumerate(self.levels(chosen)))
         return "".join((*(ascii_uppercase[i] for i in chosen if i < edits), *levels))
 
     def legend(self) -> str:
-        """Explain which letter is which edit, and which number which level."""
         factors = []
         for place, factor in enumerate(self.factors, start=len(self.edits)):
             numbered = listed([f"{ascii_uppercase[place]}{i + 1}" for i in range(len(factor.levels))])
@@ -254,20 +239,10 @@ class LevelCombinations(Combinations):
         edits = [super().legend()] if self.edits else []
         return "; ".join((*edits, *factors))
 
-    def arms(self, runs: Iterable[Chosen]) -> Mapping[Chosen, DesignArm]:
-        """Return the runs as arms with distinct names; what is the same model as one of the ends has its name."""
-        space, runs = self.models.space, tuple(runs)
-        ends = {}
-        for name in (self.ends.to, self.ends.from_):
-            ends[self.mark(arm_of(space, name))] = name
-        names = {run: ends.get(self.model(run)) for run in runs}
-        spelt = {run: self._spelt(run) for run, name in names.items() if name is None}
-        if any(len(name) > READABLE for name in spelt.values()):
-            spelt = {run: f"{self.ends.from_}+{self.letters(run)}" for run in spelt}
-        return {run: replace(self.arm(run), name=name or spelt[run]) for run, name in names.items()}
+    def _ends_by_model(self) -> dict[str, str]:
+        return {self.mark(arm_of(self.models.space, name)): name for name in (self.ends.to, self.ends.from_)}
 
     def _spelt(self, run: Chosen) -> str:
-        """Name a run after its edits and the levels that the start does not have."""
         lasts = [factor.words[-1].text for factor in self.factors]
         words = [self.ends.from_, *(edit.name for i, edit in enumerate(self.edits) if i in run)]
         for factor, last, level, own in zip(self.factors, lasts, self.levels(run), self.own, strict=True):
@@ -277,7 +252,6 @@ class LevelCombinations(Combinations):
         return " ".join(words)
 
     def described(self) -> str:
-        """Return what is combined, in words."""
         of = [f"{plural(len(factor.levels), 'level')} of {factor.address}" for factor in self.factors]
         edits = [plural(len(self.edits), "edit")] if self.edits else []
         return listed([*edits, *of])
@@ -288,7 +262,6 @@ class LevelCombinations(Combinations):
 MOST_LISTED = 16
 """More combinations than this are counted, not listed."""
 MOST_ALIASES_LISTED = 60
-"""More aliases than this are counted, not listed."""
 MEANING_OF_RESOLUTION = {
     3: "effects of edits are confounded with those of pairs",
     4: "effects of edits are not confounded with those of pairs, but those of pairs are with each other",
@@ -298,43 +271,23 @@ MEANING_FROM_FIVE = "effects of edits and of pairs are confounded only with thos
 THREES_NOT_LISTED = "estimates also contain effects of three edits: with this many edits they are not listed"
 
 
-def describe_every(edits: int) -> str:
-    """Describe a full factorial."""
-    return f"every combination of {edits} edits, {2**edits} runs"
-
-
-def describe_every_level(what: str, runs: int) -> str:
-    """Describe a full factorial of edits and levels."""
-    return f"every combination of {what}, {runs} runs"
+def describe_every(what: str, every: int, runs: int) -> str:
+    """Describe a full factorial, `runs` of whose combinations are possible."""
+    if runs == every:
+        return f"every combination of {what}, {runs} runs"
+    return (
+        f"{runs} of the {every} combinations of {what}: the other {every - runs} are refused, or the same model as one "
+        "of these, so effects are not estimated independently"
+    )
 
 
 def describe_axes(logarithmic: Sequence[str]) -> Iterator[str]:
-    """Describe the factors whose trend is along a logarithmic axis."""
     if logarithmic:
         levels = "their levels are" if len(logarithmic) > 1 else "its levels are"
         yield (f"the trend of {listed(logarithmic)} is along a logarithmic axis, on which {levels} more evenly spaced")
 
 
-def describe_remaining_levels(what: str, every: int, runs: int) -> str:
-    """Describe a full factorial of edits and levels some of whose runs are not possible."""
-    gone = every - runs
-    return (
-        f"{runs} of the {every} combinations of {what}: the other {gone} are refused, or the same model as one of "
-        "these, so effects are not estimated independently"
-    )
-
-
-def describe_remaining(edits: int, runs: int, efficiency: float) -> str:
-    """Describe a full factorial some of whose runs are not possible."""
-    gone = 2**edits - runs
-    return (
-        f"{runs} of the {2**edits} combinations of {edits} edits: the other {gone} are refused, or the same model as "
-        f"one of these, so effects are not estimated independently (D-efficiency {efficiency:.0%})"
-    )
-
-
 def describe_regular(levels: Levels, requested: str) -> str:
-    """Describe a regular fraction for the requested resolution."""
     runs, edits = levels.shape
     reached = resolution(levels)
     if reached is None:
@@ -345,7 +298,6 @@ def describe_regular(levels: Levels, requested: str) -> str:
 
 
 def describe_plackett_burman(levels: Levels) -> str:
-    """Describe Plackett and Burman's runs."""
     runs, edits = levels.shape
     text = f"Plackett and Burman's {runs} runs for {edits} edits"
     if 2**edits == runs:
@@ -358,12 +310,7 @@ def describe_plackett_burman(levels: Levels) -> str:
     return f"{text}: many pairs' effects are partly confounded with those of other edits"
 
 
-def describe_generators(levels: Levels, among: Combinations) -> str:
-    """Describe the generators of a regular fraction."""
-    return "".join(f"; {_generator(generator, among)}" for generator in generators(levels))
-
-
-def _generator(generator: Generator, among: Combinations) -> str:
+def describe_generator(generator: Generator, among: Combinations) -> str:
     """Describe a generator: `D = ABC` has D where an odd number of A, B and C (one or three) are present."""
     parity = (len(generator.of) + (generator.sign < 0)) % 2
     of = ", ".join(among.letters((i,)) for i in generator.of)
@@ -375,24 +322,9 @@ def _generator(generator: Generator, among: Combinations) -> str:
     return f"{edit} = {sign}{among.letters(generator.of)} ({edit} is present where {there})"
 
 
-def describe_replacement(what: str, runs: int, candidates: int, efficiency: float) -> str:
-    """Describe D-optimal runs that replace orthogonal ones."""
-    return (
-        f"requested: {what}; some of these are refused or the same model, whichever signs are flipped, so instead "
-        f"{runs} runs are D-optimal among the {candidates} distinct models (D-efficiency {efficiency:.0%})"
-    )
-
-
-def describe_optimal(runs: int, candidates: int, combinations: int, efficiency: float) -> str:
-    """Describe D-optimal runs."""
-    among = f"the {candidates:,} distinct models considered, of {combinations:,} combinations"
-    return f"{runs} runs, D-optimal among {among} (D-efficiency {efficiency:.0%})"
-
-
 def list_left_out(
     among: Combinations, distinct: Mapping[Chosen, Sequence[Chosen]], refused: Mapping[str, Sequence[Chosen]]
 ) -> tuple[str, ...]:
-    """List the combinations that are refused, by reason, and those that are the same model as another."""
     notes = [f"left out: {_letters_of(gone, among)} ({reason})" for reason, gone in refused.items()]
     same = {first: others for first, others in distinct.items() if others}
     if sum(map(len, same.values())) > MOST_LISTED:
@@ -411,7 +343,6 @@ def _letters_of(combinations: Sequence[Chosen], among: Combinations) -> str:
 def list_not_estimated(
     levels: Levels, effects: Sequence[Term], dropped: Sequence[Term], named: Callable[[Term], str]
 ) -> Iterator[str]:
-    """List effects that are confounded with others, with these."""
     known = [MEAN, *effects]
     for term in dropped:
         weights = np.linalg.lstsq(columns(levels, known), columns(levels, [term]), rcond=None)[0][:, 0]
@@ -429,7 +360,6 @@ def list_not_in_base(dropped: Sequence[Term], among: Combinations) -> Iterator[s
 
 
 def list_aliases(aliases: Sequence[tuple[Term, Term, float]], named: Callable[[Term], str]) -> Iterator[str]:
-    """Write the alias table on one line."""
     if len(aliases) > MOST_ALIASES_LISTED:
         most = max(abs(times) for _, _, times in aliases)
         yield f"aliases in the estimates: {len(aliases):,} effects, each at most {most:.3g} times"

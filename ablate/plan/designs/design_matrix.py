@@ -44,32 +44,24 @@ TOLERANCE = 1e-9
 
 
 def mains(edits: int) -> tuple[Term, ...]:
-    """Return the terms of single edits."""
     return tuple((edit,) for edit in range(edits))
 
 
 def pairs(edits: int) -> tuple[Term, ...]:
-    """Return the terms of all pairs of edits."""
     return tuple(combinations(range(edits), 2))
 
 
-def threes(edits: int) -> tuple[Term, ...]:
-    """Return the terms of all triples of edits."""
-    return tuple(combinations(range(edits), 3))
-
-
 def columns(levels: Levels, terms: Sequence[Term]) -> Levels:
-    """Return the column of each term over the runs."""
     return np.stack([levels[:, list(term)].prod(axis=1) for term in terms], axis=1)
 
 
 def estimable(levels: Levels, terms: Sequence[Term]) -> tuple[Term, ...]:
     """Return, in order, the terms that are linearly independent of the mean and of those before them."""
-    kept: list[Term] = [MEAN]
+    independent: list[Term] = [MEAN]
     for term in terms:
-        if int(np.linalg.matrix_rank(columns(levels, [*kept, term]))) == len(kept) + 1:
-            kept.append(term)
-    return tuple(kept[1:])
+        if int(np.linalg.matrix_rank(columns(levels, [*independent, term]))) == len(independent) + 1:
+            independent.append(term)
+    return tuple(independent[1:])
 
 
 def aliases(levels: Levels, terms: Sequence[Term], others: Sequence[Term]) -> tuple[tuple[Term, Term, float], ...]:
@@ -99,7 +91,7 @@ def in_estimates(
     `factors` are the factors of the columns, where one has several: these are not combined with each other.
     """
     edits = levels.shape[1]
-    others = (*mains(edits), *pairs(edits), *(threes(edits) if most > 2 else ()))
+    others = (*mains(edits), *pairs(edits), *(combinations(range(edits), 3) if most > 2 else ()))
     estimated = set(terms)
     apart = [term for term in others if not factors or len({factors[i] for i in term}) == len(term)]
     return aliases(levels, terms, [term for term in apart if term not in estimated])
@@ -233,8 +225,9 @@ def terms_of(columns: Sequence[ContrastColumn], *, interactions: bool) -> tuple[
 
 
 def fitted_terms(factors: Factors, levels: Levels) -> tuple[Term, ...]:
-    """Return the terms that are fitted to the runs with these columns: the effects, then the rest of each factor and of
-    each pair of factors that an effect is of, as far as these runs tell it apart.
+    """Return the terms that are fitted to the runs with these columns.
+
+    These are the effects, then the rest of each factor and pair that an effect is of, as far as the runs tell it apart.
     """
     columns = columns_of(factors)
     places = {column.name: place for place, column in enumerate(columns)}
@@ -244,8 +237,8 @@ def fitted_terms(factors: Factors, levels: Levels) -> tuple[Term, ...]:
     crossed = {tuple(columns[i].factor for i in effect) for effect in effects if len(effect) == 2}
     every, _ = terms_of(columns, interactions=bool(crossed))
     wanted = [t for t in every if len(t) == 1 or tuple(columns[i].factor for i in t) in crossed]
-    told = estimable(levels, [*effects, *(term for term in wanted if not _is_judged(term, columns))])
-    return (*effects, *(term for term in told if term not in effects))
+    fitted = estimable(levels, [*effects, *(term for term in wanted if not _is_judged(term, columns))])
+    return (*effects, *(term for term in fitted if term not in effects))
 
 
 def _is_judged(term: Term, columns: Sequence[ContrastColumn]) -> bool:
@@ -253,7 +246,6 @@ def _is_judged(term: Term, columns: Sequence[ContrastColumn]) -> bool:
 
 
 def is_whole(factors: Factors) -> bool:
-    """Return whether the runs are every combination of edits and levels."""
     every: int = 2 ** len(factors.edits) * math.prod(len(factor.values) for factor in factors.varied)
     return len({levels for _, levels in factors.runs}) == every
 
@@ -399,7 +391,6 @@ def d_optimal(levels: Levels, terms: Sequence[Term], runs: int, fixed: Sequence[
 
 
 def _best_runs(x: Levels, runs: int, keep: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-    """Return the largest log |XᵀX| over all starts, and the rows that have it."""
     rng = np.random.default_rng(0)
     starts = [_greedy_runs(x, runs, keep)]
     rest = np.setdiff1d(np.arange(len(x)), keep)
@@ -423,7 +414,6 @@ def _greedy_runs(x: Levels, runs: int, keep: tuple[int, ...]) -> list[int]:
 
 
 def _exchanged_runs(x: Levels, start: Sequence[int], keep: tuple[int, ...]) -> tuple[float, tuple[int, ...]]:
-    """Exchange runs for candidates until no exchange increases |XᵀX|."""
     chosen = list(start)
     movable = np.array([run not in keep for run in chosen])
     for _ in range(MOST_EXCHANGES if movable.any() else 0):

@@ -21,14 +21,9 @@ from ablate.plan.designs.combinations import (
     describe_axes,
     describe_ends,
     describe_every,
-    describe_every_level,
-    describe_generators,
-    describe_optimal,
+    describe_generator,
     describe_plackett_burman,
     describe_regular,
-    describe_remaining,
-    describe_remaining_levels,
-    describe_replacement,
     levels_of,
     list_aliases,
     list_left_out,
@@ -50,6 +45,7 @@ from ablate.plan.designs.design_matrix import (
     estimable,
     every_combination,
     fraction,
+    generators,
     in_estimates,
     mains,
     pairs,
@@ -61,7 +57,7 @@ from ablate.plan.designs.design_matrix import (
 )
 from ablate.plan.designs.layout import (
     Contrast,
-    Layout,
+    DesignLayout,
     TreatmentDifference,
     note_single_edit,
     place_in_design,
@@ -93,7 +89,7 @@ class RunSelection:
     notes: tuple[str, ...] = ()
 
 
-def crossed(ends: Crossed, difference: TreatmentDifference, models: Models, problems: Problems) -> Layout | None:
+def crossed(ends: Crossed, difference: TreatmentDifference, models: Models, problems: Problems) -> DesignLayout | None:
     """Return the layout of a factorial; None where a mistake was reported."""
     among = Combinations(ends, difference, models)
     if len(among.edits) < 2:
@@ -126,11 +122,11 @@ def _factorial(ends: Factorial, among: Combinations, problems: Problems) -> RunS
     distinct, refused = among.distinct(chosen_of(every_combination(edits)))
     if not _enough(distinct, refused, among, problems):
         return None
-    levels = levels_of(distinct, edits)
+    terms, how = _terms(ends, edits), describe_every(f"{edits} edits", 2**edits, len(distinct))
     if len(distinct) == 2**edits:
-        return RunSelection(levels=every_combination(edits), terms=_terms(ends, edits), how=describe_every(edits))
-    terms = _terms(ends, edits)
-    how = describe_remaining(edits, len(distinct), d_efficiency(levels, estimable(levels, terms)))
+        return RunSelection(levels=every_combination(edits), terms=terms, how=how)
+    levels = levels_of(distinct, edits)
+    how += f" (D-efficiency {d_efficiency(levels, estimable(levels, terms)):.0%})"
     return RunSelection(levels=levels, terms=terms, how=how, notes=list_left_out(among, distinct, refused))
 
 
@@ -167,7 +163,8 @@ def _orthogonal(
     """
     for levels in siblings(base, MAX_RUNS):
         if among.may_all_run(chosen_of(levels)):
-            return RunSelection(levels=levels, terms=tuple(terms), how=what + describe_generators(levels, among))
+            how = "; ".join([what, *(describe_generator(generator, among) for generator in generators(levels))])
+            return RunSelection(levels=levels, terms=tuple(terms), how=how)
     distinct, refused = among.distinct(_pool(len(among.edits), chosen_of(base)))
     if not _enough(distinct, refused, among, problems):
         return None
@@ -176,7 +173,11 @@ def _orthogonal(
     told = estimable(pool, guarded or terms)
     runs = min(max(len(base), len(told) + 1), len(pool))
     levels = pool[list(d_optimal(pool, told, runs, _ends(distinct, among)))]
-    how = describe_replacement(what, len(levels), len(pool), d_efficiency(levels, told))
+    how = (
+        f"requested: {what}; some of these are refused or the same model, whichever signs are flipped, so instead "
+        f"{len(levels)} runs are D-optimal among the {len(pool)} distinct models "
+        f"(D-efficiency {d_efficiency(levels, told):.0%})"
+    )
     notes = (
         *list_left_out(among, distinct, refused),
         *list_not_in_base([term for term in requested if term not in terms], among),
@@ -207,7 +208,8 @@ def _d_optimal(ends: DOptimal, among: Combinations, problems: Problems) -> RunSe
         problems.add(message, place, notes=(least, fewer) if ends.interactions == "pairs" else (least,))
         return None
     levels = pool[list(d_optimal(pool, terms, ends.runs, _ends(distinct, among)))]
-    how = describe_optimal(len(levels), len(pool), 2**edits, d_efficiency(levels, terms))
+    considered = f"the {len(pool):,} distinct models considered, of {2**edits:,} combinations"
+    how = f"{len(levels)} runs, D-optimal among {considered} (D-efficiency {d_efficiency(levels, terms):.0%})"
     notes = list_left_out(among, distinct, refused)
     return RunSelection(levels=levels, terms=_terms(ends, edits), how=how, notes=notes)
 
@@ -217,9 +219,7 @@ def _terms(ends: Factorial | Fractional | DOptimal, edits: int) -> tuple[Term, .
 
 
 def _pool(edits: int, base: Iterable[Chosen]) -> tuple[Chosen, ...]:
-    """Return all combinations if they are few; else these, the ends and their neighbours, and random others, the same
-    ones each time.
-    """
+    """Return all combinations if they are few; else these, the ends and their neighbours, and a fixed random sample."""
     whole = tuple(range(edits))
     if 2**edits <= MAX_POOL:
         return chosen_of(every_combination(edits))
@@ -245,7 +245,6 @@ def _enough(
     among: Combinations,
     problems: Problems,
 ) -> bool:
-    """Return whether there are more models than the two ends; report it where not."""
     ends, models = among.ends, len(distinct)
     if models > 2:
         return True
@@ -262,8 +261,8 @@ def _enough(
 
 def _note_too_many(message: str, among: Combinations, problems: Problems) -> None:
     ways = []
-    for roman in ("V", "IV", "III"):
-        runs = len(fraction(len(among.edits), {"III": 3, "IV": 4, "V": 5}[roman]))
+    for number in (5, 4, 3):
+        roman, runs = ROMAN[number], len(fraction(len(among.edits), number))
         if runs <= MAX_RUNS:
             ways.append(f"a fraction of resolution {roman} has {runs} runs (fractional: {{…, resolution: {roman}}})")
     runs = len(plackett_burman(len(among.edits)))
@@ -271,8 +270,7 @@ def _note_too_many(message: str, among: Combinations, problems: Problems) -> Non
     problems.add(message, place_in_design(among.models.space), notes=ways)
 
 
-def _layout(choice: RunSelection, among: Combinations) -> Layout:
-    """Return the layout: arms, the effects of edits and of pairs as contrasts, and the whole against the baseline."""
+def _layout(choice: RunSelection, among: Combinations) -> DesignLayout:
     levels, edits = choice.levels, among.edits
     effects = estimable(levels, choice.terms)
     numeral = resolution(levels)
@@ -304,7 +302,7 @@ def _layout(choice: RunSelection, among: Combinations) -> Layout:
         *([THREES_NOT_LISTED] if numeral is None and not listed else []),
         *describe_ends(names, among),
     )
-    return Layout(
+    return DesignLayout(
         arms=tuple(arms.values()),
         contrasts=tuple(_contrast(term, among) for term in effects),
         notes=notes,
@@ -325,7 +323,9 @@ def _contrast(term: Term, among: Combinations) -> Contrast:
 # Edits and factors with several levels combined.
 
 
-def with_levels(ends: Factorial, difference: TreatmentDifference, models: Models, problems: Problems) -> Layout | None:
+def with_levels(
+    ends: Factorial, difference: TreatmentDifference, models: Models, problems: Problems
+) -> DesignLayout | None:
     """Return the layout of a factorial with factors of several levels; None where a mistake was reported."""
     among = LevelCombinations(ends, difference, models)
     every = 2 ** len(among.edits) * math.prod(len(factor.levels) for factor in among.factors)
@@ -344,12 +344,13 @@ def with_levels(ends: Factorial, difference: TreatmentDifference, models: Models
     return _layout_of_levels(among, tuple(distinct), every, list_left_out(among, distinct, refused))
 
 
-def _layout_of_levels(among: LevelCombinations, runs: Sequence[Chosen], every: int, gone: Sequence[str]) -> Layout:
+def _layout_of_levels(
+    among: LevelCombinations, runs: Sequence[Chosen], every: int, gone: Sequence[str]
+) -> DesignLayout:
     ends = among.ends
     assert isinstance(ends, Factorial)
-    what = among.described()
     whole = len(runs) == every
-    how = describe_every_level(what, every) if whole else describe_remaining_levels(what, every, len(runs))
+    how = describe_every(among.described(), every, len(runs))
     varied = tuple(VariedFactor(address=f.address, values=f.atoms, scale=scale_of(f.values)) for f in among.factors)
     rows = tuple(among.row(run) for run in runs)
     arms = among.arms(runs)
@@ -390,7 +391,7 @@ def _layout_of_levels(among: LevelCombinations, runs: Sequence[Chosen], every: i
         effects=tuple(names(term) for term in effects),
         aliases=tuple(Alias(term=names(term), other=names(other), times=times) for term, other, times in mixed),
     )
-    return Layout(
+    return DesignLayout(
         arms=tuple(arms.values()),
         contrasts=tuple(_contrast_of_levels(term, columns, among, varied) for term in effects),
         notes=notes,
@@ -417,7 +418,6 @@ def _contrast_of_levels(
 
 
 def _effect_detail(column: ContrastColumn, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
-    """Describe the effect of an edit or of a contrast of levels."""
     edits = len(among.edits)
     if column.factor < edits:
         return among.edits[column.factor].detail
@@ -435,7 +435,6 @@ def _effect_detail(column: ContrastColumn, among: LevelCombinations, varied: Seq
 
 
 def _interaction_detail(column: ContrastColumn, among: LevelCombinations, varied: Sequence[VariedFactor]) -> str:
-    """Describe what the effect of another column is compared between."""
     edits = len(among.edits)
     if column.factor < edits:
         return f"when {column.name} is present"

@@ -42,7 +42,6 @@ class DesignArm:
 
     @property
     def setting(self) -> Setting:
-        """Its changes as a setting."""
         return Setting(changes=self.changes)
 
 
@@ -63,7 +62,7 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class Layout:
+class DesignLayout:
     """The arms and contrasts of a design, and notes on what a constraint left out, with its reason.
 
     `against` are the arms that are compared with the baseline (None: all), `baseline` is its name (empty: that of the
@@ -130,18 +129,18 @@ def difference_between(space: Space, ends: Ends, problems: Problems) -> Treatmen
 
 
 def edits_around(space: Space, start: Changes, end: Changes) -> tuple[Edit, ...]:
-    """Return the edits outside the block that lead from some changes to others."""
-    around = _around(space, start, end)
-    return tuple(_edit(name, dict(start), dict(end), addresses, space) for name, addresses in around.items())
+    edits = []
+    for name, addresses in _around(space, start, end).items():
+        before, after = (", ".join(_value_text(space, dict(side), a) for a in addresses) for side in (start, end))
+        edits.append(Edit(name, tuple(addresses), before, after, Rank.AROUND, ()))
+    return tuple(edits)
 
 
 def arm_of(space: Space, name: str, edits: tuple[str, ...] = ()) -> DesignArm:
-    """Return the treatment of that name."""
     return DesignArm(name, space.blocks[name], edits, space.changes_of(name))
 
 
 def refusals(models: Models, arm: DesignArm) -> tuple[str, ...]:
-    """Return why a treatment cannot be trained: constraints that refuse its block, values that do not fit together."""
     reasons = [broken.reason for broken in models.space.refused(arm.block)]
     try:
         models.at(arm.changes)
@@ -174,19 +173,7 @@ def _is_named(address: str, group: Sequence[str], end: Mapping[str, Plain]) -> b
     return address in end or (address == group[0] and not set(group) & set(end))
 
 
-def _edit(
-    name: str,
-    start: Mapping[str, Plain],
-    end: Mapping[str, Plain],
-    addresses: Mapping[str, tuple[Plain] | None],
-    space: Space,
-) -> Edit:
-    before, after = (", ".join(_value_text(space, side, address) for address in addresses) for side in (start, end))
-    return Edit(name, tuple(addresses), before, after, Rank.AROUND, ())
-
-
 def _value_text(space: Space, changes: Mapping[str, Plain], address: str) -> str:
-    """Return the value at an address under some changes, as text."""
     if address in changes:
         return text_of(changes[address])
     written = space.origins.written(*address.split("."))
@@ -196,7 +183,6 @@ def _value_text(space: Space, changes: Mapping[str, Plain], address: str) -> str
 def check_edit_names(
     names: Sequence[str] | frozenset[str], edits: tuple[Edit, ...], what: str, space: Space, problems: Problems
 ) -> None:
-    """Report each name that is not one of these edits."""
     known = tuple(edit.name for edit in path_order(edits))
     for name in sorted(set(names) - set(known)):
         place = place_of_block(space.located, name) or space.origins.section("design")
@@ -205,13 +191,11 @@ def check_edit_names(
 
 
 def place_in_design(space: Space, *keys: str) -> Span:
-    """Return where the value at these keys of the design is written; the design itself if it is not."""
     written = space.origins.written("design", *keys) if keys else None
     return space.origins.section("design") if written is None else space.origins.value("design", *keys)
 
 
 def note_single_edit(space: Space, ends: Ends, edits: Sequence[Edit], problems: Problems) -> None:
-    """Report that a design which combines or sums edits has only one."""
     message = f"there is only one edit from {ends.from_} to {ends.to}: {edits[0].name}"
     apart = ", or split it place by place with split: true" if len(edits[0].places) > 1 else ""
     problems.add(message, place_in_design(space), notes=(f"use compare: [{ends.from_}, {ends.to}]{apart}",))
@@ -222,7 +206,7 @@ def note_single_edit(space: Space, ends: Ends, edits: Sequence[Edit], problems: 
 UNSUMMED = "whether the edits add up is not tested: that takes the effect of each of them"
 
 
-def path_of(models: Models, path: Path, difference: TreatmentDifference, problems: Problems) -> Layout | None:
+def path_of(models: Models, path: Path, difference: TreatmentDifference, problems: Problems) -> DesignLayout | None:
     """Lay out a path from one end to the other, one edit at a time; a refused model merges two steps into one."""
     space = models.space
     check_edit_names(path.order, difference.edits, "order", space, problems)
@@ -248,10 +232,10 @@ def path_of(models: Models, path: Path, difference: TreatmentDifference, problem
         contrasts.append(Contrast(change, detail, arms[-1].name, name))
         arms.append(arm)
         pending = []
-    return Layout(tuple(arms), tuple(contrasts), tuple(notes))
+    return DesignLayout(tuple(arms), tuple(contrasts), tuple(notes))
 
 
-def leave_one_out(models: Models, ends: LeaveOneOut, difference: TreatmentDifference) -> Layout:
+def leave_one_out(models: Models, ends: LeaveOneOut, difference: TreatmentDifference) -> DesignLayout:
     """Lay out the whole and the whole without each edit, and the whole difference against the sum of their effects."""
     space, names = models.space, tuple(edit.name for edit in path_order(difference.edits))
     full = arm_of(space, ends.to, names)
@@ -269,10 +253,12 @@ def leave_one_out(models: Models, ends: LeaveOneOut, difference: TreatmentDiffer
     elif len(names) > 1:
         sum_of = "the whole difference, minus the effect of each edit when all others are present"
         contrasts.append(_beyond_the_sum(ends, contrasts, sum_of))
-    return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole_against_start(space, ends))
+    return DesignLayout(tuple(arms), tuple(contrasts), tuple(notes), _whole_against_start(space, ends))
 
 
-def add_one_in(models: Models, ends: AddOneIn, difference: TreatmentDifference, problems: Problems) -> Layout | None:
+def add_one_in(
+    models: Models, ends: AddOneIn, difference: TreatmentDifference, problems: Problems
+) -> DesignLayout | None:
     """Lay out each edit alone, and the whole against their sum; None where there is only one edit."""
     space, edits = models.space, path_order(difference.edits)
     if len(edits) < 2:
@@ -291,7 +277,7 @@ def add_one_in(models: Models, ends: AddOneIn, difference: TreatmentDifference, 
         notes.append(UNSUMMED)
     else:
         contrasts.append(_beyond_the_sum(ends, contrasts, "the whole difference, minus the effect of each edit alone"))
-    return Layout(tuple(arms), tuple(contrasts), tuple(notes), _whole_against_start(space, ends))
+    return DesignLayout(tuple(arms), tuple(contrasts), tuple(notes), _whole_against_start(space, ends))
 
 
 def _whole_against_start(space: Space, ends: LeaveOneOut | AddOneIn) -> tuple[str, ...] | None:
@@ -312,7 +298,7 @@ def _beyond_the_sum(ends: LeaveOneOut | AddOneIn, contrasts: Sequence[Contrast],
 # Ladders: every treatment at every size, compared with the baseline there, and over all sizes.
 
 
-def over_sizes(models: Models, ladder: SizeLadderDesign, problems: Problems) -> Layout | None:
+def over_sizes(models: Models, ladder: SizeLadderDesign, problems: Problems) -> DesignLayout | None:
     """Lay out the treatments at each size, from the least training compute to the most; None after a mistake.
 
     The baseline of the plan is that at the largest size.
@@ -338,7 +324,7 @@ def over_sizes(models: Models, ladder: SizeLadderDesign, problems: Problems) -> 
     detail = "how the compute that it saves over the baseline changes as compute grows: 0 where it saves the same share"
     contrasts += [Contrast(trend_name(name), f"{name} against {against}: {detail}", "", "", "trend") for name in others]
     after = ladder.sizes.next
-    return Layout(
+    return DesignLayout(
         arms=tuple(arms),
         contrasts=tuple(contrasts),
         notes=tuple(_ladder_notes(models, against, sizes)),
@@ -371,7 +357,6 @@ def _arm_at_size(models: Models, name: str, size: LadderSize) -> DesignArm:
 
 
 def _check_size(models: Models, size: LadderSize, names: tuple[str, ...], problems: Problems) -> None:
-    """Report a size at which a treatment cannot be trained, or is the same model as the baseline."""
     seen: dict[str, str] = {}
     for name in names:
         arm = _arm_at_size(models, name, size)
@@ -400,7 +385,6 @@ def _training_compute(models: Models, name: str, size: LadderSize) -> int:
 
 
 def _ladder_notes(models: Models, against: str, sizes: list[LadderSize]) -> Iterator[str]:
-    """Say what grows from size to size, and whether each has a learning rate of its own."""
     space = models.space
     first, last = _training_compute(models, against, sizes[0]), _training_compute(models, against, sizes[-1])
     yield f"training compute of {against} from {first:.3g} to {last:.3g} FLOPs over {len(sizes)} sizes"

@@ -1,9 +1,8 @@
 """Figures as files for a paper, one plot each, with the texts that go with them.
 
-export.py          the exports of a space, a table and a search, what is left out, and the folder of one
+export.py          the exports of a space, a table and a search, with the LaTeX table of verdicts, and their folder
 forecast_plots.py  the export of forecasts: curves over the layers, and token kernels
 files.py           the files of a plot: SVG, PDF and PNG at the width of a column and of a page, and its numbers as CSV
-latex.py           the verdicts as a booktabs table
 captions.py        a sentence for each figure, and the sentence on methods
 """
 

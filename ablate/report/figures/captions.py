@@ -28,11 +28,10 @@ TESTS = {
     "worst_rank": "signed ranks over all seeds, diverged runs ranked worst",
     "simulated_t": "t of a trend over sizes, against that of simulated ladders",
 }
-"""The test behind a p-value, in words."""
 
 
 def sentence(plot: Plot) -> str:
-    """Return the caption of a plot as one sentence: its headline, then the page's caption, separated by semicolons."""
+    """Return one sentence: the headline of the plot, then the page's caption, separated by semicolons."""
     beside = [part.removesuffix(".") for part in re.split(r"(?<=\.) (?=[A-Z×n])", plot.caption.strip())]
     if plot.headline:
         beside = [part for part in beside if part.lower() not in plot.headline.lower()]
@@ -41,12 +40,10 @@ def sentence(plot: Plot) -> str:
 
 
 def _lowered(part: str) -> str:
-    """Return a sentence with a lower-case start, to continue another; a name in capitals stays as it is."""
     return part[:1].lower() + part[1:] if part[1:2].islower() or part[1:2] == " " else part
 
 
 def methods(summary: Summary) -> str:
-    """Return the methods of comparison as one sentence: n, pairing, test, correction, confidence, margin."""
     judged = [effect for effect in summary.effects if effect.judged]
     if not judged:
         return "Nothing was compared."
@@ -69,7 +66,9 @@ def _methods(summary: Summary, judged: Sequence[Effect]) -> Iterator[str]:
     pairing = "differences are paired by seed" + (", where batches are shared," if unpaired else "")
     if summary.elsewhere and unpaired:
         pairing, over = "runs are not paired", ""
-    yield f"{pairing}{over} and tested by {_tests(judged)}{_logs(summary)}"
+    names = [spoken(metric.name) for metric in summary.metrics if metric.log]
+    logs = f", of {listed(names)} as logarithms" if names else ""
+    yield f"{pairing}{over} and tested by {_tests(judged)}{logs}"
     yield _correction(summary, judged)
     if summary.looks:
         latest = f", most recently at {summary.looked}" if summary.looked else ""
@@ -84,18 +83,12 @@ def _range(counts: set[int], noun: str) -> str:
 
 
 def _tests(judged: Sequence[Effect]) -> str:
-    """Return the tests with the number of comparisons that each decides; a single test without a number."""
     used = Counter(effect.method for effect in judged if effect.p is not None)
     if not used:
         return "nothing yet"
     if len(used) == 1:
         return TESTS[next(iter(used))]
     return listed([f"{TESTS[method]} ({n} of {used.total()} tests)" for method, n in used.most_common()])
-
-
-def _logs(summary: Summary) -> str:
-    names = [spoken(metric.name) for metric in summary.metrics if metric.log]
-    return f", of {listed(names)} as logarithms" if names else ""
 
 
 def _correction(summary: Summary, judged: Sequence[Effect]) -> str:
@@ -128,7 +121,6 @@ def _margins(metrics: Sequence[Metric], summary: Summary) -> Iterator[str]:
 
 
 def _margin(metric: Metric, summary: Summary) -> str:
-    """Return the margin, with the quantity that it is a share of."""
     if not metric.stated.endswith("%"):
         return margin(metric)
     if metric.log:
@@ -137,16 +129,5 @@ def _margin(metric: Metric, summary: Summary) -> str:
 
 
 def document(title: str, named: Sequence[tuple[str, Plot]], methods_sentence: str) -> str:
-    """Return all sentences as one Markdown file."""
-    lines = [
-        f"# {for_markdown(title, ' ')}",
-        "",
-        "## Methods",
-        "",
-        for_markdown(methods_sentence),
-        "",
-        "## Captions",
-        "",
-    ]
-    lines += [f"- `{name}`: {markdown_within(sentence(plot))}" for name, plot in named]
-    return "\n".join(lines) + "\n"
+    head = f"# {for_markdown(title, ' ')}\n\n## Methods\n\n{for_markdown(methods_sentence)}\n\n## Captions\n\n"
+    return head + "".join(f"- `{name}`: {markdown_within(sentence(plot))}\n" for name, plot in named)

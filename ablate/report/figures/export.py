@@ -1,13 +1,16 @@
-"""The exports of a space and of a search: their plots, the table of verdicts, the sentences, and what is left out."""
+"""The exports of a space, a table and a search: plots, the table of verdicts, sentences; and the folder of one."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ablate.output.escape import for_latex, numbers_for_latex
 from ablate.output.words import listed, plural, spoken
-from ablate.report.figures import captions, latex
+from ablate.report.comparisons import effects_once, ends, subject
+from ablate.report.effect_tables import cells, headings
+from ablate.report.figures import captions
 from ablate.report.figures.files import belongs_to_export, file_names, files_of
 from ablate.report.page import curves, differences, doses, forest, gains, heatmaps, ladder_plots, pareto
 from ablate.report.page.record import PageRecord
@@ -17,43 +20,37 @@ from ablate.report.searched import plots as searched
 from ablate.report.searched.analysis import analyse
 from ablate.report.searched.record import SearchRecord
 from ablate.store.durable import write_whole, writing
-from ablate.verdict.summary import Summary
+from ablate.verdict.summary import Effect, Summary
 
 TABLE, SENTENCES = "verdicts.tex", "captions.md"
-"""The files beside the figures."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """Plots with the names of their files, other files as texts by name, and sentences on what is left out and why."""
-
     plots: tuple[tuple[str, Plot], ...]
     texts: Mapping[str, str]
     left_out: tuple[str, ...]
 
 
 def of_space(record: PageRecord) -> Export:
-    """Return every plot of the page of a space."""
     plots = list(_plots(record))
     return _export(record.title, plots, record.summary, captions.methods(record.summary), tuple(_left_out(record)))
 
 
 def of_table(summary: Summary) -> Export:
-    """Return the forest plots of a table of runs that were trained elsewhere."""
     left = tuple(_without_pair(summary))
     title = summary.question.strip() or summary.space
-    return _export(title, list(forest.plots_of(summary)), summary, captions.methods(summary), left)
+    return _export(title, list(forest.plots(summary)), summary, captions.methods(summary), left)
 
 
 def of_search(record: SearchRecord) -> Export:
-    """Return the plots of a search, and forest plots of its confirmation."""
     plots = list(searched.plots(record, analyse(record)))
     summary = record.confirmed
     left = [] if plots else ["every plot: no block has values that can be compared"]
     if summary is None:
         left.append("forests and verdicts.tex: nothing is confirmed at fresh seeds")
     else:
-        plots += forest.plots_of(summary)
+        plots += forest.plots(summary)
         left += _without_pair(summary)
     title = record.question.strip() or record.space
     return _export(title, plots, summary, _searched(record), tuple(left))
@@ -61,12 +58,11 @@ def of_search(record: SearchRecord) -> Export:
 
 def _export(title: str, plots: list[Plot], summary: Summary | None, methods: str, left: tuple[str, ...]) -> Export:
     named = tuple(zip(file_names(plots), plots, strict=True))
-    tables = {} if summary is None else {TABLE: latex.table(summary)}
+    tables = {} if summary is None else {TABLE: latex_table(summary)}
     return Export(plots=named, texts={**tables, SENTENCES: captions.document(title, named, methods)}, left_out=left)
 
 
 def _searched(record: SearchRecord) -> str:
-    """Return the methods of the search and of its confirmation as one sentence."""
     goals = listed([f"{'lower' if o.goal == 'min' else 'higher'} {spoken(o.metric)}" for o in record.objectives])
     search = (
         f"{plural(len(record.trained), 'block')} of the grammar {record.grammar} were trained at "
@@ -81,19 +77,18 @@ def _searched(record: SearchRecord) -> str:
 
 
 def _plots(record: PageRecord) -> Iterator[Plot]:
-    """Yield the plots in the order of the page."""
-    yield from forest.plots(record)
-    yield from () if record.summary.ladders else differences.difference_plots(record)
+    yield from forest.plots(record.summary)
+    yield from () if record.summary.ladders else differences.plots(record)
     yield from ladder_plots.plots(record)
     for terms, factors in factorials(record):
-        yield from doses.dose_plots(record, factors, terms)
+        yield from doses.plots(record, factors, terms)
         yield from pareto.interaction_plots(record, factors, terms)
     for metric in curves.names(record):
-        yield from (plot for plot, _ in curves.grouped_plots(record, metric))
+        yield from (plot for plot, _ in curves.plots(record, metric))
     for metric in heatmaps.names(record):
-        yield from (plot for plot, _ in heatmaps.grouped_plots(record, metric))
+        yield from (plot for plot, _ in heatmaps.plots(record, metric))
     yield from heatmaps.kernel_plots(record)
-    yield from (plot for plot, _ in gains.gain_plots(record))
+    yield from (plot for plot, _ in gains.plots(record))
     yield from pareto.front_plots(record)
 
 
@@ -106,17 +101,51 @@ def _left_out(record: PageRecord) -> Iterator[str]:
     if salted and record.curves:
         yield f"training of {', '.join(salted)}: it repeats the baseline"
     for metric in heatmaps.names(record):
-        if not heatmaps.grouped_plots(record, metric):
+        if not heatmaps.plots(record, metric):
             yield f"layers-{metric}: no finite value"
     if left := heatmaps.left_out(record):
         yield f"kernels of {', '.join(left)}: too many variants to draw; the view kernels has them"
 
 
 def _without_pair(summary: Summary) -> Iterator[str]:
-    """Yield the metrics for which no comparison has an estimate."""
     for metric in summary.metrics:
         if not any(effect.estimate is not None for effect in summary.effects if effect.metric == metric.name):
             yield f"forest-{metric.name}: no seed has a result on both sides"
+
+
+# The verdicts as a LaTeX table in the style of booktabs.
+
+LATEX_COLUMNS = ("metric", "difference", "n", "verdict", "p")
+LATEX_NUMBERS = ("difference", "p")
+
+
+def latex_table(summary: Summary) -> str:
+    """Return a `tabular` of every comparison on every metric, for use within a `table`; each name is given once."""
+    return "\n".join(_latex_lines(summary)) + "\n"
+
+
+def _latex_lines(summary: Summary) -> Iterator[str]:
+    yield "% \\usepackage{booktabs}; letters beyond Latin and Greek need XeLaTeX or LuaLaTeX"
+    yield "\\begin{tabular}{lllrlr}"
+    yield "\\toprule"
+    yield _latex_row([for_latex(heading) for heading in headings(("change", *LATEX_COLUMNS), summary)])
+    yield "\\midrule"
+    comparisons: dict[tuple[str, ...], list[Effect]] = {}
+    for effect in effects_once(summary.effects):
+        comparisons.setdefault(ends(effect), []).append(effect)
+    for place, effects in enumerate(comparisons.values()):
+        if place:
+            yield "\\addlinespace"
+        for number, effect in enumerate(effects):
+            shown = zip(LATEX_COLUMNS, cells(LATEX_COLUMNS, effect), strict=True)
+            values = (numbers_for_latex(cell) if name in LATEX_NUMBERS else for_latex(cell) for name, cell in shown)
+            yield _latex_row([for_latex(subject(effect, summary)) if number == 0 else "", *values])
+    yield "\\bottomrule"
+    yield "\\end{tabular}"
+
+
+def _latex_row(cells: Sequence[str]) -> str:
+    return " & ".join(cells) + r" \\"
 
 
 # An export written into a folder, beside what earlier ones left there.
@@ -126,9 +155,7 @@ OPTION = "--figures"
 
 @dataclass(frozen=True, slots=True)
 class Figures:
-    """The result of an export: files by the name of their figure, other files, what it left out and why, and files in
-    the folder from an earlier export.
-    """
+    """Files by the name of their figure, other files, what was left out and why, and files of an earlier export."""
 
     folder: Path
     figures: Mapping[str, tuple[str, ...]]
@@ -138,15 +165,11 @@ class Figures:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of all files written."""
         return (*(name for names in self.figures.values() for name in names), *self.others)
 
 
 def write_export(export: Export, folder: str | Path) -> Figures:
-    """Write an export into a folder, which is created if needed.
-
-    Files of an earlier export are overwritten if they have the same name, and otherwise left and listed.
-    """
+    """Files of an earlier export are overwritten if they have the same name, and otherwise left and listed."""
     folder = Path(folder)
     with writing(folder, OPTION):
         folder.mkdir(parents=True, exist_ok=True)

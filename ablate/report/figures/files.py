@@ -5,20 +5,19 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ablate.output.escape import no_formula, visible, written_out
 from ablate.output.words import wrapped
-from ablate.report.html.drawn import INK
-from ablate.report.html.drawn import SETTINGS as ON_PAGE
-from ablate.report.plot import Plot, fill, row_heights
+from ablate.report.plot import INK, Plot, configured, fill, row_heights
+from ablate.report.plot import SETTINGS as ON_PAGE
 from ablate.report.screens.query import as_csv
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.text import Text
+    from matplotlib.typing import RcKeyType
 
 # Colours for paper: those of one plot differ in lightness, so that they stay distinct when printed in greyscale.
 
@@ -48,7 +47,6 @@ PAPER: Mapping[str, str] = {
     "shade6": "#1f497d",
     "shade7": "#142f4f",
 }
-"""The colour on white paper for each colour name."""
 
 
 def lightness(colour: str) -> float:
@@ -64,7 +62,6 @@ def lightness(colour: str) -> float:
 
 
 def colour_in(figure: Figure) -> None:
-    """Recolour everything that was drawn in a named colour with its colour on paper."""
     from matplotlib.collections import Collection
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
@@ -93,7 +90,6 @@ def _recolour_patch(patch: Any) -> None:
 
 
 def _on_paper(colour: Any) -> Any:
-    """Return the colour on paper of a placeholder for a name, with the same opacity; any other colour unchanged."""
     from matplotlib.colors import to_hex, to_rgba
 
     rgba = to_rgba(colour)
@@ -107,20 +103,20 @@ _NAMES = {value: name for name, value in INK.items()}
 # A plot at its true size on paper: text of one size that fits its place, and the key of its shades.
 
 POINTS = 8
-"""Size of all text."""
+FONT = "DejaVu Sans"
 DOTS = 300
-"""Dots per inch of a PNG."""
 LINE = 0.16
 """Height of a line of a legend, in inches."""
+TITLES = ("title", "_left_title", "_right_title")
+"""The attributes that `Axes.get_title` reads."""
 LINES = 2
-"""Number of lines that a title or an axis label may take."""
 SIGNS = "=./("
 """Characters after which a long name is wrapped; not the comma, which also occurs within numbers."""
 BESIDE = 0.45
 """Inches above and below a square panel."""
-SETTINGS: Mapping[str, Any] = {
+SETTINGS: Mapping[RcKeyType, object] = {
     **{name: value for name, value in ON_PAGE.items() if "color" not in name},
-    "font.family": "DejaVu Sans",
+    "font.family": FONT,
     "font.size": POINTS,
     "axes.titlesize": POINTS,
     "legend.fontsize": POINTS,
@@ -135,30 +131,20 @@ SETTINGS: Mapping[str, Any] = {
 """Settings of matplotlib; its bundled font makes a figure the same on every machine."""
 
 
-@contextmanager
-def settings() -> Iterator[None]:
-    """Use the settings for paper within the context, whatever the user has configured."""
-    import matplotlib
-
-    with matplotlib.rc_context():
-        matplotlib.rcdefaults()
-        matplotlib.rcParams.update(cast("Any", SETTINGS))
-        yield
-
-
 def figure_of(plot: Plot, width: float) -> Figure:
-    """Return the plot laid out at this width in inches; to be called within `settings`."""
+    """Return the plot laid out at this width in inches; to be called with matplotlib `configured` by `SETTINGS`."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.text import Text
 
-    heights = row_heights(len(plot.draw), plot.panels_across, plot.height)
+    heights = row_heights(plot)
     figure = Figure(figsize=(width, sum(heights)), dpi=DOTS, layout="constrained")
     FigureCanvasAgg(figure)  # which can measure texts
-    panels, last = fill(figure, plot.draw, plot.panels_across, heights)
+    panels, last = fill(figure, plot, heights)
     if any(axes.get_aspect() != "auto" for axes in panels):
         heights = [min(height, width / plot.panels_across + BESIDE) for height in heights]
     colour_in(figure)
-    for text in _texts(figure):
+    for text in (artist for artist in figure.findobj(Text) if isinstance(artist, Text)):
         text.set_text(_drawable(text.get_text()))
         text.set_fontsize(POINTS)
     lines = _legend(figure, plot, last)
@@ -174,18 +160,11 @@ def _drawable(text: str) -> str:
     """Return a text that the font can draw: letters that it lacks are written out, like control characters."""
     from matplotlib.font_manager import findfont, get_font
 
-    known = get_font(findfont(SETTINGS["font.family"])).get_charmap()
+    known = get_font(findfont(FONT)).get_charmap()
     return "".join(c if c == "\n" or ord(c) in known else written_out(c) for c in visible(text))
 
 
-def _texts(figure: Figure) -> list[Text]:
-    from matplotlib.text import Text
-
-    return [artist for artist in figure.findobj(Text) if isinstance(artist, Text)]
-
-
 def _legend(figure: Figure, plot: Plot, last: Axes) -> int:
-    """Put the legend, or the key of the shades, below everything, in as many columns as fit; return its line count."""
     from matplotlib.patches import Patch
 
     handles, labels = last.get_legend_handles_labels() if plot.legend else ([], [])
@@ -200,7 +179,7 @@ def _legend(figure: Figure, plot: Plot, last: Axes) -> int:
             handles, labels, loc="outside lower center", ncols=columns, columnspacing=1.2, title=title
         )
         colour_in(figure)
-        wide = legend.get_window_extent(figure.canvas.get_renderer()).width  # type: ignore[attr-defined]
+        wide = legend.get_window_extent().width
         if wide <= room or columns == 1:
             return -(-len(labels) // columns) + (title is not None)
         legend.remove()
@@ -208,26 +187,20 @@ def _legend(figure: Figure, plot: Plot, last: Axes) -> int:
 
 
 def _fit(figure: Figure, panels: Sequence[Axes], width: float) -> None:
-    """Wrap titles and axis labels that are longer than the side they stand along."""
-    renderer = figure.canvas.get_renderer()  # type: ignore[attr-defined]
     for axes in panels:
-        box = axes.get_window_extent(renderer)
+        box = axes.get_window_extent()
+        titles: list[Text] = [getattr(axes, name) for name in TITLES]
         along = {
             axes.xaxis.label: (box.width, width * figure.dpi),
             axes.yaxis.label: (box.height, box.height),
-            **dict.fromkeys(_titles(axes), (box.width, box.width)),
+            **dict.fromkeys(titles, (box.width, box.width)),
         }
         for text, (room, most) in along.items():
-            extent = text.get_window_extent(renderer)
+            extent = text.get_window_extent()
             long = extent.height if text is axes.yaxis.label else extent.width
             if text.get_text() and long > min(most, 1.02 * max(room, 1.0)):
                 letters = max(len(line) for line in text.get_text().split("\n"))
                 text.set_text(_broken(text.get_text(), max(6, int(letters * room / long))))
-
-
-def _titles(axes: Any) -> tuple[Text, ...]:
-    """Return the three titles above a panel."""
-    return axes.title, axes._left_title, axes._right_title  # what `get_title` reads them from
 
 
 def _broken(text: str, letters: int) -> str:
@@ -253,8 +226,8 @@ LETTERS = 80
 
 
 def files_of(plot: Plot, name: str) -> Iterator[tuple[str, bytes]]:
-    """Yield each file of a plot with its name, which begins with `name`. The same plot gives the same bytes."""
-    with settings():
+    """The names begin with `name`. The same plot gives the same bytes."""
+    with configured(SETTINGS):
         for size, width in WIDTHS.items():
             for kind, content in _drawn(plot, width):
                 yield f"{name}.{size}.{kind}", content
@@ -262,7 +235,6 @@ def files_of(plot: Plot, name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def numbers(plot: Plot) -> str:
-    """Return the numbers behind a plot as CSV, in full; texts that look like formulas get an apostrophe."""
     rows = [[no_formula(cell) if isinstance(cell, str) else cell for cell in row] for row in plot.rows]
     return as_csv(plot.columns, rows)
 
@@ -288,7 +260,7 @@ def _drawn(plot: Plot, width: float) -> Iterator[tuple[str, bytes]]:
 
 
 def file_names(plots: list[Plot]) -> list[str]:
-    """Return a file name for each plot: its own, made safe for any file system, and numbered if already taken."""
+    """Return the plots' names, made safe for any file system, and numbered if already taken."""
     names: list[str] = []
     for plot in plots:
         plain = re.sub(r"[^A-Za-z0-9_-]+", "-", plot.name).strip("-")[:LETTERS] or "figure"
@@ -303,6 +275,5 @@ _OURS = re.compile(rf"(?P<name>.+)\.({'|'.join(WIDTHS)})\.({'|'.join(FORMATS)})"
 
 
 def belongs_to_export(names: list[str]) -> list[str]:
-    """Return the file names that belong to an export: drawings, and the numbers beside one."""
     figures = {match["name"] for name in names if (match := _OURS.fullmatch(name))}
     return [name for name in names if _OURS.fullmatch(name) or name.removesuffix(".csv") in figures]

@@ -13,9 +13,8 @@ from ablate.output.words import plural
 from ablate.report.figures import captions
 from ablate.report.figures.export import SENTENCES, Export
 from ablate.report.figures.files import file_names
-from ablate.report.html.drawn import INK, SERIES
 from ablate.report.page import panels
-from ablate.report.plot import Cell, Draw, Plot
+from ablate.report.plot import INK, SERIES, Cell, Draw, Plot
 from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream
 
 if TYPE_CHECKING:
@@ -39,7 +38,6 @@ CELLS = ("model", "layer", "i", "j", "cosine")
 
 
 def of_forecasts(title: str, models: Models, sampled: Sampled, refused: Sequence[str] = ()) -> Export:
-    """Return the plots of forecasts, beside what was `sampled`; models that were `refused` are named as left out."""
     plots = [*_curves(models, sampled), *_kernels(models)]
     named = tuple(zip(file_names(plots), plots, strict=True))
     left = [f"{name}: it is not forecast" for name in refused]
@@ -51,7 +49,6 @@ def of_forecasts(title: str, models: Models, sampled: Sampled, refused: Sequence
 
 
 def _curves(models: Models, sampled: Sampled) -> Iterator[Plot]:
-    """Yield a plot of three panels for each group of as many models as there are colours."""
     names = list(models)
     for place, start in enumerate(range(0, len(names), SERIES)):
         group = {name: models[name] for name in names[start : start + SERIES]}
@@ -109,18 +106,15 @@ def _numbers(name: str, model: InitialModel, sampled: Sequence[InitialModel]) ->
 
 
 def _by_layer(models: Sequence[InitialModel]) -> list[tuple[InitialStream, ...]]:
-    """Return the streams of several models behind the same layer, for each layer."""
     return list(zip(*(model.streams for model in models), strict=True))
 
 
 def _mean_and_sd(streams: Sequence[InitialStream]) -> list[tuple[float, float | None]]:
-    """Return mean and standard deviation of each quantity; of one stream there is no deviation."""
     columns = zip(*(stream.shown() for stream in streams), strict=True)
     return [(fmean(each), stdev(each) if len(each) > 1 else None) for each in columns]
 
 
 def _kernels(models: Models) -> Iterator[Plot]:
-    """Yield the cosines of tokens in front of the first layer, behind a middle and behind the last, for each model."""
     for place, (name, model) in enumerate(list(models.items())[:FIRST]):
         last = len(model.streams) - 1
         streams = [model.streams[layer] for layer in dict.fromkeys((0, last // 2, last))]

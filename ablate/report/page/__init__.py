@@ -1,7 +1,7 @@
 """The page of a space: one record as a document, rendered for a browser and as Markdown.
 
     record.py         the answer and everything behind it, as frozen values
-    sections.py       the page as a document, section by section
+    sections.py       the page as a document, section by section; that of a table of runs trained elsewhere
     answer.py         the answer in a sentence, the grid of verdicts, and the texts around them
     verdicts.py       tables of verdicts, of the variants, and of a factorial
     cost.py           tables of cost, unequal quantities, noise, trials and the versions they ran with
@@ -19,20 +19,18 @@
 Every figure has a table beside it or says where its numbers are; the page says what is folded or drawn at fewer steps.
 """
 
-from ablate.report import markdown_renderer
-from ablate.report.html import renderer
+from ablate.report import html_renderer, markdown_renderer
 from ablate.report.page.record import PageRecord, ShownVariant
-from ablate.report.page.sections import page
+from ablate.report.page.sections import page, table_page
 
 
 def to_html(record: PageRecord) -> str:
-    """Return the page as one self-contained HTML file."""
-    return renderer.render(page(record))
+    return html_renderer.render(page(record))
 
 
 def to_markdown(record: PageRecord) -> str:
-    """Return the page as Markdown: everything except the plots, whose numbers are in its tables."""
+    """Plots are left out: their numbers are in the tables."""
     return markdown_renderer.render(page(record))
 
 
-__all__ = ["PageRecord", "ShownVariant", "page", "to_html", "to_markdown"]
+__all__ = ["PageRecord", "ShownVariant", "page", "table_page", "to_html", "to_markdown"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 
 from ablate.output.words import listed, of_profile, percent, plural, spoken
@@ -16,29 +16,25 @@ from ablate.report.page.record import LOST, PageRecord
 from ablate.verdict import experiment
 from ablate.verdict.summary import Effect, Metric, Summary
 
-# The answer to a space's question in a sentence or two, and the grid of verdicts behind it.
-
 MOST_ANSWERS = 3
-"""Maximum number of sentences of an answer; the grid has the rest."""
-
 
 ISOLATED = ("edit", "main")
-"""Kinds of comparison that concern one edit."""
 
 
 def opening(summary: Summary) -> Iterator[Part]:
-    """Yield the opening of every page of verdicts: the answer, the grid, and what the grid means."""
     yield Lead(tuple(conclusion(summary)))
     if (verdicts := grid(summary)) is not None:
         yield verdicts
-        yield Prose(meaning(summary), "note")
+        yield Prose(" ".join(meaning(summary)), "note")
     if (claims := claims_table(summary)) is not None:
         yield TableOf(claims)
 
 
 def conclusion(summary: Summary) -> list[str]:
-    """Return the answer: whole variants against the baseline, then the edits responsible; or each edit, if the design
-    compares no whole variant. Every metric comes with its difference and its interval; the grid has the rest.
+    """Return whole variants against the baseline, then the edits responsible; or each edit, if no whole one is
+    compared.
+
+    Every metric comes with its difference and its interval.
     """
     compared = leading(summary)
     if not compared:
@@ -60,7 +56,6 @@ def conclusion(summary: Summary) -> list[str]:
 
 
 def _of_edits(edits: Sequence[Sequence[Effect]], summary: Summary) -> Iterator[str]:
-    """Yield the edits with a finding and its size, and those without one; nothing before there are verdicts."""
     if not edits or any(judgement.pending for judgement in summary.judgements):
         return
     findings, nothing, lost = [], [], []
@@ -74,13 +69,10 @@ def _of_edits(edits: Sequence[Sequence[Effect]], summary: Summary) -> Iterator[s
             lost.append(named)
         else:
             nothing.append(named)
+    more = [f"{left} more in the grid"] if (left := len(findings) - MOST_ANSWERS) > 0 else []
     rest = [f"nothing was found for {listed(nothing)}"] if nothing else []
     rest += [f"{listed(lost)} cannot be judged, since a side diverged at every seed"] if lost else []
-    yield f"Of its edits, {'; '.join(filter(None, [*findings[:MOST_ANSWERS], _more(len(findings)), *rest]))}."
-
-
-def _more(findings: int) -> str:
-    return f"{findings - MOST_ANSWERS} more in the grid" if findings > MOST_ANSWERS else ""
+    yield f"Of its edits, {'; '.join([*findings[:MOST_ANSWERS], *more, *rest])}."
 
 
 def _sentence(effects: Sequence[Effect], summary: Summary) -> str:
@@ -92,7 +84,6 @@ def _sentence(effects: Sequence[Effect], summary: Summary) -> str:
 
 
 def _result(effect: Effect, metric: Metric) -> str:
-    """Return the result on one metric: the verdict first, then the difference."""
     name, size = spoken(metric.name), wording.difference(effect)
     if effect.kind == "trend":
         return f"{name}: {wording.trend(effect)}"
@@ -110,7 +101,7 @@ def _result(effect: Effect, metric: Metric) -> str:
 
 
 def grid(summary: Summary) -> VerdictGrid | None:
-    """Return what the design isolates, then whole variants, by metric; None if nothing is compared."""
+    """The rows: the design's own comparisons, then whole variants; None if nothing is compared."""
     compared = leading(summary)
     if not compared:
         return None
@@ -130,12 +121,7 @@ def _cell(effects: Sequence[Effect], metric: Metric) -> Cell:
     return Cell(effect.verdict, wording.verdict(effect), number)
 
 
-def meaning(summary: Summary) -> str:
-    """Return what the grid shows: the meaning of differences, the number of comparisons, and the margins."""
-    return " ".join(_meaning(summary))
-
-
-def _meaning(summary: Summary) -> Iterator[str]:
+def meaning(summary: Summary) -> Iterator[str]:
     log = any(metric.log for metric in summary.metrics)
     kinds = dict.fromkeys(effect.kind for effect in summary.effects if effect.kind in ISOLATED)
     for kind in kinds:
@@ -171,18 +157,15 @@ def _margins(summary: Summary) -> Iterator[str]:
 
 
 def _margin(metric: Metric) -> str:
-    """Return the margin, as `1 % (±0.023)`."""
     stated = wording.margin(metric)
     relative = stated.endswith("%") and not metric.log
     return f"{stated} (±{metric.margin:.3g})" if relative else stated
 
 
 FACTORIAL = ("main", "interaction")
-"""Kinds of comparison that are not a difference of two variants."""
 
 
 def headline(record: PageRecord) -> list[str]:
-    """Return a short description of the space and its trials."""
     plan, states = record.plan, record.states
     planned = sum(states.values())
     counted = plural(len(plan.variants), "variant"), plural(len(plan.seeds), "seed")
@@ -194,14 +177,16 @@ def headline(record: PageRecord) -> list[str]:
 
 
 def provenance(record: PageRecord) -> list[str]:
-    """Return when and on what it was trained, with which versions, and at which commit of the space's repository."""
     ends = [ending.at for ending in record.endings if ending.at is not None]
-    days = list(dict.fromkeys(_day(at) for at in (min(ends), max(ends)))) if ends else []
+    moments = (datetime.fromtimestamp(at, UTC) for at in ((min(ends), max(ends)) if ends else ()))
+    days = list(dict.fromkeys(f"{moment:%Y-%m-%d}" for moment in moments))
     parts = [f"trained {' to '.join(days)}"] if days else []
     sets = [record.versions.get(id, {}) for id in dict.fromkeys(o.versions_id for o in record.endings if o.versions_id)]
     if len(sets) == 1:
         parts += [f"{name} {sets[0][name]}" for name in ("ablate", "torch") if name in sets[0]]
-        parts += _machine(sets[0], {ending.processor for ending in record.endings if ending.processor})
+        device = sets[0].get("device", "cpu")
+        processors = {ending.processor for ending in record.endings if ending.processor}
+        parts += [device] if device != "cpu" else sorted(processors)
     elif sets:
         parts.append(f"{len(sets)} sets of versions or machines, see Versions")
     if record.commit is not None:
@@ -210,18 +195,7 @@ def provenance(record: PageRecord) -> list[str]:
     return parts
 
 
-def _machine(versions: Mapping[str, str], processors: Collection[str]) -> list[str]:
-    """Return the device, or the names of the processors if that is the device."""
-    device = versions.get("device", "cpu")
-    return [device] if device != "cpu" else sorted(processors)
-
-
-def _day(at: float) -> str:
-    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d}"
-
-
 def unfinished(record: PageRecord) -> str:
-    """Return what is missing from a page that is written before the end."""
     left = sum(record.states.get(state, 0) for state in ("planned", "unfinished"))
     what = f"{left:,} of {len(record.plan.trials):,} trials have not ended" if left else "more trials may be added"
     if lost := sum(record.states.get(state, 0) for state in LOST):
@@ -235,7 +209,6 @@ def unfinished(record: PageRecord) -> str:
 
 
 def noise(summary: Summary) -> Iterator[str]:
-    """Yield how much arms differ that differ only in their initialisation."""
     for effects in summary.comparisons("noise"):
         parts = "; ".join(wording.noise(effect, summary.metric(effect.metric)) for effect in effects)
         yield f"A/A, {effects[0].change} changed: {parts}."
@@ -265,7 +238,6 @@ def _edits(summary: Summary, effects: Sequence[Effect]) -> int:
 
 
 def negatives(record: PageRecord) -> list[str]:
-    """Return what did not help, and what has no result: worse, no different, undecided, diverged, failed, missing."""
     summary = record.summary
     judged = _judged_once(summary)
     lines = []
@@ -309,7 +281,6 @@ _TITLES = {
 
 
 def _grouped(effects: Sequence[Effect], summary: Summary) -> Iterator[str]:
-    """Yield each comparison once, with the metrics in question."""
     of: dict[str, list[str]] = {}
     for effect in effects:
         of.setdefault(subject(effect, summary), []).append(effect.metric)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ablate.output import words
 from ablate.output.words import plural, took
 from ablate.plan.plan import Variant
-from ablate.report import fairness
+from ablate.report.comparisons import nearness, share
 from ablate.report.document import Grid
 from ablate.report.page.record import PageRecord
 from ablate.space.fair import text_of
 from ablate.statistics import MOST_SEEDS, POWER, SD_LEVEL, Floor
-from ablate.verdict.fairness_audit import Unequal, UnequalQuantity
+from ablate.verdict.fairness_audit import UnequalQuantity
 from ablate.verdict.summary import Metric
 
 LISTED = 500
@@ -22,7 +22,7 @@ LISTED = 500
 
 
 def cost(record: PageRecord) -> Grid:
-    """Return what each variant has cost, including diverged and failed trials."""
+    """Diverged and failed trials count."""
     ends = {ending.trial_id: ending for ending in record.endings}
     rows = []
     for variant in record.plan.variants:
@@ -60,7 +60,6 @@ def cost(record: PageRecord) -> Grid:
 
 
 def own(variant: Variant) -> Iterator[str]:
-    """Yield the sizes and settings of a variant that differ from the space's, then each constraint that it breaks."""
     setting = variant.setting
     parts = [
         f"{name} {value:,}"
@@ -78,29 +77,26 @@ def own(variant: Variant) -> Iterator[str]:
 
 
 def unequal(record: PageRecord) -> list[Grid]:
-    """Return what was unequal under each of the terms, whatever they declare."""
-    return [_unequal(audit) for audit in record.unequal]
-
-
-def _unequal(audit: Unequal) -> Grid:
-    return Grid(
-        title="What was unequal" + (f", under {audit.terms}" if audit.terms else ""),
-        note=f"declared: {audit.declared}" if audit.declared else "each variant against the baseline",
-        heading=("variant", "quantity", "baseline", "here", "difference", "declared equal"),
-        rows=tuple(_unequal_row(row) for row in audit.rows),
-        numbers=(2, 3, 4),
-        remarks=(audit.equal,) if audit.equal else (),
-    )
+    return [
+        Grid(
+            title="What was unequal" + (f", under {audit.terms}" if audit.terms else ""),
+            note=f"declared: {audit.declared}" if audit.declared else "each variant against the baseline",
+            heading=("variant", "quantity", "baseline", "here", "difference", "declared equal"),
+            rows=tuple(_unequal_row(row) for row in audit.rows),
+            numbers=(2, 3, 4),
+            remarks=(audit.equal,) if audit.equal else (),
+        )
+        for audit in record.unequal
+    ]
 
 
 def _unequal_row(row: UnequalQuantity) -> tuple[str, ...]:
-    share = "–" if row.share is None else fairness.share(row.share)
-    equal = f"yes, {fairness.nearness(row)}" if row.declared else "no"
-    return row.name, row.quantity, row.baseline, row.here, share, equal
+    apart = "–" if row.share is None else share(row.share)
+    equal = f"yes, {nearness(row)}" if row.declared else "no"
+    return row.name, row.quantity, row.baseline, row.here, apart, equal
 
 
 def noise(record: PageRecord) -> Grid:
-    """Return the noise floor of each metric, and what can be detected above it."""
     summary, plan = record.summary, record.plan
     seeds = plan.looks[-1] if plan.looks else len(plan.seeds)
     levels = {
@@ -169,25 +165,21 @@ def _floor_row(floor: Floor, metric: Metric, n: int, alpha: float) -> tuple[str,
 
 
 def _size(value: float, metric: Metric) -> str:
-    """Return the size of a difference, as a factor on the log scale."""
     return f"×{words.ratio(value)}" if metric.log else f"{value:.2g}"
 
 
 def ran_with(record: PageRecord) -> list[str]:
-    """Return a line for each set of versions, with the number of trials that ran with it."""
     counted = Counter(end.versions_id for end in record.endings if end.versions_id is not None)
-    lines = [f"{plural(n, 'trial')}: {_described(record.versions.get(id, {}))}" for id, n in counted.most_common()]
+    lines = []
+    for id, n in counted.most_common():
+        versions = ", ".join(f"{name} {version}" for name, version in record.versions.get(id, {}).items())
+        lines.append(f"{plural(n, 'trial')}: {versions or 'not recorded'}")
     if len(counted) > 1:
         lines.append("trials that ran with different versions are not paired")
     return lines
 
 
-def _described(versions: Mapping[str, str]) -> str:
-    return ", ".join(f"{name} {version}" for name, version in versions.items()) or "not recorded"
-
-
 def fingerprints(record: PageRecord) -> Grid:
-    """Return the fingerprint of each variant's block."""
     rows = tuple((v.name, v.id, ", ".join(v.names[1:]) or "–") for v in record.plan.variants)
     return Grid(
         title="Fingerprints",
@@ -198,7 +190,6 @@ def fingerprints(record: PageRecord) -> Grid:
 
 
 def trials(record: PageRecord) -> Grid:
-    """Return every trial with its end; only the first `LISTED` of very many."""
     ends = {ending.trial_id: ending for ending in record.endings}
     rows = []
     for trial in record.plan.trials[:LISTED]:
@@ -206,7 +197,7 @@ def trials(record: PageRecord) -> Grid:
         status = "planned" if end is None else end.status.replace("_", " ")
         if end is not None and end.status == "diverged":
             status += f" at step {end.step}" + (f", {end.address}" if end.address else "")
-        named = record.variant(trial.variant).name
+        named = record.plan.variant(trial.variant).name
         rows.append((trial.id, named, str(trial.seed), trial.split, status))
     left = len(record.plan.trials) - len(rows)
     more = f"`ablate sql \"FROM final WHERE space = '{record.plan.space}' AND current\"` lists the other {left:,}"

@@ -12,7 +12,6 @@ import numpy as np
 from ablate.output.words import significant, spoken
 from ablate.plan.plan import Variant
 from ablate.report.document import Grid
-from ablate.report.html.drawn import shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
 from ablate.report.plot import Draw, Plot
@@ -35,7 +34,6 @@ TALL, LOW = 2.7, 2.1
 
 
 def names(record: PageRecord) -> tuple[str, ...]:
-    """Return the metrics whose curves are shown: losses first, then probes."""
     there = dict.fromkeys(course.metric for course in record.curves)
     if BITS not in {metric.name for metric in record.summary.metrics}:
         there.pop(BITS, None)  # the curve of the loss again, in another unit
@@ -46,13 +44,7 @@ COLUMNS = ("variant", "metric", "step", "n", "mean", "sd", "log_mean", "log_sd")
 """The numbers behind a plot of curves; logarithms are natural, and missing for values that are not above zero."""
 
 
-def plots(record: PageRecord, metric: str) -> list[tuple[str, str, tuple[Variant, ...]]]:
-    """Return the plots of a metric as SVG with their captions and variants."""
-    return [(shown(plot, panels.WIDTH), plot.caption, group) for plot, group in grouped_plots(record, metric)]
-
-
-def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
-    """Return the plots of a metric with their variants, one for each group of variants."""
+def plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
     shown_forms = forms(record, metric)
     return [
         plot
@@ -87,7 +79,6 @@ def _of_form(record: PageRecord, metric: str, form: Form, suffix: str) -> Iterat
 
 
 def _numbers(variant: Variant, course: MetricCurve) -> Iterator[tuple[str | int | float | None, ...]]:
-    """Yield the numbers of a curve, step by step."""
     columns = (course.steps, course.n, course.mean, course.sd, course.log_mean, course.log_sd)
     yield from ((variant.name, course.metric, *numbers) for numbers in zip(*columns, strict=True))
 
@@ -106,13 +97,12 @@ def forms(record: PageRecord, metric: str) -> tuple[Form, ...]:
 
 
 def chosen(record: PageRecord, metric: str, form: Form | None = None) -> dict[str, MetricCurve]:
-    """Return the curve of each variant: the model's, or that over its parts in a form (the first of `forms`)."""
     kinds = ("whole", form or forms(record, metric)[0])
     return {course.variant: course for course in record.curves if course.metric == metric and course.of in kinds}
 
 
 def is_log(record: PageRecord, metric: str) -> bool:
-    """Return whether a metric is on the log scale: its judged form is, or it is positive and spans more than `SPAN`."""
+    """Whether its judged form is, or it is positive and spans more than `SPAN`."""
     if {metric, f"peak_{metric}", PEAKS.get(metric, "")} & record.log_metrics:
         return True
     logs = [log for course in chosen(record, metric).values() for log in course.log_mean]
@@ -174,7 +164,7 @@ def _draw(record: PageRecord, group: Sequence[Variant], courses: Sequence[Metric
 
 
 def _mark_ends(axes: Axes, ends: Mapping[int, int], steps: np.ndarray, line: np.ndarray, colour: str) -> None:
-    """Mark with a cross where seeds diverged: on the line, at the last step before that with a value."""
+    """The cross is on the line, at the last step with a value before seeds diverged."""
     for step in ends:
         known = [place for place, at in enumerate(steps) if at <= step and math.isfinite(line[place])]
         if known:
@@ -182,7 +172,6 @@ def _mark_ends(axes: Axes, ends: Mapping[int, int], steps: np.ndarray, line: np.
 
 
 def _ends(record: PageRecord, variant: str) -> dict[int, int]:
-    """Return the steps at which seeds of a variant diverged, with their number."""
     ids = {trial.id for trial in record.plan.trials if trial.variant == variant and trial.split == "verdict"}
     counts: dict[int, int] = {}
     for ending in record.endings:
@@ -205,14 +194,12 @@ def _band(course: MetricCurve, *, log: bool) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _values(course: MetricCurve, *, log: bool, start: float) -> list[float]:
-    """Return the values of the line and of the edges of its band, from a step on."""
     keep = np.asarray(course.steps) >= start
     low, high = _band(course, log=log)
     return [float(value) for part in (np.asarray(_line(course, log=log)), low, high) for value in part[keep]]
 
 
 def table(record: PageRecord, metric: str) -> Grid:
-    """Return the first and the last values of each variant."""
     log, shown_forms = is_log(record, metric), forms(record, metric)
     rows = []
     for variant, form in product(record.plan.variants, shown_forms):

@@ -5,16 +5,16 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ablate.output.words import factor, spoken
 from ablate.plan.plan import Variant
-from ablate.report.html.drawn import INK, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.plot import Plot
+from ablate.report.plot import INK, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -22,24 +22,16 @@ if TYPE_CHECKING:
     from ablate.store.pages import DifferenceCurve
 
 TALL = 2.7
-"""Height of a panel, in inches."""
 CONFIDENCE = 0.95
 """Confidence of the band, at each step separately."""
 BEYOND = 6.0
 """Reach of a drawn band, in multiples of the largest mean difference of the second half of training."""
 
-
 COLUMNS = ("variant", "metric", "step", "n", "difference", "sd", "low", "high")
 """The numbers behind a plot; where differences are ratios, all but step and n are logarithms."""
 
 
-def plots(record: PageRecord) -> Iterator[tuple[str, str]]:
-    """Yield the plots as SVG with their captions."""
-    yield from ((shown(plot, panels.WIDTH), plot.caption) for plot in difference_plots(record))
-
-
-def difference_plots(record: PageRecord) -> Iterator[Plot]:
-    """Yield the differences in each judged metric measured during training, with a plot for each group of variants."""
+def plots(record: PageRecord) -> Iterator[Plot]:
     kinds = dict.fromkeys((course.metric, course.over) for course in record.differences)
     forms = Counter(metric for metric, _ in kinds)
     for metric, over in kinds:
@@ -54,7 +46,7 @@ def difference_plots(record: PageRecord) -> Iterator[Plot]:
             yield Plot(
                 name=f"differences-{metric}{suffix}" + (f"-{place + 1}" if len(groups) > 1 else ""),
                 id=f"difference-{metric.replace('_', '-')}{suffix}-{place}",
-                draw=(lambda axes, g=group, s=compared, c=courses: _panel(axes, record, g, s, c),),  # type: ignore[misc]
+                draw=(partial(_panel, record=record, group=group, shown=compared, courses=courses),),
                 about=f"{spoken(metric)}, paired differences from the baseline over training. "
                 "The tables of verdicts have those at the end.",
                 caption=" ".join(_caption(record, metric, courses, two=bool(suffix))),
@@ -67,7 +59,6 @@ def difference_plots(record: PageRecord) -> Iterator[Plot]:
 
 
 def _numbers(variant: Variant, course: DifferenceCurve) -> Iterator[tuple[str | int | float | None, ...]]:
-    """Yield the numbers of each step, in full."""
     low, high = band(course)
     each = zip(course.steps, course.n, course.mean, course.sd, low.tolist(), high.tolist(), strict=True)
     for step, n, mean, sd, start, end in each:

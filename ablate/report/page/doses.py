@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,9 @@ import numpy as np
 
 from ablate.output.words import percent, spoken
 from ablate.plan.plan import Factors, VariedFactor
-from ablate.report.html.drawn import INK, SERIES, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.plot import Plot
+from ablate.report.plot import INK, SERIES, Plot
 from ablate.space.vary import as_numbers, level_texts
 from ablate.statistics.paired import student_interval
 from ablate.verdict.summary import Level, Metric
@@ -35,13 +35,7 @@ class DoseCurve:
     points: tuple[tuple[float, float, float], ...]
 
 
-def doses(record: PageRecord, factors: Factors, terms: str) -> list[tuple[str, str]]:
-    """Return the plots of ordered factors as SVG, with captions."""
-    return [(shown(plot, panels.WIDTH), plot.caption) for plot in dose_plots(record, factors, terms)]
-
-
-def dose_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plot]:
-    """Yield for each metric its means over the levels of every ordered factor, a plot for each factor."""
+def plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plot]:
     ordered = [(place, factor) for place, factor in enumerate(factors.varied) if factor.scale != "nominal"]
     for metric in record.seen() if ordered else ():
         for place, factor in ordered:
@@ -50,7 +44,7 @@ def dose_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plo
             yield Plot(
                 name=name,
                 id=name,
-                draw=(lambda axes, f=factor, m=metric, c=curves: _panel(axes, f, c, m),),  # type: ignore[misc]
+                draw=(partial(_panel, factor=factor, curves=curves, metric=metric),),
                 about=f"Means of {spoken(metric.name)} by {factor.address}. The table Runs has the numbers.",
                 caption=_caption(record, factors, metric),
                 headline=f"{spoken(metric.name).capitalize()} by {factor.address}",
@@ -91,7 +85,6 @@ def _curves(record: PageRecord, factors: Factors, place: int, metric: Metric) ->
 
 
 def _groups(factors: Factors, place: int) -> list[tuple[Mapping[int, int], str]]:
-    """Return which levels a curve has, by the position of the edit or factor in a run, and its name."""
     edits, others = len(factors.edits), [i for i in range(len(factors.varied)) if i != place]
     if not edits and others and len(factors.varied[others[0]].values) <= SERIES:
         other = factors.varied[others[0]]
@@ -107,13 +100,7 @@ def _groups(factors: Factors, place: int) -> list[tuple[Mapping[int, int], str]]
 
 
 def _point(record: PageRecord, factors: Factors, at: Mapping[int, int], metric: Metric) -> tuple[float, float, float]:
-    """Return the mean over the runs with these levels and its interval."""
-    found = [
-        record.summary.arm(id).levels.get(metric.name)
-        for id, run in factors.runs
-        if all(run[place] == level for place, level in at.items())
-    ]
-    levels = [level for level in found if level is not None]
+    levels = panels.levels_at(record, factors, metric, at)
     if not levels:
         return math.nan, math.nan, math.nan
     means = np.array([level.mean for level in levels])

@@ -37,7 +37,6 @@ DEFINED = (
 
 
 def ends(record: PageRecord) -> Grid:
-    """Return a table with the first and the last layer of each variant, and the reason for one without a forecast."""
     rows: list[tuple[str, ...]] = []
     for name, id, forecast in _variants(record):
         if forecast.refused:
@@ -64,7 +63,6 @@ def ends(record: PageRecord) -> Grid:
 
 
 def layers(record: PageRecord) -> Grid:
-    """Return the same table with every layer."""
     rows = [row for name, id, each in _variants(record) for row in _rows(name, id, each.read, record)]
     return Grid(
         title="Before the first step, layer by layer",
@@ -76,12 +74,11 @@ def layers(record: PageRecord) -> Grid:
 
 
 def has_layers_between(record: PageRecord) -> bool:
-    """Return whether some model has more layers than the two that `ends` shows."""
     return any(len(forecast.read) > 2 for *_, forecast in _variants(record))
 
 
 def _variants(record: PageRecord) -> Iterator[tuple[str, str, Forecast]]:
-    """Yield the name, id and forecast of each variant, without the A/A arm, which is the baseline's model."""
+    """Without the A/A arm, which is the baseline's model."""
     forecasts = dict(record.plan.forecasts)
     for variant in record.plan.variants:
         if variant.id in forecasts and not variant.setting.salt:
@@ -91,7 +88,6 @@ def _variants(record: PageRecord) -> Iterator[tuple[str, str, Forecast]]:
 def _rows(
     name: str, id: str, read: Iterable[tuple[ForecastStream, str]], record: PageRecord
 ) -> Iterator[tuple[str, ...]]:
-    """Yield a row for each quantity of each stream that is read."""
     measured = {(each.variant, each.quantity, each.address, each.step > 0): each for each in record.streams}
     for stream, address in read:
         for quantity in STREAM_PROBES:
@@ -105,7 +101,6 @@ def _rows(
 def _beside(
     quantity: str, forecast: float, ends: Interval | None, reading: StreamReading | None, record: PageRecord
 ) -> tuple[str, str, str, str]:
-    """Return what was measured with its interval, the error of the forecast, how many trials lie within, and n."""
     if reading is None:
         return "not measured", "", "", "0"
     within = "-" if ends is None else f"{sum(ends[0] <= value <= ends[1] for value in reading.values)} of {reading.n}"
@@ -113,7 +108,6 @@ def _beside(
 
 
 def _trained(quantity: str, forecast: float, reading: StreamReading | None, record: PageRecord) -> tuple[str, str]:
-    """Return the last reading with its interval and step, and how far the forecast is from it."""
     if reading is None:
         return "not measured", ""
     return f"{_seen(reading, record)} ({reading.step:,})", _error(quantity, forecast, reading)
@@ -124,7 +118,7 @@ def _seen(reading: StreamReading, record: PageRecord) -> str:
 
 
 def _error(quantity: str, forecast: float, reading: StreamReading) -> str:
-    """Return the error of a forecast: a difference for a cosine, which may be 0 or negative, and else relative."""
+    """Return a difference for a cosine, which may be 0 or negative, else a relative error."""
     if not math.isfinite(forecast):
         return "-"
     if quantity == "cosine":

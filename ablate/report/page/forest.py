@@ -5,17 +5,15 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ablate.output.words import factor, plural, spoken
 from ablate.report import wording
 from ablate.report.comparisons import effects_once, subject
-from ablate.report.effect_columns import interval_kind
-from ablate.report.html.drawn import INK, shown
-from ablate.report.page import panels
+from ablate.report.effect_tables import interval_kind
 from ablate.report.page.panels import plain_ticks, short
-from ablate.report.page.record import PageRecord
-from ablate.report.plot import Plot
+from ablate.report.plot import INK, Plot
 from ablate.space.metrics import direction
 from ablate.verdict.summary import BY_RANK, Effect, Metric, Summary
 
@@ -46,7 +44,6 @@ LOOKS: Mapping[str, tuple[str, str, bool]] = {
 }
 """For each verdict the colour, the marker, and whether that is filled."""
 
-
 COLUMNS = (
     "comparison",
     "kind",
@@ -66,18 +63,8 @@ COLUMNS = (
 """The numbers behind a forest plot; on the log scale all but p are logarithms."""
 
 
-def forests(record: PageRecord) -> Iterator[tuple[str, str]]:
-    """Yield the plots as SVG with their captions."""
-    yield from ((shown(plot, panels.WIDTH), plot.caption) for plot in plots(record))
-
-
-def plots(record: PageRecord) -> Iterator[Plot]:
-    """Yield the plots: one for each metric, several if there are many comparisons, none if there is no estimate."""
-    yield from plots_of(record.summary)
-
-
-def plots_of(summary: Summary) -> Iterator[Plot]:
-    """Yield the plots of any verdicts, including those that confirm a search."""
+def plots(summary: Summary) -> Iterator[Plot]:
+    """None for a metric without an estimate, several if there are many comparisons."""
     every = effects_once(effect for effect in summary.effects if effect.kind != "trend")
     for place, metric in enumerate(summary.metrics):
         of = [effect for effect in every if effect.metric == metric.name]
@@ -90,7 +77,7 @@ def plots_of(summary: Summary) -> Iterator[Plot]:
             yield Plot(
                 name=f"forest-{metric.name}" + (f"-{start // ROWS + 1}" if len(of) > ROWS else ""),
                 id=f"forest-{place}-{start // ROWS}",
-                draw=(lambda axes, p=part, m=metric, f=frame: _panel(axes, p, m, f, summary),),  # type: ignore[misc]
+                draw=(partial(_panel, effects=part, metric=metric, frame=frame, summary=summary),),
                 about=f"{title}. The tables of verdicts have its numbers.",
                 caption=" ".join(_caption(metric, len(of), start, part, frame, summary)),
                 headline=_headline(part, metric, summary),
@@ -101,7 +88,6 @@ def plots_of(summary: Summary) -> Iterator[Plot]:
 
 
 def _headline(part: Sequence[Effect], metric: Metric, summary: Summary) -> str:
-    """Return what is drawn, over how many seeds, with which intervals."""
     counts = {effect.n for effect in part if effect.estimate is not None} or {0}
     least, most = min(counts), max(counts)
     over = plural(least, "seed") if least == most else f"{least} to {most} seeds"
@@ -110,7 +96,6 @@ def _headline(part: Sequence[Effect], metric: Metric, summary: Summary) -> str:
 
 
 def _numbers(effect: Effect, summary: Summary) -> tuple[str | int | float | None, ...]:
-    """Return the numbers of a comparison, in full."""
     return (
         subject(effect, summary), effect.kind, effect.metric, effect.scale, effect.n, effect.estimate,
         effect.adjusted_low, effect.adjusted_high, effect.low, effect.high, effect.margin, effect.p, effect.p_adjusted,
@@ -139,7 +124,6 @@ def _caption(
 
 
 def _name(effect: Effect, summary: Summary) -> str:
-    """Return the name of a comparison; the caption says what whole variants are compared with."""
     against = f" against {summary.baseline}"
     return subject(effect, summary).replace(against, "", 1) if effect.kind == "baseline" else subject(effect, summary)
 
@@ -174,13 +158,12 @@ def _panel(axes: Axes, effects: Sequence[Effect], metric: Metric, frame: tuple[f
     for row, effect in enumerate(effects):
         _row(axes, row, effect, frame, summary, log=metric.log)
     left, right = (direction(up, metric.better) for up in (False, True))
-    for text, side in ((f"← {left}", "left"), (f"{right} →", "right")):
-        axes.set_title(text, fontsize=8.5, loc=side, color=INK["ink"])  # type: ignore[arg-type]
+    axes.set_title(f"← {left}", fontsize=8.5, loc="left", color=INK["ink"])
+    axes.set_title(f"{right} →", fontsize=8.5, loc="right", color=INK["ink"])
     axes.set_xlabel(f"{'ratio' if metric.log else 'difference'} in {spoken(metric.name)}")
 
 
 def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summary: Summary, *, log: bool) -> None:
-    """Draw a name and a verdict, and the interval below them."""
     noise = effect.kind == "noise"
     ink, marker, filled = LOOKS["noise" if noise else effect.verdict]
     colour = INK[ink]
@@ -188,22 +171,20 @@ def _row(axes: Axes, row: int, effect: Effect, frame: tuple[float, float], summa
     figure: Any = axes.figure
     room = int(LETTERS * figure.get_figwidth()) - len(verdict)
     paper = {"facecolor": INK["paper"], "edgecolor": "none", "pad": 1.0}
-    words: dict[str, Any] = {"transform": axes.get_yaxis_transform(), "va": "center", "fontsize": 8.5, "bbox": paper}
-    axes.text(0.0, row - 0.38, short(_name(effect, summary), room), ha="left", color=INK["ink"], **words)
-    axes.text(1.0, row - 0.38, verdict, ha="right", color=colour if ink != "faint" else INK["ink"], **words)
+    write = partial(axes.text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5, bbox=paper)
+    write(0.0, row - 0.38, short(_name(effect, summary), room), ha="left", color=INK["ink"])
+    write(1.0, row - 0.38, verdict, ha="right", color=colour if ink != "faint" else INK["ink"])
     if effect.estimate is None or not math.isfinite(effect.estimate):
-        axes.text(0.0, row + 0.05, "no pair to compare", ha="left", color=INK["faint"], **words)
+        write(0.0, row + 0.05, "no pair to compare", ha="left", color=INK["faint"])
         return
     value = factor if log else float
     low, high = frame
     first, last = wording.bounds(effect)
     if first is not None and last is not None:
         _line(axes, row, (first, last), frame, colour, 1.8, value)
-        arrow: dict[str, Any] = {"color": colour, "ms": 5, "clip_on": False, "zorder": 3}
-        if first < low:
-            axes.plot([value(low)], [row], marker="<", **arrow)
-        if last > high:
-            axes.plot([value(high)], [row], marker=">", **arrow)
+        for beyond, end, marker_of_end in ((first < low, low, "<"), (last > high, high, ">")):
+            if beyond:
+                axes.plot([value(end)], [row], marker=marker_of_end, color=colour, ms=5, clip_on=False, zorder=3)
     if wording.single(effect) and effect.low is not None and effect.high is not None:
         _line(axes, row + 0.2, (effect.low, effect.high), frame, colour, 0.7, value)
     if low <= effect.estimate <= high:
@@ -220,7 +201,6 @@ def _line(
     width: float,
     value: Callable[[float], float],
 ) -> None:
-    """Draw an interval, as far as it is within the frame."""
     start, end = max(ends[0], frame[0]), min(ends[1], frame[1])
     if start < end:
         shown = [value(start), value(end)]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
-from ablate.output.words import spoken
+from ablate.output.words import significant, spoken
 from ablate.plan.plan import Variant
 from ablate.report.document import Grid
-from ablate.report.html.drawn import INK, SHADES, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.plot import Plot
+from ablate.report.plot import INK, SHADES, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +33,6 @@ IN_TABLE = ("gain_sd", "gain_rms")
 
 
 def courses_of(record: PageRecord) -> list[tuple[Variant, str, list[MetricCurve]]]:
-    """Return each variant with each kind of its gains, means before root mean squares."""
     courses: dict[tuple[str, str], list[MetricCurve]] = {}
     for course in record.gains:
         courses.setdefault((course.variant, course.metric), []).append(course)
@@ -49,17 +48,13 @@ COLUMNS = ("variant", "gain", "metric", "step", "n", "mean", "sd")
 """The numbers behind a plot of gains; the sd is over seeds."""
 
 
-def plots(record: PageRecord) -> list[tuple[str, str, str]]:
-    """Return the plots as SVG with their captions and the name of their variant."""
-    return [(shown(plot, panels.WIDTH), plot.caption, variant.name) for plot, variant in gain_plots(record)]
-
-
-def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
-    """Yield the plots with their variant; deviations are bands around means, root mean squares only in the table."""
+def plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
+    """Deviations are bands around means, root mean squares are only in the table."""
     for place, (variant, metric, courses) in enumerate(courses_of(record)):
         if metric in IN_TABLE:
             continue
-        spread = {course.of: course for course in _spreads(record, variant)} if metric == "gain_mean" else {}
+        deviations = (course for course in record.gains if (course.variant, course.metric) == (variant.id, "gain_sd"))
+        spread = {course.of: course for course in deviations} if metric == "gain_mean" else {}
         thinned = [course for course in courses if len(course.steps) < course.measured]
         steps = panels.drawn_steps(thinned[0].measured, len(thinned[0].steps)) if thinned else ""
         about = f"{variant.name}{ABOUT[metric]}: means over seeds; faint lines are early layers, strong ones late."
@@ -67,7 +62,7 @@ def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
         plot = Plot(
             name=f"{metric.replace('gain', 'gains', 1)}-{variant.name}",
             id=f"gains-{place}",
-            draw=(lambda axes, m=metric, c=courses, s=spread: _panel(axes, m, c, s),),  # type: ignore[misc]
+            draw=(partial(_panel, metric=metric, courses=courses, spread=spread),),
             about=f"Trained gains of {variant.name} over training. The table below has first and last values.",
             caption=about + steps,
             headline=f"Trained gains of {variant.name} over training",
@@ -80,11 +75,6 @@ def gain_plots(record: PageRecord) -> Iterator[tuple[Plot, Variant]]:
             ),
         )
         yield plot, variant
-
-
-def _spreads(record: PageRecord, variant: Variant) -> Iterator[MetricCurve]:
-    """Yield the standard deviations over channels or heads of a variant's gains."""
-    yield from (course for course in record.gains if (course.variant, course.metric) == (variant.id, "gain_sd"))
 
 
 def _panel(axes: Axes, metric: str, courses: Sequence[MetricCurve], spread: Mapping[str, MetricCurve]) -> None:
@@ -116,17 +106,15 @@ def _layer(address: str) -> int | None:
 
 
 def _kind(address: str) -> str:
-    """Return the part of a gain's address that is the same in all layers."""
     return address.split(".", 2)[-1] if _layer(address) is not None else address
 
 
 def table(record: PageRecord) -> Grid:
-    """Return the first and the last value of every gain."""
     rows = []
     for variant, metric, courses in courses_of(record):
         for course in sorted(courses, key=lambda course: (_kind(course.of), _layer(course.of) or 0)):
             known = [mean for mean in course.mean if mean is not None and math.isfinite(mean)]
-            ends = (panels.number(known[0]), panels.number(known[-1])) if known else ("–", "–")
+            ends = (significant(known[0]), significant(known[-1])) if known else ("–", "–")
             sd = course.sd[-1]
             spread = "–" if sd is None or not math.isfinite(sd) else f"{sd:.2g}"
             rows.append((variant.name, f"{course.of}{ABOUT[metric]}", *ends, spread, str(course.n[-1])))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ablate.output.words import spoken
+from ablate.output.words import significant, spoken
 from ablate.plan.plan import Variant
 from ablate.report.document import Grid
-from ablate.report.html.drawn import INK, SHADES, shown
 from ablate.report.page import panels
 from ablate.report.page.curves import is_log
 from ablate.report.page.record import PageRecord
-from ablate.report.plot import Plot
+from ablate.report.plot import INK, SHADES, Plot
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,9 +29,8 @@ FIRST = 6
 BEFORE = ("embedding", "positions", "position", "entry_norm")
 """Parts of a model that stand before its layers."""
 ENCODER = "encoder "
-"""What the names of the layers of an encoder begin with where a decoder follows."""
+"""The start of the names of the layers of an encoder where a decoder follows."""
 OF_ENCODER = "encoder_norm"
-"""The part behind them."""
 WIDE_RANGE = 20.0
 """Values that span more than this factor are shaded by their logarithm."""
 
@@ -44,22 +43,10 @@ class Shades:
     log: bool
 
     def shade(self, value: float) -> int:
-        """Return the shade of a value."""
         return min(SHADES - 1, max(0, int(np.searchsorted(self.edges, value, side="right")) - 1))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Maps:
-    """The heat maps of one metric: plots with the variants in each, the first shown at first, and the shades."""
-
-    metric: str
-    plots: tuple[tuple[str, tuple[Variant, ...]], ...]
-    scale: Shades
-    steps: tuple[int, int]
-
-
 def names(record: PageRecord) -> tuple[str, ...]:
-    """Return the metrics that were measured at two parts or more."""
     parts: dict[str, set[str]] = {}
     for course in record.layers:
         parts.setdefault(course.metric, set()).add(course.part)
@@ -67,48 +54,27 @@ def names(record: PageRecord) -> tuple[str, ...]:
 
 
 COLUMNS = ("variant", "metric", "part", "step", "n", "mean")
-"""The numbers behind a heat map."""
 
 
-def maps(record: PageRecord, metric: str) -> Maps | None:
-    """Return the heat maps of a metric; None if it has no finite value."""
-    plots = grouped_plots(record, metric)
-    if not plots:
-        return None
-    some = next(course for course in record.layers if course.metric == metric)
-    return Maps(
-        metric=metric,
-        plots=tuple((shown(plot, panels.WIDTH), group) for plot, group in plots),
-        scale=_scale_of(record, metric),
-        steps=(some.measured, len(some.steps)),
-    )
-
-
-def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
-    """Return the heat maps of a metric with the variants in each; none if it has no finite value."""
+def plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Variant, ...]]]:
     of: dict[str, list[LayerCurve]] = {}
     for course in record.layers:
         if course.metric == metric:
             of.setdefault(course.variant, []).append(course)
     if not any(known(course) for courses in of.values() for course in courses):
         return []
-    scale = _scale_of(record, metric)
+    scale = scale_of(record, metric)
     variants = [variant for variant in record.plan.variants if variant.id in of]
     parts = in_order(course.part for courses in of.values() for course in courses)
-    some = next(iter(of.values()))[0]
-    caption = (
-        f"{spoken(metric).capitalize()} by layer (first at the bottom) and step; means over seeds; "
-        f"{combined(metric)}.{panels.drawn_steps(some.measured, len(some.steps))}"
-    )
-    plots = []
+    caption = f"{spoken(metric).capitalize()} by layer (first at the bottom) and step; {about(record, metric)}"
+    grouped = []
     for start in range(0, len(variants), FIRST):
         group = tuple(variants[start : start + FIRST])
         plot = Plot(
             name=f"layers-{metric}" + (f"-{start // FIRST + 1}" if start else ""),
             id=f"map-{metric.replace('_', '-')}-{start // FIRST}",
             draw=tuple(
-                lambda axes, v=variant: _map(axes, v, of[v.id], parts, scale)  # type: ignore[misc]
-                for variant in group
+                partial(_map, variant=variant, courses=of[variant.id], parts=parts, scale=scale) for variant in group
             ),
             about=f"{spoken(metric)} by layer and step, a heat map per variant. The table below has the last step.",
             caption=caption,
@@ -116,7 +82,7 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
             panels_across=min(2, len(group)),
             legend=False,
             key_title=f"{spoken(metric)}, by layer (upwards) and step (to the right)",
-            key=tuple((f"shade{shade}", text) for shade, text in _key(scale)),
+            key=tuple((f"shade{shade}", text) for shade, text in key(scale)),
             columns=COLUMNS,
             rows=tuple(
                 (variant.name, course.metric, course.part, *numbers)
@@ -125,12 +91,11 @@ def grouped_plots(record: PageRecord, metric: str) -> list[tuple[Plot, tuple[Var
                 for numbers in zip(course.steps, course.n, course.mean, strict=True)
             ),
         )
-        plots.append((plot, group))
-    return plots
+        grouped.append((plot, group))
+    return grouped
 
 
-def _scale_of(record: PageRecord, metric: str) -> Shades:
-    """Return the shades that all heat maps of a metric share."""
+def scale_of(record: PageRecord, metric: str) -> Shades:
     values = [value for course in record.layers if course.metric == metric for value in known(course)]
     return _scale(values, log=is_log(record, metric))
 
@@ -146,15 +111,10 @@ def _scale(values: Sequence[float], *, log: bool) -> Shades:
     return Shades(edges=tuple(float(edge) for edge in (np.exp(edges) if log else edges)), log=log)
 
 
-def key(shown_maps: Maps) -> list[tuple[int, str]]:
-    """Return each shade with the values that it stands for."""
-    return _key(shown_maps.scale)
-
-
-def _key(scale: Shades) -> list[tuple[int, str]]:
+def key(scale: Shades) -> list[tuple[int, str]]:
     edges = scale.edges
     if len(edges) == 1:
-        return [(0, panels.number(edges[0]))]
+        return [(0, significant(edges[0]))]
     first, *rest = panels.apart(edges[1:])
     entries = [(0, f"below {first}")]
     entries += [(place, f"from {edge}") for place, edge in enumerate((first, *rest), 1)]
@@ -162,9 +122,6 @@ def _key(scale: Shades) -> list[tuple[int, str]]:
 
 
 def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCurve], parts: Sequence[str], scale: Shades) -> None:
-    from matplotlib.patches import PathPatch
-    from matplotlib.path import Path
-
     cells: dict[int, list[tuple[float, float, float]]] = {}
     for course in courses:
         row, edges = float(parts.index(course.part)), _edges(course.steps)
@@ -172,9 +129,7 @@ def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCurve], parts: Seq
             if value is not None and math.isfinite(value):
                 _join(cells.setdefault(scale.shade(value), []), row, edges[place], edges[place + 1])
     for shade, boxes in sorted(cells.items()):
-        corners = [c for row, x, to in boxes for c in ((x, row), (to, row), (to, row + 1), (x, row + 1), (x, row))]
-        codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(boxes)
-        axes.add_patch(PathPatch(Path(corners, codes), fc=INK[f"shade{shade}"], lw=0, antialiased=False))
+        panels.add_boxes(axes, shade, boxes)
     last = max(max(course.steps) for course in courses)
     axes.set_xlim(_edges(courses[0].steps)[0], max(_edges(course.steps)[-1] for course in courses))
     axes.set_ylim(0, len(parts))
@@ -188,7 +143,6 @@ def _map(axes: Axes, variant: Variant, courses: Sequence[LayerCurve], parts: Seq
 
 
 def _join(boxes: list[tuple[float, float, float]], row: float, start: float, end: float) -> None:
-    """Merge adjacent cells of one shade into one box."""
     if boxes and boxes[-1][0] == row and boxes[-1][2] == start:
         boxes[-1] = (row, boxes[-1][1], end)
     else:
@@ -196,7 +150,6 @@ def _join(boxes: list[tuple[float, float, float]], row: float, start: float, end
 
 
 def _edges(steps: Sequence[int]) -> list[float]:
-    """Return the borders between steps: half-way."""
     if len(steps) == 1:
         return [steps[0] - 0.5, steps[0] + 0.5]
     inner = [(step + following) / 2 for step, following in pairwise(steps)]
@@ -204,12 +157,11 @@ def _edges(steps: Sequence[int]) -> list[float]:
 
 
 def table(record: PageRecord, metric: str) -> Grid:
-    """Return the last measured value of each part, with a column for each variant."""
     of: dict[tuple[str, str], str] = {}
     for course in record.layers:
         if course.metric == metric:
             values = known(course)
-            of[course.variant, course.part] = panels.number(values[-1]) if values else "–"
+            of[course.variant, course.part] = significant(values[-1]) if values else "–"
     variants = [v for v in record.plan.variants if any(variant == v.id for variant, _ in of)]
     parts = in_order(part for _, part in of)
     rows = tuple((_part(part), *(of.get((v.id, part), "") for v in variants)) for part in parts)
@@ -237,7 +189,6 @@ def in_order(parts: Iterable[str]) -> list[str]:
 
 
 def known(course: LayerCurve) -> list[float]:
-    """Return the finite values of a curve, step by step."""
     return [mean for mean in course.mean if mean is not None and math.isfinite(mean)]
 
 
@@ -245,11 +196,11 @@ def _part(part: str) -> str:
     return f"layer {part}" if part[:1].isdecimal() else part
 
 
-def combined(metric: str) -> str:
-    """Return how the values of several parts of a layer are combined."""
-    if metric == "gradient_norm":
-        return "for a layer, the norm over all its parameters"
-    return "for several parts of a layer, the largest"
+def about(record: PageRecord, metric: str) -> str:
+    several = "for several parts of a layer, the largest"
+    combined = "for a layer, the norm over all its parameters" if metric == "gradient_norm" else several
+    some = next(course for course in record.layers if course.metric == metric)
+    return f"means over seeds; {combined}.{panels.drawn_steps(some.measured, len(some.steps))}"
 
 
 # Kernels of tokens within a sequence: snapshots over training for each variant, at a middle and the last place.
@@ -259,22 +210,11 @@ MOST_DRAWN = 6
 STEPS = 3
 """Number of snapshots of a variant, from the first to the last."""
 
-
 KERNEL_COLUMNS = ("variant", "place", "step", "n", "i", "j", "value")
 """The numbers behind a plot: the cells on and below the diagonal, of which those above are the mirror image."""
 
 
-def kernel_figures(record: PageRecord) -> list[tuple[str, str]]:
-    """Return a plot as SVG with its caption for each of the first variants with snapshots; the last names the rest."""
-    drawn = [(shown(plot, panels.WIDTH), plot.caption) for plot in kernel_plots(record)]
-    if left := left_out(record):
-        svg, about = drawn[-1]
-        drawn[-1] = (svg, f"{about} Not drawn: {', '.join(left)}; the view kernels has them.")
-    return drawn
-
-
 def left_out(record: PageRecord) -> list[str]:
-    """Return the names of the variants whose snapshots are not drawn."""
     return [variant.name for variant in _with_some(record)[MOST_DRAWN:]]
 
 
@@ -284,7 +224,6 @@ def _with_some(record: PageRecord) -> list[Variant]:
 
 
 def kernel_plots(record: PageRecord) -> Iterator[Plot]:
-    """Yield a plot for each of the first variants with snapshots."""
     for place, variant in enumerate(_with_some(record)[:MOST_DRAWN]):
         snapshots = _chosen([kernel for kernel in record.kernels if kernel.variant == variant.id])
         yield Plot(

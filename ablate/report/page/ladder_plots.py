@@ -4,38 +4,31 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ablate.output.words import percent, spoken
-from ablate.report.html.drawn import INK, shown
+from ablate.report.comparisons import shown_once
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.plot import Plot
-from ablate.report.size_comparisons import shown_once
-from ablate.verdict.summary import SizeComparison, SizeResult
+from ablate.report.plot import INK, Plot
+from ablate.verdict.summary import SizeComparison
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 POINTS = 64
-"""Points of the line of a law."""
 UNBOUNDED = "; a bar that leaves the plot has no bound there"
 NUMBERS = "The table of sizes below has its numbers."
 HEIGHT = 2.8
-"""Height of a plot in inches."""
+"""Inches."""
 ROOM = 1.1
 """The factor between the farthest bound and the edge of a plot."""
 
 
-def ladders(record: PageRecord) -> list[tuple[str, str]]:
-    """Return the plots of a ladder as SVG, with captions."""
-    return [(shown(plot, panels.WIDTH), plot.caption) for plot in plots(record)]
-
-
 def plots(record: PageRecord) -> Iterator[Plot]:
-    """Yield for each treatment and loss the losses over compute, and the speed-ups."""
     for place, one in enumerate(shown_once(record.summary)):
         if one.sizes:
             yield _of_losses(one, place)
@@ -47,7 +40,7 @@ def _of_losses(one: SizeComparison, place: int) -> Plot:
     return Plot(
         name=panels.slug(f"losses-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
         id=f"ladder-losses-{place}",
-        draw=(lambda axes: _losses(axes, one),),
+        draw=(partial(_losses, one=one),),
         about=f"{name} of {_both(one)} over training compute. {NUMBERS}",
         caption=(
             f"Mean {name} of {_both(one)} over training FLOPs, both axes logarithmic. The line is the law of "
@@ -64,15 +57,17 @@ def _of_losses(one: SizeComparison, place: int) -> Plot:
 
 
 def _of_speed_ups(one: SizeComparison, place: int, confidence: float) -> Plot:
+    finite = [size for size in one.sizes if math.isfinite(size.speed_up)]
+    unbounded = any(not (size.low > 0 and math.isfinite(size.high)) for size in finite)
     return Plot(
         name=panels.slug(f"speed-up-{one.treatment}-{one.metric}-{one.terms}".rstrip("-")),
         id=f"ladder-speed-up-{place}",
-        draw=(lambda axes: _speed_ups(axes, one),),
+        draw=(partial(_speed_ups, one=one),),
         about=f"Speed-up of {_both(one)} over training compute. {NUMBERS}",
         caption=(
             f"Speed-up of {_both(one)}: the factor by which {one.baseline} would need more compute to reach the same "
             f"loss, with its {percent(confidence)} interval, not adjusted; hollow: the next size"
-            f"{UNBOUNDED if any(map(_is_unbounded, one.sizes)) else ''}."
+            f"{UNBOUNDED if unbounded else ''}."
         ),
         headline=f"Speed-up of {_both(one)} over training compute",
         height=HEIGHT,
@@ -91,10 +86,6 @@ def _of_speed_ups(one: SizeComparison, place: int, confidence: float) -> Plot:
 
 def _both(one: SizeComparison) -> str:
     return f"{one.treatment} against {one.baseline}" + (f" under {one.terms}" if one.terms else "")
-
-
-def _is_unbounded(size: SizeResult) -> bool:
-    return math.isfinite(size.speed_up) and not (size.low > 0 and math.isfinite(size.high))
 
 
 def _losses(axes: Axes, one: SizeComparison) -> None:

@@ -1,19 +1,19 @@
-"""What the plots of a page share: groups of variants and their colours, axes, names beside points."""
+"""The shared parts of a page's plots: groups of variants and their colours, axes, names beside points."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ablate.output.words import significant
-from ablate.plan.plan import Variant
-from ablate.report.html.drawn import INK, SERIES, SHADES
+from ablate.plan.plan import Factors, Variant
 from ablate.report.page.record import PageRecord
-from ablate.report.plot import Draw
+from ablate.report.plot import INK, SERIES, SHADES, Draw
+from ablate.verdict.summary import Level, Metric
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +27,6 @@ NAME = 40
 POWERS = 30.0
 """The factor beyond which an axis has its ticks at powers of ten."""
 DECIMALS = 9
-"""Maximum number of decimals of a tick."""
 FAR = 4.0
 """How far a curve is shown above the third quartile of all values, in multiples of its distance to the median."""
 
@@ -42,8 +41,13 @@ def groups(record: PageRecord, ids: Iterable[str]) -> list[tuple[Variant, ...]]:
     return [(*base, *part) for part in parts if base or part]
 
 
+def levels_at(record: PageRecord, factors: Factors, metric: Metric, at: Mapping[int, int]) -> list[Level]:
+    """Return the values of the runs that have the levels `at`, by the place of an edit or a factor in a run."""
+    arms = [record.summary.arm(id) for id, run in factors.runs if all(run[i] == level for i, level in at.items())]
+    return [arm.levels[metric.name] for arm in arms if metric.name in arm.levels]
+
+
 def colour(place: int, group: Sequence[Variant], record: PageRecord) -> str:
-    """Return the colour of a variant within its group; the first is the baseline's."""
     has_base = bool(group) and group[0].id == record.plan.baseline
     return INK[f"line{place if has_base else place + 1}"]
 
@@ -67,7 +71,6 @@ def slug(text: str) -> str:
 
 
 def finite(value: float) -> float | None:
-    """Return a number for the table behind a plot; None if it is not finite."""
     return value if math.isfinite(value) else None
 
 
@@ -102,7 +105,6 @@ def tick(value: float, ticks: Sequence[float]) -> str:
 
 
 def by_steps(axes: Axes) -> None:
-    """Set up the axis of steps."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
     axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
@@ -162,24 +164,29 @@ def _meet(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
     return one[0] < other[1] and other[0] < one[1] and one[2] < other[3] and other[2] < one[3]
 
 
+def add_boxes(axes: Axes, shade: int, boxes: Sequence[tuple[float, float, float]]) -> None:
+    """Draw boxes of one shade, each by its row, start and end."""
+    from matplotlib.patches import PathPatch
+    from matplotlib.path import Path
+
+    corners = [c for row, x, to in boxes for c in ((x, row), (to, row), (to, row + 1), (x, row + 1), (x, row))]
+    codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(boxes)
+    axes.add_patch(PathPatch(Path(corners, codes), fc=INK[f"shade{shade}"], lw=0, antialiased=False))
+
+
 def matrix(cells: Iterable[tuple[int, int, float]], title: str) -> Draw:
     """Return the panel of a symmetric matrix from its cells on one side of the diagonal, in shades from 0 to 1."""
     there = tuple(cells)
 
     def draw(axes: Axes) -> None:
-        from matplotlib.patches import PathPatch
-        from matplotlib.path import Path
-
-        boxes: dict[int, list[tuple[int, int]]] = {}
+        boxes: dict[int, set[tuple[int, int]]] = {}
         size = 1 + max(max(i, j) for i, j, _ in there)
         for i, j, value in there:
             if math.isfinite(value):
                 shade = min(SHADES - 1, max(0, math.floor(value * SHADES)))
-                boxes.setdefault(shade, []).extend({(i, j), (j, i)})
+                boxes.setdefault(shade, set()).update({(i, j), (j, i)})
         for shade, places in sorted(boxes.items()):
-            corners = [c for y, x in sorted(places) for c in ((x, y), (x + 1, y), (x + 1, y + 1), (x, y + 1), (x, y))]
-            codes = [Path.MOVETO, *[Path.LINETO] * 3, Path.CLOSEPOLY] * len(places)
-            axes.add_patch(PathPatch(Path(corners, codes), fc=INK[f"shade{shade}"], lw=0, antialiased=False))
+            add_boxes(axes, shade, [(y, x, x + 1) for y, x in sorted(places)])
         axes.set_xlim(0, size)
         axes.set_ylim(size, 0)
         axes.set_aspect("equal")
@@ -191,14 +198,12 @@ def matrix(cells: Iterable[tuple[int, int, float]], title: str) -> Draw:
 
 
 def shades() -> tuple[tuple[str, str], ...]:
-    """Return the key of the shades of a matrix."""
     return tuple(
         (f"shade{shade}", f"from {shade / SHADES:g}" if shade else f"below {1 / SHADES:g}") for shade in range(SHADES)
     )
 
 
 def drawn_steps(measured: int, shown: int) -> str:
-    """Return what a caption says about steps that are left out; nothing if none are."""
     return f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
 
 
@@ -214,8 +219,3 @@ def apart(values: Sequence[float]) -> list[str]:
             break
         shown = [f"{value:#.{digits}g}" for value in values]
     return shown
-
-
-def number(value: float) -> str:
-    """Return a number of a heat map's key or table."""
-    return significant(value)

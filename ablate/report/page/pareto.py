@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ablate.output.words import factor, spoken
 from ablate.plan.plan import Factors
-from ablate.report.html.drawn import INK, shown
 from ablate.report.page import panels
 from ablate.report.page.record import PageRecord
-from ablate.report.plot import Draw, Plot
+from ablate.report.plot import INK, Plot
 from ablate.verdict.summary import Arm, Metric
 
 if TYPE_CHECKING:
@@ -25,15 +25,10 @@ PAIRS = 4
 """Maximum number of pairs of edits drawn for each metric; tables have them all."""
 
 
-def fronts(record: PageRecord) -> list[tuple[str, str]]:
-    """Return the plots of two metrics as SVG, with captions."""
-    return [(shown(plot, panels.WIDTH), plot.caption) for plot in front_plots(record)]
-
-
 def front_plots(record: PageRecord) -> Iterator[Plot]:
     """Yield the first metric with a better side against each other such one; nothing if fewer than two have values."""
     metrics = [metric for metric in record.seen() if metric.better != "none"]
-    every = [arm for arm in record.summary.arms if record.variant(arm.variant).setting.salt == 0]
+    every = [arm for arm in record.summary.arms if record.plan.variant(arm.variant).setting.salt == 0]
     for place, other in enumerate(metrics[1:]):
         arms = [arm for arm in every if {metrics[0].name, other.name} <= arm.levels.keys()]
         if len(arms) < 2:
@@ -46,7 +41,7 @@ def front_plots(record: PageRecord) -> Iterator[Plot]:
         yield Plot(
             name=f"trade-off-{metrics[0].name}-{other.name}",
             id=f"plane-{place}",
-            draw=(lambda axes, o=other, a=arms: _plane(axes, record, metrics[0], o, a),),  # type: ignore[misc]
+            draw=(partial(_plane, record=record, x=metrics[0], y=other, arms=arms),),
             about=f"{spoken(metrics[0].name)} against {spoken(other.name)}. The table Variants has its numbers.",
             caption=caption + (f" Not shown: {left} without a finished seed." if left else ""),
             headline=f"{spoken(metrics[0].name).capitalize()} against {spoken(other.name)}",
@@ -66,7 +61,6 @@ def front_plots(record: PageRecord) -> Iterator[Plot]:
 
 
 def _numbers(arm: Arm, metrics: Sequence[Metric], record: PageRecord) -> tuple[str | int | float | None, ...]:
-    """Return the numbers of a variant in two metrics."""
     levels = [arm.levels[metric.name] for metric in metrics]
     marks = (str(arm.variant == record.plan.baseline).lower(), str(arm.variant in record.summary.front).lower())
     return arm.name, *marks, *(number for level in levels for number in (level.mean, level.sd, level.n))
@@ -87,9 +81,10 @@ def _plane(axes: Axes, record: PageRecord, x: Metric, y: Metric, arms: Sequence[
             fmt=marker, color=ink, ms=5.5, elinewidth=0.9, label=kind if kind not in seen else "_nolegend_",
         )  # fmt: skip
         seen.add(kind)
-    for which, metric in (("x", x), ("y", y)):
+    sides: tuple[tuple[Literal["x", "y"], Metric], ...] = (("x", x), ("y", y))
+    for side, metric in sides:
         means = [arm.levels[metric.name].mean for arm in arms]
-        panels.plain_ticks(axes, which, log=metric.log, over=max(means) / min(means) if metric.log else 1.0)  # type: ignore[arg-type]
+        panels.plain_ticks(axes, side, log=metric.log, over=max(means) / min(means) if metric.log else 1.0)
     axes.margins(0.12)
     axes.autoscale_view()
     axes.set(xlabel=_label(x), ylabel=_label(y))
@@ -110,15 +105,7 @@ def _label(metric: Metric) -> str:
     return f"{spoken(metric.name)}{gap}({metric.better} is better{scale})"
 
 
-def interactions(record: PageRecord, factors: Factors, terms: str) -> list[tuple[str, str]]:
-    """Return the interaction plots of pairs of edits as SVG, with captions."""
-    left = len(_pairs(factors)) - PAIRS
-    more = f" {left} more pairs are only in the tables." if left > 0 else ""
-    return [(shown(plot, panels.WIDTH), plot.caption + more) for plot in interaction_plots(record, factors, terms)]
-
-
 def left_out(factors: Factors) -> list[str]:
-    """Return the pairs of edits that are not drawn."""
     return [" × ".join(pair) for pair in _pairs(factors)[PAIRS:]]
 
 
@@ -127,22 +114,17 @@ def _pairs(factors: Factors) -> list[tuple[str, ...]]:
 
 
 def interaction_plots(record: PageRecord, factors: Factors, terms: str) -> Iterator[Plot]:
-    """Yield for each metric the means of pairs of edits: lines that are not parallel show an interaction."""
     pairs = _pairs(factors)[:PAIRS]
     for place, metric in enumerate(record.seen() if pairs else ()):
-        draw: list[Draw] = [
-            lambda axes, p=pair, m=metric: _pair(axes, record, factors, m, p)  # type: ignore[misc]
-            for pair in pairs
-        ]
         yield Plot(
             name=f"interaction-{metric.name}" + (f"-{terms}" if terms else ""),
             id=f"interaction-{''.join(c if c.isalnum() else '-' for c in terms)}-{place}",
-            draw=tuple(draw),
+            draw=tuple(partial(_pair, record=record, factors=factors, metric=metric, pair=pair) for pair in pairs),
             about=f"Means of {spoken(metric.name)} by two edits. The table Runs has the numbers.",
             caption=f"Means of {spoken(metric.name)} over runs and seeds, by the edit named below each panel; solid: "
             "with the edit named above it, dashed: without it. Edits whose lines are not parallel interact.",
             height=2.4,
-            panels_across=min(2, len(draw)),
+            panels_across=min(2, len(pairs)),
             legend=False,
             columns=("edit", "other_edit", "has_edit", "has_other_edit", "metric", "mean"),
             rows=tuple(
@@ -183,13 +165,8 @@ def _pair(axes: Axes, record: PageRecord, factors: Factors, metric: Metric, pair
 
 
 def _mean(record: PageRecord, factors: Factors, metric: Metric, levels: dict[int, int]) -> float:
-    """Return the mean over the runs with these levels; the geometric mean on the log scale."""
-    of = [
-        record.summary.arm(id).levels.get(metric.name)
-        for id, run in factors.runs
-        if all(run[place] == level for place, level in levels.items())
-    ]
-    means = [level.mean for level in of if level is not None]
+    """On the log scale the geometric mean."""
+    means = [level.mean for level in panels.levels_at(record, factors, metric, levels)]
     if not means:
         return math.nan
     return float(np.exp(np.mean(np.log(means)))) if metric.log else float(np.mean(means))

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from ablate.plan.plan import Plan, Variant
+from ablate.plan.plan import Plan
 from ablate.space.judge import Judge
 from ablate.statistics import Floor
 from ablate.verdict.fairness_audit import Unequal
-from ablate.verdict.summary import Arm, Metric, Summary
+from ablate.verdict.summary import Metric, Summary
 
 if TYPE_CHECKING:
     from ablate.store.pages import DifferenceCurve, Kernel, LayerCurve, MetricCurve, StreamReading, TrialEnd
@@ -26,8 +26,6 @@ WAITING = ("planned", "unfinished", *LOST)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownVariant:
-    """A variant's block in YAML, and its edits from the baseline, each with what it changes."""
-
     variant: str
     block: str
     edits: tuple[tuple[str, str], ...]
@@ -37,14 +35,14 @@ class ShownVariant:
 class PageRecord:
     """A space at its end, or in its current state.
 
-    `blocks` are those of the variants, in the plan's order. `curves`, `layers`, `gains` and `endings` are as in the
-    store, of the trials behind the verdicts; `endings` also of the plan's other trials. `versions` are what trials ran
-    with, by id. `corpus` describes the text, in lines. `floors` are the noise floors under this plan's conditions,
-    `unequal` what was not equal. `again` are the commands that repeat it, `source` is the text of the space's file and
-    `resolved` the space with nothing left out. `beside` are notes on the page as a whole, `kernels` snapshots by
-    position, `differences` those from the baseline over training, `streams` what was measured before the first step
-    and when last, to be compared with the plan's forecasts. `commit` is that of the space's repository. `mixed` are the
-    versions in which trials differ, in lines, and `head` the last hash of the chain of records (`store.bundle`).
+    `blocks` are in the plan's order. `curves`, `layers`, `gains` and `endings` are as in the store, of the trials
+    behind the verdicts; `endings` also of the plan's other trials. `versions` are those that trials ran with, by id.
+    `corpus` describes the text, in lines. `floors` are the noise floors under this plan's conditions. `again` are the
+    commands that repeat it, `source` is the text of the space's file and `resolved` the space with nothing left out.
+    `beside` are notes on the page as a whole, `kernels` snapshots by position, `differences` those from the baseline
+    over training, `streams` measurements before the first step and at the last, beside the plan's forecasts. `commit`
+    is that of the space's repository. `mixed` are the versions in which trials differ, `head` the last hash of the
+    chain of records.
     """
 
     plan: Plan
@@ -73,35 +71,24 @@ class PageRecord:
 
     @property
     def title(self) -> str:
-        """The question, or the space's name if it has none."""
         return self.plan.question.strip() or self.plan.space
 
     @property
     def states(self) -> Mapping[str, int]:
-        """The number of the plan's trials by state; those unknown to the results are planned."""
+        """Trials that the results do not know are planned."""
         counted = Counter(ending.status for ending in self.endings)
         unknown = len(self.plan.trials) - sum(counted.values())
         return counted + Counter({"planned": unknown}) if unknown else counted
 
     @property
     def partial(self) -> bool:
-        """True if more results may follow."""
+        """More results may follow."""
         return self.plan.open or any(self.states.get(state, 0) for state in WAITING)
-
-    @property
-    def baseline(self) -> Arm:
-        """The arm that the others are judged against."""
-        return self.summary.arm(self.plan.baseline)
 
     @property
     def log_metrics(self) -> frozenset[str]:
         """Judged metrics whose differences are ratios."""
         return frozenset(metric.name for metric in self.summary.metrics if metric.log)
 
-    def variant(self, id: str) -> Variant:
-        """Return the variant of that id; KeyError if the plan has none."""
-        return self.plan.variant(id)
-
     def seen(self) -> tuple[Metric, ...]:
-        """Return the judged metrics for which any variant has a value."""
         return tuple(m for m in self.summary.metrics if any(m.name in arm.levels for arm in self.summary.arms))

@@ -1,12 +1,14 @@
-"""The page of a space as a document: the answer, the grid of verdicts, the plots, and everything behind them."""
+"""The pages of a space and of a table as documents: the answer, the grid of verdicts, the plots, and the rest."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 
-from ablate.output.words import plural, spoken
+from ablate.output.words import of_profile, plural, spoken
 from ablate.plan.plan import TERMS, Variant
-from ablate.report import footnotes, size_comparisons
+from ablate.report import footnotes
+from ablate.report.comparisons import size_tables
 from ablate.report.document import (
     BulletList,
     Figure,
@@ -21,6 +23,7 @@ from ablate.report.document import (
     TableOf,
     Verbatim,
 )
+from ablate.report.effect_tables import tables_of
 from ablate.report.page import (
     answer,
     cost,
@@ -32,12 +35,15 @@ from ablate.report.page import (
     gains,
     heatmaps,
     ladder_plots,
+    panels,
     pareto,
     verdicts,
 )
 from ablate.report.page.curves import names
 from ablate.report.page.record import PageRecord
+from ablate.report.plot import Plot, svg_of
 from ablate.space.metrics import BITS
+from ablate.verdict.summary import Summary
 
 COURSES = 8
 """Number of curves of losses and probes shown at first; the others are folded."""
@@ -46,7 +52,6 @@ OPEN = 4
 
 
 def page(record: PageRecord) -> ReportDocument:
-    """Return the page. The same record gives the same document."""
     about = (*answer.headline(record), *answer.provenance(record))
     return ReportDocument(title=record.title, about=about, parts=tuple(_parts(record)))
 
@@ -60,18 +65,19 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         yield Prose(line, "warning")
     if noise := tuple(answer.noise(summary)):
         yield BulletList(noise)
-    for title, parts in (
+    sections: tuple[tuple[str, Iterable[Part]], ...] = (
         ("Comparisons", _comparisons(record)),
-        ("Over training", _over_training(record)),
-        ("Verdicts", _verdicts(record)),
-        ("Sizes", _sizes(record)),
+        # Of a ladder, the baseline is that of the largest size, and differences are at each.
+        ("Over training", () if summary.ladders else _group(map(_figure, differences.plots(record)))),
+        ("Verdicts", map(TableOf, (*verdicts.verdicts(record), verdicts.variants(record)))),
+        ("Sizes", [*_group(map(_figure, ladder_plots.plots(record))), *map(TableOf, size_tables(summary))]),
         ("Factorial", _factorial(record)),
         ("Training", _training(record)),
         ("Layers", _layers(record)),
         ("Kernels", _kernels(record)),
         ("Forecast", _forecast(record)),
         ("Gains", _gains(record)),
-        ("Trade-offs", _trade_offs(record)),
+        ("Trade-offs", _group(map(_figure, pareto.front_plots(record)))),
         ("Blocks", _blocks(record)),
         ("Notes", _notes(record)),
         ("What did not help", [BulletList(tuple(answer.negatives(record)))]),
@@ -80,7 +86,8 @@ def _parts(record: PageRecord) -> Iterator[Part]:
         ("Noise and power", [TableOf(cost.noise(record), titled=False)]),
         ("Repeat it", _repeat(record)),
         ("What the numbers mean", [BulletList(tuple(definitions(record)))]),
-    ):
+    )
+    for title, parts in sections:
         if shown := tuple(parts):
             yield Section(title, shown, folded=title in FOLDED)
 
@@ -93,41 +100,25 @@ FOLDED = (
 
 
 def _comparisons(record: PageRecord) -> Iterator[Part]:
-    """Yield a plot of every comparison for each metric, and the metrics without one."""
-    yield from _group(Figure(svg, caption) for svg, caption in forest.forests(record))
+    yield from _group(map(_figure, forest.plots(record.summary)))
     compared = {effect.metric for effect in record.summary.effects if effect.estimate is not None}
     if without := [metric.name for metric in record.summary.metrics if metric.name not in compared]:
         yield Prose(f"No plot of {', '.join(without)}: no seed has a result on both sides.", "note")
 
 
-def _over_training(record: PageRecord) -> Iterator[Part]:
-    if record.summary.ladders:  # the baseline is that of the largest size, and differences are at each
-        return
-    yield from _group(Figure(svg, caption) for svg, caption in differences.plots(record))
-
-
-def _verdicts(record: PageRecord) -> Iterator[Part]:
-    yield from (TableOf(grid) for grid in verdicts.verdicts(record))
-    yield TableOf(verdicts.variants(record))
-
-
 def _factorial(record: PageRecord) -> Iterator[Part]:
     for terms, factors in verdicts.factorials(record):
-        yield from _group(Figure(svg, caption) for svg, caption in doses.doses(record, factors, terms))
-        yield from _group(Figure(svg, caption) for svg, caption in pareto.interactions(record, factors, terms))
+        yield from _group(map(_figure, doses.plots(record, factors, terms)))
+        left = len(pareto.left_out(factors))
+        more = f" {left} more pairs are only in the tables." if left else ""
+        yield from _group(_figure(plot, more) for plot in pareto.interaction_plots(record, factors, terms))
         yield TableOf(verdicts.runs(record, terms, factors))
         tables = [verdicts.aliases(terms, factors)]
         tables += [verdicts.anova(record, terms, metric) for metric in record.summary.metrics]
         yield from (TableOf(grid) for grid in tables if grid is not None)
 
 
-def _sizes(record: PageRecord) -> Iterator[Part]:
-    yield from _group(Figure(svg, caption) for svg, caption in ladder_plots.ladders(record))
-    yield from map(TableOf, size_comparisons.tables(record.summary))
-
-
 def _training(record: PageRecord) -> Iterator[Part]:
-    """Yield the losses and the first probes, then the rest, folded under their names."""
     names = curves.names(record)
     salted = [variant.name for variant in record.plan.variants if variant.setting.salt]
     if names and salted:
@@ -142,20 +133,19 @@ def _training(record: PageRecord) -> Iterator[Part]:
         yield Fold(f"{plural(len(left), 'more probe')}: {named}", tuple(_group(plots[COURSES:])))
 
 
-def _figure_with_table(drawn: Sequence[tuple[str, str, Sequence[Variant]]], grid: Grid, what: str) -> Stacked:
-    """Return the plot of the first variants; those of the others are folded under their names."""
-    parts: list[Part] = [Figure(svg, caption) for svg, caption, _ in drawn[:1]]
+def _figure_with_table(drawn: Sequence[tuple[Plot, Sequence[Variant]]], grid: Grid, what: str) -> Stacked:
+    parts: list[Part] = [_figure(plot) for plot, _ in drawn[:1]]
     if rest := drawn[1:]:
-        first = {variant.id for variant in drawn[0][2]}
-        others = ", ".join(v.name for *_, group in rest for v in group if v.id not in first)
-        parts.append(Fold(f"{what} of {others}", tuple(Figure(svg, caption) for svg, caption, _ in rest)))
+        first = {variant.id for variant in drawn[0][1]}
+        others = ", ".join(v.name for _, group in rest for v in group if v.id not in first)
+        parts.append(Fold(f"{what} of {others}", tuple(_figure(plot) for plot, _ in rest)))
     parts.append(Fold(f"numbers of {what}", (TableOf(grid, bare=True),)))
     return Stacked(tuple(parts))
 
 
 def _layers(record: PageRecord) -> Iterator[Part]:
-    every = [(metric, heatmaps.maps(record, metric)) for metric in heatmaps.names(record)]
-    shown = [(metric, _of_metric(record, metric, maps)) for metric, maps in every if maps is not None]
+    every = [(metric, heatmaps.plots(record, metric)) for metric in heatmaps.names(record)]
+    shown = [(metric, _of_metric(record, metric, plots)) for metric, plots in every if plots]
     if shown:
         yield Prose("Layers from the first (bottom) to the last, steps from left to right.", "note")
         yield from _group(part for _, part in shown[:OPEN])
@@ -164,14 +154,12 @@ def _layers(record: PageRecord) -> Iterator[Part]:
         yield Fold(f"heat maps of {plural(len(left), 'more probe')}: {named}", tuple(_group(part for _, part in left)))
 
 
-def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stacked:
-    measured, shown = maps.steps
-    steps = f" Drawn at {shown} of {measured:,} measured steps." if shown < measured else ""
-    about = f"{spoken(metric).capitalize()}, means over seeds; {heatmaps.combined(metric)}.{steps}"
-    first, *rest = [svg for svg, _ in maps.plots]
-    parts: list[Part] = [Figure(first, about, tuple(heatmaps.key(maps)))]
+def _of_metric(record: PageRecord, metric: str, plots: Sequence[tuple[Plot, Sequence[Variant]]]) -> Stacked:
+    about = f"{spoken(metric).capitalize()}, {heatmaps.about(record, metric)}"
+    first, *rest = [svg_of(plot, panels.WIDTH) for plot, _ in plots]
+    parts: list[Part] = [Figure(first, about, tuple(heatmaps.key(heatmaps.scale_of(record, metric))))]
     if rest:
-        others = [variant.name for _, group in maps.plots[1:] for variant in group]
+        others = [variant.name for _, group in plots[1:] for variant in group]
         named = f"maps of {plural(len(others), 'more variant')}: {', '.join(others)}"
         parts.append(Fold(named, tuple(Figure(svg, "") for svg in rest)))
     parts.append(Fold(f"numbers of {spoken(metric)} by layer", (TableOf(heatmaps.table(record, metric), bare=True),)))
@@ -179,11 +167,14 @@ def _of_metric(record: PageRecord, metric: str, maps: heatmaps.Maps) -> Stacked:
 
 
 def _kernels(record: PageRecord) -> Iterator[Part]:
-    yield from _group(Figure(svg, caption) for svg, caption in heatmaps.kernel_figures(record))
+    figures = [_figure(plot) for plot in heatmaps.kernel_plots(record)]
+    if left := heatmaps.left_out(record):
+        more = f" Not drawn: {', '.join(left)}; the view kernels has them."
+        figures[-1] = replace(figures[-1], caption=figures[-1].caption + more)
+    yield from _group(figures)
 
 
 def _forecast(record: PageRecord) -> Iterator[Part]:
-    """Yield what was forecast beside what was measured; nothing of a plan without forecasts."""
     if not record.plan.forecasts:
         return
     ends, every = forecast.ends(record), forecast.layers(record)
@@ -193,27 +184,22 @@ def _forecast(record: PageRecord) -> Iterator[Part]:
 
 
 def _gains(record: PageRecord) -> Iterator[Part]:
-    drawn = gains.plots(record)
+    drawn = list(gains.plots(record))
     if not drawn:
         return
-    yield from _group(Figure(svg, caption) for svg, caption, _ in drawn[: gains.FIRST])
+    yield from _group(_figure(plot) for plot, _ in drawn[: gains.FIRST])
     if rest := drawn[gains.FIRST :]:
-        names = ", ".join(dict.fromkeys(name for *_, name in rest))
-        inside = tuple(_group(Figure(svg, caption) for svg, caption, _ in rest))
+        names = ", ".join(dict.fromkeys(variant.name for _, variant in rest))
+        inside = tuple(_group(_figure(plot) for plot, _ in rest))
         yield Fold(f"{plural(len(rest), 'more plot')} of gains: {names}", inside)
     grid = gains.table(record)
     yield Fold(f"numbers of {plural(len(grid.rows), 'gain')}: {grid.note}", (TableOf(grid, bare=True),))
 
 
-def _trade_offs(record: PageRecord) -> Iterator[Part]:
-    yield from _group(Figure(svg, caption) for svg, caption in pareto.fronts(record))
-
-
 def _blocks(record: PageRecord) -> Iterator[Part]:
-    """Yield the edits of each variant from the baseline, and the blocks."""
     yield Prose(f"Each variant against {record.summary.baseline}; open one to see its block.", "note")
     for shown in record.blocks:
-        variant = record.variant(shown.variant)
+        variant = record.plan.variant(shown.variant)
         names = () if variant.id == record.plan.baseline else tuple(name for name, _ in shown.edits)
         summary = "the baseline" if variant.id == record.plan.baseline else "" if names else "no edit"
         parts: list[Part] = [Prose(line) for line in cost.own(variant)]
@@ -229,7 +215,6 @@ def _notes(record: PageRecord) -> Iterator[Part]:
 
 
 def _equal_terms(record: PageRecord) -> Iterator[Part]:
-    """Yield at which rate variants are compared that was tuned for none of them, then what was unequal."""
     lead = f"{TERMS}: "
     if told := tuple(note.removeprefix(lead) for note in record.plan.notes if note.startswith(lead)):
         yield BulletList(told)
@@ -250,8 +235,11 @@ def _repeat(record: PageRecord) -> Iterator[Part]:
     yield Fold("the resolved space, with nothing left out", (Verbatim(record.resolved, "yaml", small=True),))
 
 
+def _figure(plot: Plot, more: str = "") -> Figure:
+    return Figure(svg_of(plot, panels.WIDTH), plot.caption + more)
+
+
 def _group(parts: Iterable[Part]) -> Iterator[Group]:
-    """Yield parts side by side; nothing if there are none."""
     if shown := tuple(parts):
         yield Group(shown)
 
@@ -260,7 +248,6 @@ def _group(parts: Iterable[Part]) -> Iterator[Group]:
 
 
 def definitions(record: PageRecord) -> list[str]:
-    """Return the definitions of verdicts and metrics, then of what else was measured."""
     summary = record.summary
     lines = list(footnotes.definitions(summary, record.definitions))
     judged = {metric.name for metric in summary.metrics}
@@ -275,3 +262,27 @@ def definitions(record: PageRecord) -> list[str]:
         f"level, at most that share is false on average{alone}; no verdict is based on it"
     )
     return lines
+
+
+# The page of a table of runs that were trained elsewhere: those sections of a space's page that need nothing else.
+
+
+def table_page(summary: Summary) -> ReportDocument:
+    return ReportDocument(
+        title=summary.question.strip() or summary.space,
+        about=(
+            *(summary.space, summary.design, f"the baseline is {summary.baseline}"),
+            *of_profile(summary.profile),
+        ),
+        parts=tuple(_table_parts(summary)),
+    )
+
+
+def _table_parts(summary: Summary) -> Iterator[Part]:
+    yield from answer.opening(summary)
+    if drawn := tuple(map(_figure, forest.plots(summary))):
+        yield Section("Comparisons", (Group(drawn),))
+    yield Section("Verdicts", tuple(map(TableOf, tables_of(summary))))
+    if notes := verdicts.caveats(summary):
+        yield Section("Notes", (BulletList(tuple(notes), "beware"),))
+    yield Section("What the numbers mean", (BulletList(tuple(footnotes.definitions(summary, {}))),), folded=True)

@@ -10,8 +10,7 @@ from ablate.plan.plan import Factors
 from ablate.report import footnotes, wording
 from ablate.report.comparisons import effects_once, subject, terms_of
 from ablate.report.document import Grid
-from ablate.report.effect_columns import cells, headings
-from ablate.report.effect_tables import KINDS, anova_statistic, described, title_of
+from ablate.report.effect_tables import KINDS, anova_statistic, cells, described, headings, p_or_dash, title_of
 from ablate.report.page.record import PageRecord
 from ablate.space.metrics import BITS, NATS
 from ablate.space.vary import level_texts
@@ -19,7 +18,6 @@ from ablate.verdict.contrasts import alias_rows
 from ablate.verdict.summary import Anova, Arm, Effect, Metric, Summary
 
 LEVELS = {1: "with", -1: "without"}
-"""The text for each level of an edit in a run."""
 MEANINGS = {
     "baseline": "whole variants",
     "noise": "only the initialisation changed: any difference is noise, and is not judged",
@@ -27,7 +25,7 @@ MEANINGS = {
 
 
 def verdicts(record: PageRecord) -> list[Grid]:
-    """Return a table for each kind of comparison under each of the terms; those shared by terms have one table."""
+    """A table for each kind of comparison under each of the terms; those shared by terms have one."""
     summary, order = record.summary, [*KINDS, *MEANINGS]
     groups: dict[tuple[str, tuple[str, ...]], list[Effect]] = {}
     for effect in sorted(effects_once(summary.effects), key=lambda effect: order.index(effect.kind)):
@@ -39,7 +37,7 @@ def verdicts(record: PageRecord) -> list[Grid]:
                 title=_under(_title(kind, summary), words.listed(terms) if terms else ""),
                 note=MEANINGS.get(kind) or described(kind, summary),
                 heading=("change", *headings(COLUMNS, summary)),
-                rows=tuple(_row(effect, summary) for effect in effects),
+                rows=tuple((_named(effect, summary), *cells(COLUMNS, effect)) for effect in effects),
                 numbers=(5, 6, 7, 8),
                 whole=(3, 4),
             )
@@ -54,25 +52,17 @@ def _title(kind: str, summary: Summary) -> str:
 
 
 def caveats(summary: Summary) -> list[str]:
-    """Return the caveats on the tables of verdicts, each stated once."""
     return [*footnotes.peculiarities(summary), *summary.notes]
 
 
 COLUMNS = ("verdict", "metric", "difference and test", "unadjusted or –", "n", "p", "q", "p of equivalence")
-"""The columns of a table of verdicts after the change."""
 
 
-def _row(effect: Effect, summary: Summary) -> tuple[str, ...]:
-    named = subject(effect, summary) if effect.kind not in ("edit", "baseline") else effect.change
-    return named, *cells(COLUMNS, effect)
-
-
-def _chance(p: float | None) -> str:
-    return words.chance(p) or "–"
+def _named(effect: Effect, summary: Summary) -> str:
+    return effect.change if effect.kind in ("edit", "baseline") else subject(effect, summary)
 
 
 def variants(record: PageRecord) -> Grid:
-    """Return a row for each variant: its mean in each metric, how many seeds finished and diverged, its size."""
     summary = record.summary
     names = [metric.name for metric in summary.metrics]
     if summary.bits_beside:
@@ -115,7 +105,6 @@ def _front(summary: Summary) -> Iterator[str]:
 
 
 def runs(record: PageRecord, terms: str, factors: Factors) -> Grid:
-    """Return the runs of a factorial: which edits and levels each has, and its mean."""
     summary, metrics = record.summary, record.summary.metrics
     rows = []
     for id, levels in factors.runs:
@@ -133,7 +122,6 @@ def runs(record: PageRecord, terms: str, factors: Factors) -> Grid:
 
 
 def aliases(terms: str, factors: Factors) -> Grid | None:
-    """Return what else is in each estimate of a fractional design; None if nothing is."""
     rows = alias_rows(factors)
     if not rows:
         return None
@@ -147,7 +135,6 @@ def aliases(terms: str, factors: Factors) -> Grid | None:
 
 
 def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
-    """Return the analysis of variance of a factorial on one metric."""
     lines = [line for line in record.summary.anova if line.terms == terms and line.metric == metric.name]
     if not lines:
         return None
@@ -164,9 +151,16 @@ def anova(record: PageRecord, terms: str, metric: Metric) -> Grid | None:
 
 def _anova_row(line: Anova, total: float) -> tuple[str, ...]:
     if line.sum_of_squares is None:
-        return line.term, "–", "–", "–", anova_statistic(line), _chance(line.p)
+        return line.term, "–", "–", "–", anova_statistic(line), p_or_dash(line.p)
     share = f"{100 * line.sum_of_squares / total:.1f} %" if 0 < total < math.inf else "–"
-    return line.term, f"{line.sum_of_squares:.4g}", share, str(line.df), anova_statistic(line) or "–", _chance(line.p)
+    return (
+        line.term,
+        f"{line.sum_of_squares:.4g}",
+        share,
+        str(line.df),
+        anova_statistic(line) or "–",
+        p_or_dash(line.p),
+    )
 
 
 def _under(title: str, terms: str) -> str:
@@ -174,5 +168,4 @@ def _under(title: str, terms: str) -> str:
 
 
 def factorials(record: PageRecord) -> Sequence[tuple[str, Factors]]:
-    """Return the factorials of the page, by terms."""
     return record.summary.factors or record.plan.factors

@@ -58,22 +58,18 @@ class ShownBlock:
     changes: Changes = ()
 
     def equations(self) -> Map[tuple[int, ...], Equation]:
-        """Return its equations, for each group of layers in which they are the same."""
         return equations(self.block, self.sizes, self.catalogue)
 
     def written(self) -> str:
-        """Return its equations as text, each group under its layers if there are several."""
         groups = self.equations()
         if len(groups) == 1:
             return next(iter(groups.values())).text
         return "\n\n".join(f"{_layers(layers).capitalize()}\n{each.text}" for layers, each in groups.items())
 
     def drawing(self) -> str:
-        """Return its drawing as text."""
         return as_text(diagram(self.block, self.catalogue, self.defaults))
 
     def svg(self) -> str:
-        """Return its drawing as an SVG file."""
         return as_svg(diagram(self.block, self.catalogue, self.defaults), f"The block {self.name}")
 
     def costs(self) -> list[tuple[str, dict[str, Cost]]]:
@@ -81,39 +77,27 @@ class ShownBlock:
 
         With patterns over layers, those that cost the same are together.
         """
-        if self.patterned:
-            return [(_layers(layers), parts) for layers, parts in self._alike()]
-        by_layer: list[tuple[str, dict[str, Cost]]] = []
-        for layer in range(1, self.sizes.n_layers + 1):
-            costs = block_costs(self.block, self.sizes, self.catalogue, layer)
-            parts = {address.removeprefix(f"layers.{layer}."): cost for address, cost in costs.items()}
-            if not by_layer or parts != by_layer[-1][1]:
-                by_layer.append((f"layer {layer}", parts))
-        return by_layer
+        groups: list[tuple[list[int], dict[str, Cost]]] = []
+        for layer, parts in enumerate(self._by_layer(), 1):
+            alike = [layers for layers, known in (groups if self.patterned else groups[-1:]) if known == parts]
+            if alike:
+                alike[0].append(layer)
+            else:
+                groups.append(([layer], parts))
+        return [(_layers(tuple(layers if self.patterned else layers[:1])), parts) for layers, parts in groups]
 
     @property
     def patterned(self) -> bool:
-        """Whether the block has patterns over layers."""
         return has_patterns(self.block, self.catalogue)
 
-    def _alike(self) -> list[tuple[tuple[int, ...], dict[str, Cost]]]:
-        groups: list[tuple[tuple[int, ...], dict[str, Cost]]] = []
+    def _by_layer(self) -> Iterator[dict[str, Cost]]:
         for layer in range(1, self.sizes.n_layers + 1):
             costs = block_costs(self.block, self.sizes, self.catalogue, layer)
-            parts = {address.removeprefix(f"layers.{layer}."): cost for address, cost in costs.items()}
-            same = next((place for place, (_, known) in enumerate(groups) if known == parts), None)
-            if same is None:
-                groups.append(((layer,), parts))
-            else:
-                groups[same] = ((*groups[same][0], layer), parts)
-        return groups
+            yield {address.removeprefix(f"layers.{layer}."): cost for address, cost in costs.items()}
 
     def total(self) -> Cost:
         """Return the cost of all layers: of a model of two stacks the decoder's, which are the block whole."""
-        every = (
-            block_costs(self.block, self.sizes, self.catalogue, layer) for layer in range(1, self.sizes.n_layers + 1)
-        )
-        return sum((cost for costs in every for cost in costs.values()), Cost())
+        return sum((cost for parts in self._by_layer() for cost in parts.values()), Cost())
 
 
 def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str, Any]) -> ShownBlock:
@@ -150,7 +134,6 @@ def find(name: str, grammar: Grammar | None, space: Space | None, sizes: Map[str
 
 
 def _changed(space: Space, changes: Changes) -> Space:
-    """Return the space as a variant has it; its changes were checked when the space was read."""
     problems = Problems()
     changed = with_changes(space, space.written_changes(changes), problems)
     problems.raise_if_any()
@@ -159,7 +142,7 @@ def _changed(space: Space, changes: Changes) -> Space:
 
 
 def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
-    """Return the sizes at the first depth for display at which the block exists, or the first of all if at none."""
+    """Return the sizes at the first depth at which the block exists, or the first of all if at none."""
     for depth in DEPTHS:
         try:
             block_costs(block, sizes := replace(sizes, n_layers=depth), catalogue)
@@ -170,13 +153,12 @@ def _displayable(block: Block, sizes: Sizes, catalogue: Catalogue) -> Sizes:
 
 
 def sizes_of(space: Space) -> Sizes:
-    """Return the sizes of a space's model; the vocabulary is the most that its tokenizer may have."""
+    """The vocabulary is the most that its tokenizer may have."""
     outputs = outputs_of(space.data, space.grammar.catalogue)
     return replace(space.sizes(outputs), repetition=DISPLAY.repetition)
 
 
 def screen(shown: ShownBlock) -> RenderableType:
-    """Return everything as a screen."""
     beside = (
         shown.source,
         f"fingerprint {fingerprint(shown.block, shown.catalogue)}",
@@ -198,7 +180,6 @@ def screen(shown: ShownBlock) -> RenderableType:
 
 
 def _around(shown: ShownBlock) -> tuple[RenderableType, ...]:
-    """Return what a variant sets around its block, with a heading; nothing where it sets nothing."""
     if not shown.changes:
         return ()
     lines = "\n".join(f"{address}: {text_of(value)}" for address, value in shown.changes)
@@ -206,13 +187,12 @@ def _around(shown: ShownBlock) -> tuple[RenderableType, ...]:
 
 
 def as_json(shown: ShownBlock) -> str:
-    """Return everything as JSON."""
     groups, block = shown.equations(), shown.block
     first, *others = (
         {"layers": layers, "lines": each.lines, "definitions": each.definitions, "gains": each.gains}
         for layers, each in groups.items()
     )
-    document: dict[str, Any] = {
+    document = {
         "name": shown.name,
         "about": shown.about,
         "source": shown.source,
@@ -247,7 +227,6 @@ def as_json(shown: ShownBlock) -> str:
 
 
 def sizes_in_words(sizes: Sizes) -> str:
-    """Return the symbols of the equations with their values."""
     source = "" if sizes.source_len is None else f", S = {sizes.source_len} of the source"
     repeated = "" if sizes.repetition is None else f", r = {sizes.repetition:g}"
     return (
@@ -257,7 +236,6 @@ def sizes_in_words(sizes: Sizes) -> str:
 
 
 def _layers(layers: tuple[int, ...]) -> str:
-    """Return the layers of a group in words."""
     return f"layer {layers[0]}" if len(layers) == 1 else f"layers {listed([str(layer) for layer in layers])}"
 
 
@@ -296,7 +274,7 @@ DIM = "dim"
 
 
 def tree(block: Block, defaults: Defaults) -> Text:
-    """Return the block as lines of YAML: reading them back gives the same block."""
+    """Return lines of YAML: reading them back gives the same block."""
     lines = list(_sequence(block, 0, defaults)) or [Text("[]")]
     joined = Text("\n").join(lines)
     joined.no_wrap, joined.overflow = True, "ignore"  # a wrapped line would not read back
@@ -334,7 +312,6 @@ def _field(name: str, value: Value, indent: int, known: Mapping[str, Value], def
 
 
 def _flow_field(name: str, value: Value, given: bool, defaults: Defaults) -> Text:
-    """Return `name: value` on one line, dimmed if it equals the default."""
     text = Text(f"{name}: ") + _flow(value, defaults)
     if given:
         return Text(text.plain, style=DIM)

@@ -1,6 +1,4 @@
-"""The output of `ablate list`: blocks and presets under their papers, components under their slots, probes and metrics
-with their definitions.
-"""
+"""The output of `ablate list`: blocks and presets under papers, components under slots, probes, metrics, spaces."""
 
 from __future__ import annotations
 
@@ -8,7 +6,7 @@ import json
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.console import Group, RenderableType
 from rich.table import Table
@@ -24,13 +22,13 @@ from ablate.source.located import to_python
 from ablate.space.load import KnownSpace
 from ablate.space.metrics import Better, Definition, Judgeable, askable_probes, judgeable, known_probes
 
+if TYPE_CHECKING:
+    from ablate.store.durable import JsonValue
+
 Row: TypeAlias = tuple[str, str, str]
-"""A name, a line about it, and its source."""
 
 
 def spaces(of: Iterable[KnownSpace], *, as_json: bool = False) -> RenderableType:
-    """Return every space that can be given by name, with its profiles: the user's under their folder, then those
-    shipped."""
     if as_json:
         return _dump(
             {
@@ -42,17 +40,15 @@ def spaces(of: Iterable[KnownSpace], *, as_json: bool = False) -> RenderableType
             }
             for known in of
         )
-    places = ((known, "with ablate" if known.shipped else f"in {known.path.parent}/") for known in of)
-    return _grouped((place, (known.name, known.question, _profiles(known))) for known, place in places)
-
-
-def _profiles(known: KnownSpace) -> str:
-    """Return how the profiles of a space are chosen: `--profile smoke, paper`."""
-    return f"--profile {', '.join(known.profiles)}" if known.profiles else ""
+    rows = []
+    for known in of:
+        profiles = f"--profile {', '.join(known.profiles)}" if known.profiles else ""
+        place = "with ablate" if known.shipped else f"in {known.path.parent}/"
+        rows.append((place, (known.name, known.question, profiles)))
+    return _grouped(rows)
 
 
 def blocks(of: Grammar, *, as_json: bool = False) -> RenderableType:
-    """Return every named block under its paper: its description, or else its definition, and its source."""
     if as_json:
         return _dump(_described(block) | _written(of, block) for block in of.blocks.values())
     written = {name: _written(of, block)["written"] for name, block in of.blocks.items()}
@@ -60,7 +56,6 @@ def blocks(of: Grammar, *, as_json: bool = False) -> RenderableType:
 
 
 def presets(of: Grammar, *, as_json: bool = False) -> RenderableType:
-    """Return every preset of a space under its paper: its description, or else its sections, and its source."""
     if as_json:
         return _dump(_described(p) | {"sections": to_python(p.sections)} for p in of.presets.values())
     if not of.presets:
@@ -70,7 +65,6 @@ def presets(of: Grammar, *, as_json: bool = False) -> RenderableType:
 
 
 def components(catalogue: Catalogue, *, as_json: bool = False) -> RenderableType:
-    """Return every component under its slots: what it does, and its paper."""
     if as_json:
         return _dump(
             {
@@ -88,7 +82,6 @@ def components(catalogue: Catalogue, *, as_json: bool = False) -> RenderableType
 
 
 def things(plural: str, of: Iterable[Declaration], *, as_json: bool = False) -> RenderableType:
-    """Return everything of a kind: what it does, its source, and in JSON also its settings."""
     specs = list(of)
     if as_json:
         return _dump(
@@ -108,7 +101,6 @@ def things(plural: str, of: Iterable[Declaration], *, as_json: bool = False) -> 
 
 
 def probes(of: Catalogue, *, as_json: bool = False) -> RenderableType:
-    """Return every probe that a space may request: its metrics, their definitions, and their sources."""
     known = known_probes(of)
     requestable = {name: known[name] for name in askable_probes(of)}
     if as_json:
@@ -124,31 +116,24 @@ def _definition(metric: Definition) -> dict[str, str]:
 
 
 def metrics(of: Catalogue, *, as_json: bool = False) -> RenderableType:
-    """Return every metric that can be judged or optimised by a search: its definition, and what it needs."""
     every = judgeable(of).values()
     if as_json:
         return _dump(asdict(each) for each in every)
-    return _grouped(
-        (
-            _needed(each),
-            (each.metric, each.definition + SIDES[each.better], each.source),
-        )
-        for each in every
-    )
+    rows = ((each.metric, each.definition + SIDES[each.better], each.source) for each in every)
+    return _grouped((_needed(each), row) for each, row in zip(every, rows, strict=True))
 
 
 SIDES: Mapping[Better, str] = {"lower": "", "higher": "; higher is better", "none": "; neither side is better"}
 
 
 def _needed(metric: Judgeable) -> str:
-    """Return what a metric needs to be measured."""
     if metric.probe:
         return f"with the probe {metric.probe}"
     return f"with {metric.field}" if metric.field else "always available"
 
 
 def _grouped(rows: Iterable[tuple[str, Row]]) -> RenderableType:
-    """Return rows under their headings, in the order in which headings first occur, with columns aligned throughout."""
+    """Headings come in the order in which they first occur; columns are aligned throughout."""
     groups: dict[str, list[Row]] = defaultdict(list)
     for heading, row in rows:
         groups[heading].append(row)
@@ -165,16 +150,14 @@ def _grouped(rows: Iterable[tuple[str, Row]]) -> RenderableType:
 
 
 def _paper(named: NamedBlock | Preset) -> str:
-    """Return what it is listed under: its paper, else its own source."""
     return named.paper or named.source
 
 
 def _place(named: NamedBlock | Preset) -> str:
-    """Return its place in the paper."""
     return named.source if named.paper else ""
 
 
-def _described(named: NamedBlock | Preset) -> dict[str, object]:
+def _described(named: NamedBlock | Preset) -> dict[str, str]:
     return {"name": named.name, "about": named.about, "source": named.source, "paper": named.paper}
 
 
@@ -184,10 +167,10 @@ def _written(of: Grammar, named: NamedBlock) -> dict[str, str]:
 
 
 def _after_name(summary: str) -> str:
-    """Return 'RMSNorm: scale each token …' without the name, which is already shown before it."""
+    """Return 'RMSNorm: scale each token …' without the name, which already stands before it."""
     _, colon, rest = summary.partition(": ")
     return rest if colon else summary
 
 
-def _dump(rows: Iterable[Mapping[str, object]]) -> str:
+def _dump(rows: Iterable[Mapping[str, JsonValue]]) -> str:
     return json.dumps(list(rows), indent=2, ensure_ascii=False)

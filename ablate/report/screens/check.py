@@ -23,14 +23,13 @@ from ablate.space.space import Space
 
 
 def is_grammar(located: Located) -> bool:
-    """Return whether a file is a grammar, or part of one: a space names one too, but has `space` and no rules."""
+    """Whether a file is a grammar, or part of one: a space names one too, but has `space` and no rules."""
     if not isinstance(located, Mapping):
         return False
     return looks_included(located) or ("grammar" in located and ("rules" in located or "space" not in located))
 
 
 def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
-    """Return a summary of a grammar: its blocks, and of each start its derivations and those that are admitted."""
     census = take_census(checked)
     numbers = ordered(checked.derivations)
     others = {name: take_census(checked.starting(name)) for name in tuple(checked.starts)[1:]}
@@ -59,7 +58,6 @@ def grammar(checked: Grammar, *, as_json: bool = False) -> RenderableType:
 
 
 def _counted(census: Census) -> dict[str, int | bool]:
-    """Return the numbers of a census by name."""
     return {
         "derivations": census.derivations,
         "admitted": census.admitted,
@@ -70,13 +68,11 @@ def _counted(census: Census) -> dict[str, int | bool]:
 
 
 def _admitted(census: Census, constraints: str) -> str:
-    """Return how many derivations there are, and how many of them after the constraints."""
     how = "counted" if census.exact else f"{census.low:,} to {census.high:,} at 95 %, from {census.samples:,} draws"
     return f"{census.derivations:,} derivations, {census.admitted:,} of them after {constraints} ({how})"
 
 
 def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableType:
-    """Return a summary of a space: variants, comparisons, trials."""
     edits, interactions = _changes(plan, "edit", "main"), _changes(plan, "interaction")
     trends = _changes(plan, "trend")
     notes = [*plan.notes, *checked.grammar_from_elsewhere, *checked.texts_from_elsewhere]
@@ -107,12 +103,10 @@ def space(checked: Space, plan: Plan, *, as_json: bool = False) -> RenderableTyp
 
 
 def _changes(plan: Plan, *kinds: str) -> list[str]:
-    """Return the changes that comparisons of these kinds isolate, each once even if under several terms."""
     return list(dict.fromkeys(comparison.change for comparison in plan.comparisons if comparison.kind in kinds))
 
 
 def _size(checked: Space, plan: Plan, trials: int) -> str:
-    """Return how many variants, seeds and trials there are, as far as known."""
     seeds = plural(len(plan.seeds), "seed")
     if checked.design.search is not None:
         return f"from {plan.variants[0].name}, blocks × {seeds}"
@@ -127,7 +121,6 @@ def _size(checked: Space, plan: Plan, trials: int) -> str:
 
 
 def resolved(whole: Space) -> str:
-    """Return the space with nothing left out: what it says, the defaults of its grammar, and its blocks in full."""
     document = to_python(whole.located)
     document.pop("profiles", None)
     document["blocks"] = {name: to_python(parse_yaml(print_block(block), name)) for name, block in whole.blocks.items()}
@@ -135,7 +128,6 @@ def resolved(whole: Space) -> str:
 
 
 def difference(of: Grammar, before: str, after: str, *, split: bool, as_json: bool = False) -> RenderableType:
-    """Return the edits between two named blocks."""
     differences = diff(block(of, before), block(of, after), of.catalogue, split=split, defaults=of.defaults)
     edits = path_order(differences.edits)
     if as_json:
@@ -147,7 +139,7 @@ def difference(of: Grammar, before: str, after: str, *, split: bool, as_json: bo
 
 
 def block(of: Grammar, name: str) -> Block:
-    """Return a named block; InputError with a suggestion if there is none."""
+    """InputError with a suggestion if there is none."""
     if name not in of.blocks:
         message = f"grammar {of.name} has no block {quote(name)}"
         raise unknown(message, name, of.blocks, "blocks", command=of.listing("blocks"))

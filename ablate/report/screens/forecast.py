@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from math import isfinite, isnan, nan, sqrt
 from statistics import fmean, median, stdev
-from typing import Any
+from typing import TYPE_CHECKING
 
 from ablate.block.sizes import Sizes
 from ablate.output.words import listed
@@ -31,6 +31,9 @@ from ablate.theory.diagnostics import (
 )
 from ablate.theory.initial_state import QUANTITIES, InitialModel, InitialStream, Shortfall
 
+if TYPE_CHECKING:
+    from ablate.store.durable import JsonValue
+
 ROWS = 16
 """Layers that are shown of a deep model: about evenly spread, and the first and last."""
 COSINE = f"cosine: {QUANTITIES['cosine']}; at 1 all tokens are the same"
@@ -38,6 +41,7 @@ LOSS = "from a loss whose gradient is independent from token to token"
 DEFINED = (f"size: {QUANTITIES['size']}", COSINE, f"gradient: {QUANTITIES['gradient']}, {LOSS}")
 LIMIT = f"{WITHIN}; logits and the danger score have no interval"
 ENCODED = "it reads an encoder of as many layers, each the block without its cross-attention, over random tokens too"
+LOGITS = "the logits have a root mean square of"
 OF_SAMPLES = "± after a sample: one standard deviation, from initialisation to initialisation"
 
 
@@ -49,13 +53,13 @@ def block_screen(
     sampled: Sequence[InitialModel] = (),
     shortfalls: Sequence[Shortfall] = (),
 ) -> ReportDocument:
-    """Return the table of a block, layer by layer, beside those that were `sampled`, with its dangers, and the
-    `shortfalls` of its intervals.
+    """Return the table of a block, layer by layer, beside the `sampled` models, with the `shortfalls` of its intervals.
 
-    Of a block that reads an encoder there is a table of each stack; what stands below them is of the decoder, and the
-    dangers are of both.
+    Of a block that reads an encoder each stack has a table; below them stand the figures of the decoder, and the
+    dangers of both.
     """
     at = sizes_in_words(sizes)
+    repetition = forecast.repetition if sizes.repetition is None else sizes.repetition
     left = len(forecast.streams) - len(_some(forecast.streams))
     note = f"; {left} layers between these are left out, --json has all" if left else ""
     if between := len(forecast.streams) - len(forecast.computed):
@@ -66,13 +70,13 @@ def block_screen(
     if encoder is not None:
         grids.append(_of_layers("Encoder", encoder, encoders))
         warned += tuple(f"encoder: {each}" for each in (*dangers(encoder), *silence(encoder)))
-    narrow = tuple(map(str, shortfalls))
+    narrow, score = tuple(map(str, shortfalls)), danger_score(forecast)
     return ReportDocument(
         title=name,
         about=(
             about,
             *(() if encoder is None else (ENCODED,)),
-            f"at {at}; two tokens are the same with chance {_repetition(sizes, forecast):.3g}{note}",
+            f"at {at}; two tokens are the same with chance {repetition:.3g}{note}",
         ),
         parts=(
             *(TableOf(grid, titled=len(grids) > 1) for grid in grids),
@@ -83,10 +87,10 @@ def block_screen(
                     *DEFINED,
                     *_encoders([forecast]),
                     *_laws_in_words(forecast),
-                    *_logits(forecast),
+                    *(() if isnan(forecast.logits) else (f"{LOGITS} {_three(sqrt(forecast.logits))}",)),
                     *_attention(forecast),
                     *_kurtosis(forecast),
-                    *_danger(forecast),
+                    f"{SCORE_DEFINITION}; here {_three(score.total)}, most of it {score.largest}",
                     *_beside([(forecast, sampled)]),
                     *_of_samples([forecast]),
                     *_limits(forecast, [sampled]),
@@ -98,7 +102,6 @@ def block_screen(
 
 
 def _of_layers(title: str, forecast: InitialModel, sampled: Sequence[InitialModel]) -> Grid:
-    """Return the table of a stack of layers."""
     heading = [column for quantity in QUANTITIES for column in ((quantity, "sampled") if sampled else (quantity,))]
     rows = []
     for stream in _some(forecast.streams):
@@ -117,11 +120,6 @@ def _of_layers(title: str, forecast: InitialModel, sampled: Sequence[InitialMode
     )
 
 
-def _repetition(sizes: Sizes, forecast: InitialModel) -> float:
-    """Return how often two tokens are the same, as it was asked for, or else as the tokens are."""
-    return forecast.repetition if sizes.repetition is None else sizes.repetition
-
-
 def space_screen(
     name: str,
     question: str,
@@ -129,7 +127,6 @@ def space_screen(
     refused: Mapping[str, str],
     sampled: Mapping[str, Sequence[InitialModel]] | None = None,
 ) -> ReportDocument:
-    """Return a row for each variant of a space, beside those that were `sampled`, and its dangers."""
     sampled = sampled or {}
     rows: list[tuple[Words, ...]] = []
     for variant, each in forecasts.items():
@@ -186,7 +183,6 @@ def space_screen(
 
 
 def _text(forecasts: Iterable[InitialModel]) -> Iterator[str]:
-    """Yield what text forecasts are over, and how often its tokens repeat."""
     shares = [each.repetition for each in forecasts]
     if chances := sorted({f"{share:.3g}" for share in shares if not isnan(share)}, key=float):
         yield f"over the training text, where two tokens of a sequence are the same with chance {listed(chances)}"
@@ -195,7 +191,6 @@ def _text(forecasts: Iterable[InitialModel]) -> Iterator[str]:
 
 
 def _without(refused: Mapping[str, str], *, any_is: bool) -> Iterator[str]:
-    """Yield each reason because of which variants are not forecast once, with its variants."""
     of_reasons: dict[str, list[str]] = {}
     for variant, reason in refused.items():
         of_reasons.setdefault(reason, []).append(variant)
@@ -207,7 +202,6 @@ def _without(refused: Mapping[str, str], *, any_is: bool) -> Iterator[str]:
 
 
 def _limits(forecast: InitialModel, sampled: Iterable[Sequence[InitialModel]]) -> Iterator[str]:
-    """Yield what ± means, of forecasts and of samples; how to have samples only where there are none."""
     counts = [len(models) for models in sampled]
     if forecast.streams[0].spread is not None:
         yield LIMIT if any(counts) else f"{LIMIT}; --samples 5 shows what sampled initialisations measure"
@@ -219,12 +213,9 @@ def as_json(
     forecasts: Mapping[str, InitialModel],
     refused: Mapping[str, str],
     sampled: Mapping[str, Sequence[InitialModel]] | None = None,
-    figures: Mapping[str, object] | None = None,
+    figures: Mapping[str, JsonValue] | None = None,
 ) -> str:
-    """Return everything as JSON: squares, not roots, as they are defined in `theory/models.py`.
-
-    `figures` are those that were written.
-    """
+    """Return squares, not roots, as defined in `theory/models.py`. `figures` are the files that were written."""
     document = {
         "forecasts": {name: _of_forecast_alone(each) for name, each in forecasts.items()},
         "refused": dict(refused),
@@ -235,7 +226,6 @@ def as_json(
 
 
 def _encoders(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
-    """Return what the rows of encoders are; nothing where there are none."""
     if not any(forecast.encoder for forecast in forecasts):
         return ()
     return (
@@ -245,7 +235,6 @@ def _encoders(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
 
 
 def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
-    """Return a sentence that names the components without a closed form; none if there are none."""
     names = sorted({name for forecast in forecasts for name in forecast.sampled})
     if not names:
         return ()
@@ -255,7 +244,7 @@ def _of_samples(forecasts: Iterable[InitialModel]) -> tuple[str, ...]:
     )
 
 
-def _document(forecast: InitialModel) -> dict[str, Any]:
+def _document(forecast: InitialModel, layers: Sequence[Mapping[str, JsonValue]] = ()) -> dict[str, JsonValue]:
     return {
         "repetition": _number(forecast.repetition),
         "sampled_components": list(forecast.sampled),
@@ -265,40 +254,44 @@ def _document(forecast: InitialModel) -> dict[str, Any]:
         "collapses_at": collapse_layer(forecast),
         "dangers": list(map(str, dangers(forecast))),
         "laws": {name: None if law is None else asdict(law) for name, law in _laws(forecast).items()},
-        "layers": [
-            {
-                "layer": stream.layer,
-                "mean_square": _number(stream.mean_square),
-                "correlation": _number(stream.correlation),
-                "gradient": _number(stream.gradient),
-                "gradient_correlation": _number(stream.gradient_correlation),
-                "computed": stream.layer in forecast.computed,
-                "sd": None if stream.spread is None else {of: _number(sd) for of, sd in asdict(stream.spread).items()},
-                "interval": _ends(stream),
-            }
-            for stream in forecast.streams
-        ],
+        "layers": layers or _layers(forecast),
     }
 
 
+def _layers(model: InitialModel) -> list[dict[str, JsonValue]]:
+    return [
+        {
+            "layer": stream.layer,
+            "mean_square": _number(stream.mean_square),
+            "correlation": _number(stream.correlation),
+            "gradient": _number(stream.gradient),
+            "gradient_correlation": _number(stream.gradient_correlation),
+            "computed": stream.layer in model.computed,
+            "sd": None if stream.spread is None else {of: _number(sd) for of, sd in asdict(stream.spread).items()},
+            "interval": _ends(stream),
+        }
+        for stream in model.streams
+    ]
+
+
 def _ends(stream: InitialStream) -> dict[str, list[float | None]] | None:
-    """Return the ends of the interval of each of the `QUANTITIES`, as they are shown; None of what was measured."""
+    """The ends of the interval of each of the `QUANTITIES` as shown; None of a measured model."""
     ends = stream.intervals()
     return None if ends is None else {of: list(map(_number, each)) for of, each in zip(QUANTITIES, ends, strict=True)}
 
 
-def _of_forecast_alone(forecast: InitialModel) -> dict[str, Any]:
-    """Return a forecast with what is not known of a measured model: danger score, attention, kurtosis, sensitivity."""
-    score, document = danger_score(forecast), _document(forecast)
-    document["silent"] = bool(silence(forecast))
-    for layer, stream in zip(document["layers"], forecast.streams, strict=True):
+def _of_forecast_alone(forecast: InitialModel) -> dict[str, JsonValue]:
+    """Return a forecast with what is unknown of a measured model: danger score, attention, kurtosis, sensitivity."""
+    score, layers = danger_score(forecast), _layers(forecast)
+    for layer, stream in zip(layers, forecast.streams, strict=True):
         layer["kurtosis"] = _number(normal_kurtosis(stream.kernel)) if _has_size(stream) else None
-    for layer, change in zip(document["layers"], stream_sensitivities(forecast), strict=True):
+    for layer, change in zip(layers, stream_sensitivities(forecast), strict=True):
         layer["stream_sensitivity"] = _number(change)
-    for layer, share in zip(document["layers"][1:], forecast.fresh, strict=True):
+    for layer, share in zip(layers[1:], forecast.fresh, strict=True):
         layer["weight_sensitivity"] = _number(share)
     by_median, by_mean = model_sensitivity(forecast.fresh)
-    return document | {
+    return _document(forecast, layers) | {
+        "silent": bool(silence(forecast)),
         "weight_sensitivity": {"by_median": _number(by_median), "by_mean": _number(by_mean)},
         "danger": {"score": _number(score.total)} | {term: _number(getattr(score, term)) for term in SCORE_TERMS},
         "attention_entropy": [
@@ -314,7 +307,6 @@ def _of_forecast_alone(forecast: InitialModel) -> dict[str, Any]:
 
 
 def _laws(forecast: InitialModel) -> dict[str, DepthLaw | None]:
-    """Return how mean squares go with the layer: of the stream, and of its gradient."""
     layers = [stream.layer for stream in forecast.streams]
     return {
         "mean_square": depth_law(layers, [stream.mean_square for stream in forecast.streams]),
@@ -323,7 +315,6 @@ def _laws(forecast: InitialModel) -> dict[str, DepthLaw | None]:
 
 
 def _laws_in_words(forecast: InitialModel) -> tuple[str, ...]:
-    """Return the laws that there are as one sentence."""
     names = {"mean_square": "size²", "gradient": "gradient²"}
     laws = {names[of]: law for of, law in _laws(forecast).items() if law is not None}
     if not laws:
@@ -346,12 +337,11 @@ def _number(value: float) -> float | None:
 
 
 def _of_model(model: InitialModel) -> tuple[float, float, float, float]:
-    """Return its growth, its cosine at the end, its ratio of gradients and its logits, as they are shown."""
+    """Growth, cosine at the end, ratio of gradients, logits."""
     return sqrt(model.growth), model.streams[-1].correlation, sqrt(model.gradient_ratio), sqrt(model.logits)
 
 
 def _shown(stream: InitialStream, *, below: bool) -> tuple[str, str, str]:
-    """Return the `QUANTITIES` of a stream as they are shown, with their intervals where they are forecast."""
     size, cosine, gradient = stream.shown()
     if (ends := stream.intervals()) is None:
         return _three(size), _three(cosine), _three(gradient)
@@ -363,7 +353,7 @@ def _shown(stream: InitialStream, *, below: bool) -> tuple[str, str, str]:
 
 
 def _of_forecast(model: InitialModel) -> tuple[str, ...]:
-    """Return `_of_model` as it is shown: growth varies as the last size does, the ratio of gradients as the first."""
+    """Growth varies as the last size does, the ratio of gradients as the first."""
     growth, cosine, ratio, logits = _of_model(model)
     first, last = model.streams[0].intervals(), model.streams[-1].intervals()
     if first is None or last is None:
@@ -377,7 +367,6 @@ def _of_forecast(model: InitialModel) -> tuple[str, ...]:
 
 
 def _over(ends: tuple[float, float], first: InitialStream) -> tuple[float, float]:
-    """Return the ends of a size over that in front of the first layer."""
     size = first.shown()[0]
     return (ends[0] / size, ends[1] / size) if size else (nan, nan)
 
@@ -409,13 +398,12 @@ def _between(below: bool) -> str:
 
 
 def _mean_and_sd(values: Sequence[float], *, below: bool = False) -> str:
-    """Return mean ± sd, on one line or with the latter `below`; of one value no sd."""
-    mean, between = fmean(values), "\n" if below else " "
-    return _three(mean) if len(values) < 2 or not isfinite(mean) else f"{_three(mean)}{between}± {stdev(values):.1g}"
+    mean = fmean(values)
+    shown = _three(mean)
+    return shown if len(values) < 2 or not isfinite(mean) else f"{shown}{_between(below)}± {stdev(values):.1g}"
 
 
 def _beside(pairs: Sequence[tuple[InitialModel, Sequence[InitialModel]]]) -> tuple[str, ...]:
-    """Return how far forecasts are from the means of what was sampled, over all layers of all models."""
     pairs = [(forecast, sampled) for forecast, sampled in pairs if sampled]
     away: list[tuple[float, ...]] = []
     for forecast, sampled in pairs:
@@ -443,12 +431,7 @@ def _some(streams: tuple[InitialStream, ...]) -> tuple[InitialStream, ...]:
     return tuple(streams[place] for place in places)
 
 
-def _logits(forecast: InitialModel) -> tuple[str, ...]:
-    return () if isnan(forecast.logits) else (f"the logits have a root mean square of {_three(sqrt(forecast.logits))}",)
-
-
 def _attention(forecast: InitialModel) -> tuple[str, ...]:
-    """Return the entropy of the first and of the last attention that there is."""
     if not forecast.attention:
         return ()
     first, last = forecast.attention[0], forecast.attention[-1]
@@ -460,7 +443,6 @@ def _attention(forecast: InitialModel) -> tuple[str, ...]:
 
 
 def _kurtosis(forecast: InitialModel) -> tuple[str, ...]:
-    """Return the kurtosis behind the last layer, with its definition."""
     last = forecast.streams[-1]
     if not _has_size(last):
         return ()
@@ -468,12 +450,6 @@ def _kurtosis(forecast: InitialModel) -> tuple[str, ...]:
         f"behind the last layer neurons have a kurtosis of {_three(normal_kurtosis(last.kernel))} over the tokens of a "
         "sequence, mean m²/(mean m)² of their mean squares m: 1 if all are of one size, 3 where rank has collapsed",
     )
-
-
-def _danger(forecast: InitialModel) -> tuple[str, ...]:
-    """Return the score of danger, with its definition."""
-    score = danger_score(forecast)
-    return (f"{SCORE_DEFINITION}; here {_three(score.total)}, most of it {score.largest}",)
 
 
 def _has_size(stream: InitialStream) -> bool:

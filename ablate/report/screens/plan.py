@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Mapping, Sequence
 
 from ablate.output import words
-from ablate.output.words import listed, plural, ratio, significant, spoken
-from ablate.plan.plan import Factors, Forecast, Plan, Variant
+from ablate.output.words import listed, plural, spoken
+from ablate.plan.plan import Factors, Plan, Variant
 from ablate.report import footnotes, wording
 from ablate.report.claims import short_date
 from ablate.report.document import BulletList, Grid, Part, Prose, ReportDocument, StyledText, TableOf, Words
 from ablate.report.forecasts import definitions, warnings, with_interval
-from ablate.report.noise_floor import floor_lines
+from ablate.report.noise_floor import difference_in_words, floor_lines
 from ablate.space.judge import Judge
 from ablate.statistics import POWER, Floor
 from ablate.verdict.contrasts import alias_rows
@@ -20,9 +20,7 @@ from ablate.verdict.power import CORRELATION, ClaimPower, Interval, claim_powers
 from ablate.verdict.summary import Stamp
 
 NOTED = "aliases in the estimates"
-"""How the note of a plan begins that has its aliases by letters."""
 HEADINGS = ("cosine\nat the\nend", "gradient\nfirst/\nlast")
-"""The columns of a forecast."""
 LISTED_IN_FULL = 3
 """Number of edits of a variant up to which the plan always lists them one by one."""
 MOST_LEFT_OUT = 2
@@ -45,14 +43,13 @@ def plan_screen(
     mixed: Sequence[str] = (),
     stamps: Sequence[Stamp] = (),
 ) -> ReportDocument:
-    """Return the plan: a row for each variant, and how many of its trials are to run or `known` (ids in the store).
+    """Return a row for each variant, and the number of trials that are to run or `known` (ids in the store).
 
     Of the known, `failed` have no result, with the kind of their outcome; `retry` is the command that retries them.
-    `seconds` is the expected time for the rest, from trials measured before; None if there are none. With the `rules`
-    of the judge it says what the plan can detect: from the noise `floors` of the metrics judged, the baseline's
-    `means` where margins are shares of them, and the `account` of what was judged before. Of forecasts it leaves out
-    the sentences that were `told` before. `stamps` are the dates of
-    its claims. `mixed` are the versions in which its trials differ, in lines.
+    `seconds` is the expected time for the rest, from trials measured before; None if there are none. The `rules` of the
+    judge, the noise `floors`, the baseline's `means` (where margins are shares of them) and the `account` of earlier
+    judgements give what the plan can detect. Sentences on forecasts that were `told` before are left out. `stamps` are
+    the dates of its claims, `mixed` the versions in which its trials differ, in lines.
     """
     failed = failed or {}
     kinds = [failed[trial.id] for trial in plan.trials if trial.id in failed]
@@ -78,9 +75,6 @@ def plan_screen(
 
 
 def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid:
-    """Return a row for each variant: its edits, if any has some, its size, what is forecast of it, and how many of its
-    trials are to run.
-    """
     rows, shown, forecasts = [], _edits_of(plan), dict(plan.forecasts)
     forecast = any(not each.refused for each in forecasts.values())
     edited = any(variant.edits for variant in plan.variants)  # a design that compares whole blocks applies none
@@ -93,8 +87,13 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
         new = str(sum(trial not in known for trial in trials))
         size = (f"{variant.parameters:,}", f"{variant.flops / 1e6:,.1f} M")
         ahead = forecasts.get(variant.id) if forecast else None
-        initial = () if ahead is None else _initial(ahead)
-        rows.append((tuple(name), *([edits] if edited else []), *size, *initial, new, _known(trials, known, failed)))
+        initial: tuple[str, ...] = ()
+        if ahead is not None:
+            cosine = with_interval(ahead.cosine, ahead.cosine_interval, relative=False)
+            initial = (cosine, with_interval(ahead.gradient, ahead.gradient_interval, relative=True))
+        lost = sum(trial in failed for trial in trials)
+        known_ones = f"{sum(trial in known for trial in trials)}" + (f", {lost} failed" if lost else "")
+        rows.append((tuple(name), *([edits] if edited else []), *size, *initial, new, known_ones))
     names = ("variant", "edits applied") if edited else ("variant",)
     columns = ("parameters", "FLOPs per\nsequence", *(HEADINGS if forecast else ()), "to run", "known")
     return Grid(
@@ -106,16 +105,7 @@ def _variants(plan: Plan, known: Container[str], failed: Container[str]) -> Grid
     )
 
 
-def _initial(ahead: Forecast) -> tuple[str, str]:
-    """Return the cells of a forecast, each with its interval below it."""
-    return (
-        with_interval(ahead.cosine, ahead.cosine_interval, relative=False),
-        with_interval(ahead.gradient, ahead.gradient_interval, relative=True),
-    )
-
-
 def _aliases(designs: Sequence[tuple[str, Factors]]) -> Iterator[Grid]:
-    """Yield for each factorial a table of the effects whose estimates contain others; nothing if none do."""
     tables = dict.fromkeys((factors.resolution, rows) for _, factors in designs if (rows := alias_rows(factors)))
     for resolution, rows in tables:
         note = f"resolution {resolution}" if resolution else "confounded effects"
@@ -123,13 +113,12 @@ def _aliases(designs: Sequence[tuple[str, Factors]]) -> Iterator[Grid]:
 
 
 def _beside_aliases(plan: Plan) -> list[str]:
-    """Return the notes of a plan without those that the table of aliases repeats in full."""
     tabled = any(alias_rows(factors) for _, factors in plan.factors)
     return [note for note in plan.notes if not (tabled and note.startswith(NOTED))]
 
 
 def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """Return the edits of each variant by its id: in full, or, if many, as another variant's edits except some."""
+    """In full, or, if many, as another variant's edits except some."""
     shown: dict[str, tuple[str, ...]] = {}
     full: list[Variant] = []
     for variant in sorted(plan.variants, key=lambda variant: len(variant.edits), reverse=True):
@@ -144,17 +133,10 @@ def _edits_of(plan: Plan) -> dict[str, tuple[str, ...]]:
     return shown
 
 
-def _known(trials: Sequence[str], known: Container[str], failed: Container[str]) -> str:
-    """Return how many of the trials are known, and how many of those have no result."""
-    number, without = sum(trial in known for trial in trials), sum(trial in failed for trial in trials)
-    return f"{number}, {without} failed" if without else str(number)
-
-
 def _totals(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> Words:
     trials = StyledText(words.plural(len(plan.trials), "trial"), "strong")
-    return trials, StyledText(
-        f" over {words.plural(len(plan.seeds), 'seed')}: {_to_run(plan, to_run, seconds, failed)}"
-    )
+    seeds = words.plural(len(plan.seeds), "seed")
+    return trials, StyledText(f" over {seeds}: {_to_run(plan, to_run, seconds, failed)}")
 
 
 def _to_run(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str]) -> str:
@@ -177,7 +159,6 @@ def _to_run(plan: Plan, to_run: int, seconds: float | None, failed: Sequence[str
 
 
 def to_come(plan: Plan) -> str:
-    """Return in words what a plan will train beyond what it lists; empty if that is all."""
     return "; ".join(_to_come(plan))
 
 
@@ -202,10 +183,7 @@ def _to_come(plan: Plan) -> Iterator[str]:
 
 
 def claim_lines(powers: Sequence[ClaimPower], stamps: Sequence[Stamp], here: str) -> Iterator[str]:
-    """Yield the power of each claim of the space `here`, for what it holds, and when the claims were made.
-
-    What several claims share is said once.
-    """
+    """Yield the power of each claim of the space `here`, and when the claims were made; shared texts once."""
     known = [power for power in powers if not power.why]
     yield from map(_line, known)
     for tested in dict.fromkeys(_tested(power) for power in known if power.scale == CORRELATION):
@@ -217,7 +195,6 @@ def claim_lines(powers: Sequence[ClaimPower], stamps: Sequence[Stamp], here: str
 
 
 def _by_text(powers: Sequence[ClaimPower], texts: Sequence[str], of: str) -> Iterator[str]:
-    """Yield each text that is not empty, after the claims that have it."""
     for text in dict.fromkeys(filter(None, texts)):
         claims = [f"“{power.claim}”" for power, own in zip(powers, texts, strict=True) if own == text]
         noun = "claim" if len(claims) == 1 else "claims"
@@ -231,7 +208,8 @@ def _tested(power: ClaimPower) -> str:
 
 def _line(power: ClaimPower) -> str:
     assert power.difference is not None and power.power is not None
-    nothing = "" if power.difference.at == 0 else f"{_share(power.if_nothing)} of the time at {_nothing(power)}, and "
+    none = "none" if power.scale == CORRELATION else "no difference"
+    nothing = "" if power.difference.at == 0 else f"{_share(power.if_nothing)} of the time at {none}, and "
     return (
         f"claim “{power.claim}” ({spoken(power.metric)}, {power.of}): {_powered(power)}; it comes true {nothing}"
         f"{_share(power.if_opposite)} of the time at {_opposite(power)}"
@@ -247,9 +225,9 @@ def _powered(power: ClaimPower) -> str:
         return f"{_interval(chance)} power at no difference"
     if size.low == size.high:
         what = "" if power.given else " (its margin)"
-        return f"{_interval(chance)} power for a difference of {_size(power, size.at)}{what}"
-    between = f"[{_size(power, size.low)}, {_size(power, size.high)}]"
-    return f"{100 * POWER:.0f} % power for a difference of {_size(power, size.at)} {between}"
+        return f"{_interval(chance)} power for a difference of {difference_in_words(size.at, power.scale)}{what}"
+    between = f"[{difference_in_words(size.low, power.scale)}, {difference_in_words(size.high, power.scale)}]"
+    return f"{100 * POWER:.0f} % power for a difference of {difference_in_words(size.at, power.scale)} {between}"
 
 
 def _opposite(power: ClaimPower) -> str:
@@ -257,12 +235,8 @@ def _opposite(power: ClaimPower) -> str:
     if power.scale == CORRELATION:
         return "the opposite one"
     if power.difference.at == 0:
-        return f"one of {_size(power, power.opposite)}"
+        return f"one of {difference_in_words(power.opposite, power.scale)}"
     return "one as large the other way"
-
-
-def _nothing(power: ClaimPower) -> str:
-    return "none" if power.scale == CORRELATION else "no difference"
 
 
 def _interval(chance: Interval) -> str:
@@ -281,7 +255,3 @@ def _share(chance: float | None) -> str:
     if chance > 0.999:
         return "more than 99.9 %"
     return f"{100 * chance:.2g} %" if chance < 0.1 else f"{100 * chance:.0f} %"
-
-
-def _size(power: ClaimPower, value: float) -> str:
-    return f"a factor {ratio(value)}" if power.scale == "log" else significant(value)

@@ -29,8 +29,8 @@ LOGARITHMS = ("estimate", "adjusted_low", "adjusted_high")
 class Answered:
     """The rows for the terminal: a table if it is no wider than that, else each row as a list of names and values.
 
-    `folded` keeps the table and wraps its cells. Floats have six significant digits; nothing is cut off; the number of
-    rows stands below, and which numbers are logarithms. `no_rows` is shown in place of a table without rows.
+    `folded` keeps the table and wraps its cells. Nothing is cut off; floats have six significant digits. `no_rows` is
+    shown in place of a table without rows.
     """
 
     columns: Sequence[str]
@@ -59,7 +59,6 @@ class Answered:
             )
 
     def _may_be_logarithms(self) -> bool:
-        """Return whether a column may hold logarithms: unless the column `scale` says that none of the rows does."""
         if not set(LOGARITHMS) & set(self.columns):
             return False
         return "scale" not in self.columns or "log" in {row[list(self.columns).index("scale")] for row in self.rows}
@@ -67,7 +66,8 @@ class Answered:
     def _table(self) -> Table:
         table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False)
         for index, column in enumerate(self.columns):
-            numeric = any(_is_number(row[index]) for row in self.rows)
+            values = [row[index] for row in self.rows]
+            numeric = any(isinstance(v, int | float | Decimal) and not isinstance(v, bool) for v in values)
             table.add_column(Text(drawn(column)), justify="right" if numeric else "left", overflow="fold")
         for row in self.rows:
             table.add_row(*(_cell(value) for value in row))
@@ -94,14 +94,10 @@ def as_csv(columns: Sequence[str], rows: Sequence[Sequence[Any]], *, spreadsheet
     writer = csv.writer(text, lineterminator="\r\n")
     for row in (columns, *rows):
         writer.writerow([no_formula(cell) if spreadsheet and isinstance(cell, str) else cell for cell in row])
-        _end_line_with_line_feed(text)
+        text.seek(text.tell() - 2)
+        text.truncate()
+        text.write("\n")
     return ("\ufeff" if spreadsheet else "") + text.getvalue()
-
-
-def _end_line_with_line_feed(text: io.StringIO) -> None:
-    text.seek(text.tell() - 2)
-    text.truncate()
-    text.write("\n")
 
 
 def as_json(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
@@ -111,10 +107,6 @@ def as_json(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """
     names = [c if c not in columns[:place] else f"{c}:{place + 1}" for place, c in enumerate(columns)]
     return json.dumps([dict(zip(names, map(_plain, row), strict=True)) for row in rows], indent=2, default=str)
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)
 
 
 def _cell(value: Any) -> Text:

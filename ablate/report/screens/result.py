@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ablate.output.words import listed, of_profile
-from ablate.report import footnotes, size_comparisons, wording
+from ablate.report import footnotes, wording
 from ablate.report.answers import answers, conclusion
+from ablate.report.comparisons import size_tables, unequal_lines
 from ablate.report.document import (
     BulletList,
     Column,
@@ -18,9 +19,7 @@ from ablate.report.document import (
     TableOf,
     Words,
 )
-from ablate.report.effect_columns import beside, columns, faint, words
-from ablate.report.effect_tables import WIDE, effect_tables
-from ablate.report.fairness import unequal_lines
+from ablate.report.effect_tables import WIDE, beside, columns, effect_tables, faint, words
 from ablate.verdict.fairness_audit import Unequal
 from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
@@ -35,10 +34,10 @@ def result_screen(
     unequal: Sequence[Unequal] = (),
     mixed: Sequence[str] = (),
 ) -> ReportDocument:
-    """Return the screen as a document: the answer first, the numbers after; below many notes its conclusion again.
+    """Return the answer first, the numbers after; below many notes the conclusion again.
 
-    `definitions` says how each metric, by name, is computed. `unequal` is what was not equal between variants, if a
-    space declares terms, `mixed` the versions in which trials differ, in lines.
+    `definitions` are those of metrics, by name. `unequal` is of spaces that declare terms, `mixed` are the versions in
+    which trials differ, in lines.
     """
     return ReportDocument(
         title=summary.question.strip() or summary.space,
@@ -52,7 +51,7 @@ def _parts(
 ) -> Iterator[Part]:
     yield answers(summary)
     yield from effect_tables(summary)
-    yield from map(TableOf, size_comparisons.tables(summary))
+    yield from map(TableOf, size_tables(summary))
     yield _variants(summary)
     beware = BulletList((*mixed, *footnotes.peculiarities(summary), *footnotes.warnings(summary.notes)), "beware")
     terms = BulletList(tuple(unequal_lines(unequal)), "unequal")
@@ -64,7 +63,7 @@ def _parts(
 
 
 def _against(summary: Summary) -> str:
-    """Return what variants are compared with; most runs of a factorial are not, since effects are over all of them."""
+    """Most runs of a factorial are not compared, since effects are over all of them."""
     compared = {e.after for e in summary.effects if e.kind in ("baseline", "noise")}
     bare = [arm for arm in summary.arms if arm.name != summary.baseline and arm.variant not in compared]
     if summary.ladders:

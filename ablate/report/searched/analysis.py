@@ -1,4 +1,4 @@
-"""What follows from a search's values: the Pareto front, the blocks that beat the reference, the hypervolume.
+"""The Pareto front of a search, the blocks that beat the reference, and the hypervolume.
 
 Only blocks that finished are compared, by their values at the end: values at a rung are from an earlier step and are
 only shown. All objectives are turned so that less is better, and are logarithms if they are on the log scale.
@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ablate.execute.search.ranking import Losses, dominates, front, hypervolume
-from ablate.report.searched.record import Entry, Objective, SearchRecord
+from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
 
 BEYOND = 0.1
 """Distance of the hypervolume's reference point beyond the worst value, as a share of the values' range."""
@@ -41,12 +41,10 @@ class SearchAnalysis:
 
     @property
     def reference(self) -> Losses | None:
-        """The losses of the reference."""
         return self.losses[0] if self.losses else None
 
 
 def analyse(record: SearchRecord) -> SearchAnalysis:
-    """Return the analysis of one record."""
     goals = record.objectives
     losses = tuple(losses_of(entry, goals) for entry in record.entries)
     compared = tuple(place for place, loss in enumerate(losses) if loss is not None)
@@ -74,22 +72,21 @@ def analyse(record: SearchRecord) -> SearchAnalysis:
     )
 
 
-def losses_of(entry: Entry, objectives: Sequence[Objective]) -> Losses | None:
-    """Return the entry's values at the end, all to be minimised; None if it did not finish or one is not comparable."""
+def losses_of(entry: Entry, objectives: Sequence[SearchObjective]) -> Losses | None:
+    """All to be minimised; None if it did not finish or a value is not comparable."""
     if entry.outcome != "finished" or entry.until is not None or len(entry.values) != len(objectives):
         return None
     losses = tuple(_loss(value, objective) for value, objective in zip(entry.values, objectives, strict=True))
     return losses if all(math.isfinite(loss) for loss in losses) else None
 
 
-def _loss(value: float, objective: Objective) -> float:
+def _loss(value: float, objective: SearchObjective) -> float:
     if objective.log:
         value = math.log(value) if value > 0 and math.isfinite(value) else math.nan
     return -value if objective.goal == "max" else value
 
 
-def value_of(loss: float, objective: Objective) -> float:
-    """Return the value that has this loss."""
+def value_of(loss: float, objective: SearchObjective) -> float:
     value = -loss if objective.goal == "max" else loss
     return math.exp(value) if objective.log else value
 
@@ -101,7 +98,7 @@ def shares(loss: Losses, best: Losses, worst: Losses) -> Losses:
 
 
 def _curve(
-    losses: Sequence[Losses | None], goals: Sequence[Objective], best: Losses, worst: Losses
+    losses: Sequence[Losses | None], goals: Sequence[SearchObjective], best: Losses, worst: Losses
 ) -> tuple[float | None, ...]:
     if len(goals) == 1:
         return _best_so_far(losses, goals[0])
@@ -120,7 +117,7 @@ def _curve(
     return tuple(curve)
 
 
-def _best_so_far(losses: Sequence[Losses | None], goal: Objective) -> tuple[float | None, ...]:
+def _best_so_far(losses: Sequence[Losses | None], goal: SearchObjective) -> tuple[float | None, ...]:
     curve: list[float | None] = []
     least: float | None = None
     for loss in losses:
@@ -132,8 +129,6 @@ def _best_so_far(losses: Sequence[Losses | None], goal: Objective) -> tuple[floa
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EditCount:
-    """The number of blocks with an edit: among those shown, among all trained, and among those that diverged."""
-
     edit: str
     shown: int
     trained: int
@@ -141,7 +136,6 @@ class EditCount:
 
 
 def edit_counts(record: SearchRecord, shown: Sequence[Entry]) -> list[EditCount]:
-    """Return every edit that a trained block has, the most common among those `shown` first."""
     among = Counter(edit for entry in shown for edit in set(entry.edits))
     trained = Counter(edit for entry in record.trained for edit in set(entry.edits))
     diverged = Counter(edit for entry in record.trained if entry.outcome == "diverged" for edit in set(entry.edits))
@@ -151,7 +145,7 @@ def edit_counts(record: SearchRecord, shown: Sequence[Entry]) -> list[EditCount]
     return sorted(counts, key=lambda count: (-count.shown, -count.trained, count.edit))
 
 
-def difference(entry: Entry, reference: Entry, place: int, objective: Objective) -> float | None:
+def difference(entry: Entry, reference: Entry, place: int, objective: SearchObjective) -> float | None:
     """Return entry - reference in one objective, of logarithms on the log scale; None unless both finished with one."""
     if any(
         each.until is not None or each.outcome != "finished" or place >= len(each.values) for each in (entry, reference)

@@ -7,8 +7,8 @@ from decimal import Decimal
 
 from ablate.output.words import of_profile, plural, spoken
 from ablate.report.searched.analysis import SearchAnalysis
-from ablate.report.searched.confirmation import Left, improved, left, verdicts
-from ablate.report.searched.record import Objective, SearchRecord
+from ablate.report.searched.confirmation import RemainingShares, improved, remaining_shares, verdicts
+from ablate.report.searched.record import SearchObjective, SearchRecord
 
 OUTCOMES = {
     "finished": "finished",
@@ -21,11 +21,9 @@ OUTCOMES = {
     "lost": "lost with its workers",
     "interrupted": "interrupted",
 }
-"""The outcomes of a block in words; any other outcome is shown as it is."""
 
 
 def headline(record: SearchRecord) -> tuple[str, str]:
-    """Return what was searched, and how, in a line each."""
     over = f"search from {record.reference} over {record.grammar} ({count(record.derivations)} derivations)"
     if record.varied:
         over += f" and the values at {len(record.varied)} {'address' if len(record.varied) == 1 else 'addresses'}"
@@ -42,7 +40,6 @@ def count(number: int) -> str:
 
 
 def unfinished(record: SearchRecord) -> str:
-    """Return that the search is not over, if so."""
     if not record.partial:
         return ""
     if record.chosen:
@@ -51,7 +48,6 @@ def unfinished(record: SearchRecord) -> str:
 
 
 def answers(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
-    """Return the answer of the search, then that of its confirmation."""
     return [_searched(record, analysis), *_confirmed(record)]
 
 
@@ -92,7 +88,7 @@ def _ended(record: SearchRecord, analysis: SearchAnalysis) -> str:
     )
 
 
-def together(objectives: Sequence[Objective]) -> str:
+def together(objectives: Sequence[SearchObjective]) -> str:
     """Return the objectives as one phrase: `eval loss`, `both eval loss and peak kurtosis`."""
     names = [spoken(objective.metric) for objective in objectives]
     if len(names) == 1:
@@ -121,17 +117,12 @@ def _confirmed(record: SearchRecord) -> list[str]:
         opening += f"{', '.join(won)} {verb} better than {record.reference} on {together(record.objectives)}"
     else:
         opening += f"none was found better than {record.reference} on {all_of or 'it, '}".removesuffix(", ")
-    return ["; ".join((opening, *others, *_diverged(record))) + "."]
-
-
-def _diverged(record: SearchRecord) -> list[str]:
-    """Return the blocks that diverged at the fresh seeds."""
-    arms = () if record.confirmed is None else record.confirmed.arms
-    return [f"{arm.name} diverged at {arm.diverged} of {plural(arm.ended, 'seed')}" for arm in arms if arm.diverged]
+    diverged = [arm for arm in record.confirmed.arms if arm.diverged]
+    lost = [f"{arm.name} diverged at {arm.diverged} of {plural(arm.ended, 'seed')}" for arm in diverged]
+    return ["; ".join((opening, *others, *lost)) + "."]
 
 
 def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
-    """Return whether a block is better in every objective, and its verdicts in words."""
     effects = verdicts(record, name)
     words = ", ".join(f"{spoken(effect.verdict)} on {spoken(effect.metric)}" for effect in effects)
     words = f"is {words}" if effects else "has no result"
@@ -139,14 +130,13 @@ def _verdicts(record: SearchRecord, name: str) -> tuple[bool, str]:
 
 
 def warnings(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
-    """Return the caveats: selection, what remained at fresh seeds, blocks not compared, other versions."""
     lines = [*record.mixed]
     if len(record.trained) > 1 and any(place > 0 for place in analysis.compared):
         lines.append(
             f"selection: the best of {len(record.trained)} blocks at {plural(len(record.seeds), 'seed')} are partly "
             "lucky; expect less of them at other seeds (winner's curse)"
         )
-    if remained := [_left_in(objective) for objective in left(record)]:
+    if remained := [_share_in_words(objective) for objective in remaining_shares(record)]:
         lines.append(
             f"of the advantages over {record.reference} seen in the search, this remained at the fresh seeds: "
             f"{'; '.join(remained)}"
@@ -156,7 +146,7 @@ def warnings(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
     return lines + _strangers(record, analysis)
 
 
-def _left_in(retained: Left) -> str:
+def _share_in_words(retained: RemainingShares) -> str:
     """Return `81 to 87 % over 3 blocks in eval loss`, or that there was no advantage to lose."""
     where, n = spoken(retained.objective.metric), len(retained.shares)
     if not n:
@@ -167,7 +157,6 @@ def _left_in(retained: Left) -> str:
 
 
 def _strangers(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
-    """Return a caveat on blocks that ran with other versions than the reference, if any."""
     others = record.strangers
     if not others:
         return []

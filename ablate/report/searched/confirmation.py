@@ -1,16 +1,19 @@
-"""How much of a search's results remained at fresh seeds, and the block to continue with."""
+"""The share of a search's results that remained at fresh seeds, the block to continue with, and how to ablate it."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import yaml
+
 from ablate.report.searched.analysis import SearchAnalysis, difference, shares
-from ablate.report.searched.record import Entry, Objective, SearchRecord
+from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
+from ablate.source.located import to_python
+from ablate.source.yaml import parse_yaml
 from ablate.verdict.summary import Effect
 
 
 def verdicts(record: SearchRecord, name: str) -> list[Effect]:
-    """Return the confirmed effects of a chosen block against the reference, for each objective that was judged."""
     if record.confirmed is None:
         return []
     arms = {arm.name: arm.variant for arm in record.confirmed.arms}
@@ -23,15 +26,14 @@ def verdicts(record: SearchRecord, name: str) -> list[Effect]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """A difference from the reference at both times: as seen in the search, and as confirmed at fresh seeds.
+class ConfirmedDifference:
+    """A difference from the reference as seen in the search, and at fresh seeds; of logarithms on the log scale.
 
-    Differences are of logarithms on the log scale. `share` is the confirmed part of an advantage seen in the search;
-    None if the search saw none.
+    `share` is the confirmed part of an advantage seen in the search; None if the search saw none.
     """
 
     name: str
-    objective: Objective
+    objective: SearchObjective
     value: float
     mean: float | None
     searched: float | None
@@ -39,30 +41,27 @@ class Kept:
 
     @property
     def compared(self) -> bool:
-        """True if there is a difference from the reference both times."""
         return self.searched is not None and self.effect.estimate is not None
 
     @property
     def share(self) -> float | None:
-        """confirmed / searched, the share of the advantage that remained."""
         if self.searched is None or self.effect.estimate is None or not _gain(self.searched, self.objective) > 0:
             return None
         return self.effect.estimate / self.searched
 
 
 def improved(effect: Effect, record: SearchRecord) -> bool:
-    """Return whether an objective is found better; of a metric without a better side, on the side that is sought."""
+    """Found better; of a metric without a better side, on the side that is sought."""
     goal = next(objective.goal for objective in record.objectives if objective.metric == effect.metric)
     return effect.improves or effect.verdict.removesuffix("_by_rank") == {"min": "lower", "max": "higher"}[goal]
 
 
-def _gain(difference: float, objective: Objective) -> float:
+def _gain(difference: float, objective: SearchObjective) -> float:
     return difference if objective.goal == "max" else -difference
 
 
-def kept(record: SearchRecord) -> list[Kept]:
-    """Return for each chosen block and objective what was seen and what was confirmed."""
-    pairs: list[Kept] = []
+def confirmed_differences(record: SearchRecord) -> list[ConfirmedDifference]:
+    pairs: list[ConfirmedDifference] = []
     if record.confirmed is None or not record.entries:
         return pairs
     metrics = [objective.metric for objective in record.objectives]
@@ -75,7 +74,7 @@ def kept(record: SearchRecord) -> list[Kept]:
                 continue
             level = arms[name].levels.get(effect.metric)
             pairs.append(
-                Kept(
+                ConfirmedDifference(
                     name=name,
                     objective=record.objectives[place],
                     value=entry.values[place],
@@ -88,25 +87,24 @@ def kept(record: SearchRecord) -> list[Kept]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Left:
+class RemainingShares:
     """The shares that remained at fresh seeds in one objective, of the n blocks that had an advantage in the search.
 
     `judged` is how many of the confirmed could be compared both times.
     """
 
-    objective: Objective
+    objective: SearchObjective
     shares: tuple[float, ...]
     judged: int
 
 
-def left(record: SearchRecord) -> list[Left]:
-    """Return what remained for each objective in which something can be compared both times."""
+def remaining_shares(record: SearchRecord) -> list[RemainingShares]:
     remained = []
     for objective in record.objectives:
-        both = [pair for pair in kept(record) if pair.objective == objective and pair.compared]
+        both = [pair for pair in confirmed_differences(record) if pair.objective == objective and pair.compared]
         shares = tuple(sorted(pair.share for pair in both if pair.share is not None))
         if both:
-            remained.append(Left(objective=objective, shares=shares, judged=len(both)))
+            remained.append(RemainingShares(objective=objective, shares=shares, judged=len(both)))
     return remained
 
 
@@ -163,7 +161,6 @@ def _least_confirmed(record: SearchRecord, name: str) -> float | None:
 
 
 def _least_searched(analysis: SearchAnalysis) -> dict[int, float]:
-    """Return the minimum gain in the search of each block of the front except the reference."""
     places = [place for place in analysis.front if place > 0]
     known = [loss for loss in analysis.losses if loss is not None]
     best = tuple(min(column) for column in zip(*known, strict=True))
@@ -175,3 +172,62 @@ def _least_searched(analysis: SearchAnalysis) -> dict[int, float]:
         assert here is not None
         gains[place] = min(b - x for b, x in zip(base, shares(here, best, worst), strict=True))
     return gains
+
+
+# An ablation of the block to continue with, ready to paste: which of its edits matters?
+
+ASK_COMMANDS = ("ablate plan COPY.yaml", "ablate run COPY.yaml")
+
+
+def block_to_ask_about(record: SearchRecord, analysis: SearchAnalysis) -> Pick | None:
+    candidate = pick(record, analysis)
+    return candidate if candidate is not None and candidate.entry.edits else None
+
+
+def path_snippet(record: SearchRecord, entry: Entry) -> str:
+    """Return YAML for a space: the block, the values around it, and a path to both from the reference, edit by edit."""
+    block = f"{entry.name}_block" if entry.around else entry.name
+    values = {address: to_python(parse_yaml(text, address)) for address, text in entry.around}
+    document = {
+        "blocks": {block: to_python(parse_yaml(entry.block, entry.name))},
+        **({"variants": {entry.name: {"block": block, "set": values}}} if values else {}),
+        "design": {"path": {"from": record.reference, "to": entry.name}},
+    }
+    return yaml.safe_dump(document, sort_keys=False, allow_unicode=True, default_flow_style=None, width=76)
+
+
+def how_to_ask(record: SearchRecord, chosen: Pick) -> str:
+    name = chosen.entry.name
+    return (
+        f"Which edit of {name} matters ({why_chosen(record, chosen)})? Copy the space, give it another name and "
+        "enough seeds, replace its design with this, check with `ablate plan` what it would train, and `ablate run` "
+        f"it. A line of its `block:` that changes neither {record.reference} nor {name} would be refused as having no "
+        "effect: leave it out of the copy."
+    )
+
+
+def how_to_ask_briefly(record: SearchRecord, chosen: Pick) -> str:
+    return (
+        f"To ask which edit of {chosen.entry.name} matters ({why_chosen(record, chosen)}), replace the design of a "
+        "copy of the space with the YAML on the page:"
+    )
+
+
+def why_chosen(record: SearchRecord, chosen: Pick) -> str:
+    several = len(record.objectives) > 1
+    best = "best balanced" if several else "largest gain"
+    if chosen.better is None:
+        one_of = f"one of {chosen.alike}" if chosen.alike > 1 else "the one"
+        return (
+            f"on the Pareto front, {one_of} with the largest minimum gain"
+            if several
+            else f"{one_of} best in the search"
+        )
+    if len(record.chosen) == 1:
+        return "the one that was confirmed" if chosen.better else "the one chosen; it was not found better"
+    of_them = f"the {best} of them" if several else f"the one with the {best} of them"
+    if not chosen.better:
+        return f"of those confirmed none was found better; {of_them}"
+    if chosen.alike > 1:
+        return f"one of {chosen.alike} that did best of those confirmed; {of_them}"
+    return "of those confirmed, it did best"

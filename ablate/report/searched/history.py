@@ -1,4 +1,4 @@
-"""The tables of the course of a search, as text: proposals, what was removed, progress, rungs, cost."""
+"""The tables of the course of a search: proposals, removals, progress, rungs, cost."""
 
 from __future__ import annotations
 
@@ -15,11 +15,9 @@ from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import number
 
 STAGES = 4
-"""Number of parts of the search after which its progress is shown."""
 
 
 def accounts(record: SearchRecord) -> Grid:
-    """Return what became of the proposals."""
     rows = [("proposed", record.proposed), ("duplicates of earlier ones, not trained again", record.folded)]
     if record.passed_over:
         rows.append(("passed over for one that the zero-cost measure ranks better", record.passed_over))
@@ -43,7 +41,6 @@ def accounts(record: SearchRecord) -> Grid:
 
 
 def chance_in_words(record: SearchRecord) -> str:
-    """Return how much of the proposals did not depend on any result."""
     return (
         f"{percent(record.random_share)} of all choices were made without regard to any result, and "
         f"{percent(record.wholly_random)} of proposals consist only of such choices"
@@ -51,7 +48,6 @@ def chance_in_words(record: SearchRecord) -> str:
 
 
 def failures(record: SearchRecord) -> tuple[str, ...]:
-    """Return a note that failed trials are not retried, if any failed."""
     failed = sum(record.outcomes[kind] for kind in FAILED)
     if not failed:
         return ()
@@ -62,12 +58,11 @@ def failures(record: SearchRecord) -> tuple[str, ...]:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with everything below 1 % shown as that."""
+    """Everything below 1 % is shown as that."""
     return "under 1 %" if 0 < share < 0.01 else f"{100 * share:.0f} %"
 
 
 def removed(record: SearchRecord) -> Grid:
-    """Return what was drawn and never trained, by its cause: constraint, sizes, override, start, forecast or veto."""
     rows = [(kind, why, f"{n:,}") for kind, why, n in _reasons(record.refused, record.vetoed)]
     return Grid(
         title="Removed before training",
@@ -89,13 +84,11 @@ KINDS = {
 
 
 def kind_of(refusal: str) -> tuple[str, str]:
-    """Return the cause of a refusal, and its reason."""
     begins = next((begins for begins in KINDS if refusal.startswith(begins)), "")
     return KINDS.get(begins, "constraint"), refusal.removeprefix(begins)
 
 
 def _reasons(refused: Mapping[str, int], vetoed: Mapping[str, int]) -> Iterable[tuple[str, str, int]]:
-    """Return the reasons by kind, the most common first."""
     reasons = [(*kind_of(refusal), n) for refusal, n in refused.items()] + [
         ("veto", why, n) for why, n in vetoed.items()
     ]
@@ -104,7 +97,6 @@ def _reasons(refused: Mapping[str, int], vetoed: Mapping[str, int]) -> Iterable[
 
 
 def progress(record: SearchRecord, analysis: SearchAnalysis) -> Grid | None:
-    """Return the hypervolume, or the best value, after parts of the search; None before there is one."""
     if not analysis.curve:
         return None
     single = len(record.objectives) == 1
@@ -125,14 +117,13 @@ def progress(record: SearchRecord, analysis: SearchAnalysis) -> Grid | None:
 
 
 def last_better(record: SearchRecord, analysis: SearchAnalysis) -> str:
-    """Return the block with which the search last improved; requires a curve."""
+    """Requires a curve."""
     last = len(analysis.curve) - 1
     rose = max((i for i in range(1, last + 1) if analysis.curve[i] != analysis.curve[i - 1]), default=0)
     return f"last improved by {record.entries[rose].name}, number {rose} of {last}" if rose else "never improved"
 
 
 def hypervolume_in_words(record: SearchRecord, analysis: SearchAnalysis) -> str:
-    """Return what the hypervolume is a share of."""
     sides = ", ".join(
         f"{objective.metric} {number(ideal)} to {number(worst)}"
         for objective, ideal, worst in zip(record.objectives, analysis.ideal, analysis.worst, strict=True)
@@ -147,7 +138,6 @@ def hypervolume_in_words(record: SearchRecord, analysis: SearchAnalysis) -> str:
 
 
 def rungs(record: SearchRecord) -> Grid | None:
-    """Return how well the ranking at a rung predicts that at a later one; None without a pruner."""
     if record.pruner == "none":
         return None
     rows = [
@@ -175,7 +165,6 @@ def rungs(record: SearchRecord) -> Grid | None:
 
 
 def cost(record: SearchRecord) -> list[str]:
-    """Return the cost of the search, and why it ended."""
     seconds = math.fsum(entry.seconds for entry in record.entries)
     lines = [budget(record)]
     if record.entries:
@@ -188,14 +177,12 @@ def cost(record: SearchRecord) -> list[str]:
 
 
 def budget(record: SearchRecord) -> str:
-    """Return the budget, what was spent of it, and why the search ended."""
     reasons = {"budget": "the budget is spent", "exhausted": "exhausted: proposals were known blocks again and again"}
     over = reasons.get(record.why_over, record.why_over) or "not over"
     return f"requested {record.budget}, spent {record.spent}; {over}"
 
 
 def counts(record: SearchRecord, analysis: SearchAnalysis) -> list[str]:
-    """Return everything in a line each: proposals, what was removed, cost and progress, and rungs if there are any."""
     became = ", ".join(f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common())
     parts = [f"{record.proposed:,} proposed", f"{record.folded:,} duplicates of earlier ones"]
     parts += [f"{record.passed_over:,} passed over by the zero-cost measure"] if record.passed_over else []
@@ -227,7 +214,6 @@ _BY = {
 
 
 def _rungs_in_words(record: SearchRecord) -> str:
-    """Return the correlations, with a remark on their restricted range."""
     if not record.correlations:
         return "rungs: no block has reached two"
     correlations = [

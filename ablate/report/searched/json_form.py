@@ -1,30 +1,29 @@
-"""The results of a search as JSON and back: the whole record, what follows from it, and the sentences of the screen."""
+"""The results of a search as JSON and back: the whole record, its analysis, and the sentences of the screen."""
 
 from __future__ import annotations
 
 import json
 import math
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
 from ablate.report import json_form
-from ablate.report.searched import answer, ask_next, sections
+from ablate.report.searched import answer, confirmation, sections
 from ablate.report.searched.analysis import BEYOND, analyse, edit_counts
-from ablate.report.searched.confirmation import kept
 from ablate.report.searched.record import SearchRecord
 from ablate.report.searched.rows import shown_blocks
 
+if TYPE_CHECKING:
+    from ablate.store.durable import JsonValue
+
 
 def to_json(record: SearchRecord) -> str:
-    """Return every entry and number in full; entries are named by their `number`. What is not finite is null.
-
-    What a search varies beside its grammar is there only if it does.
-    """
+    """Return every entry and number in full; what is not finite is null. Entries are named by their `number`."""
     analysis = analyse(record)
     numbers = [entry.number for entry in record.entries]
-    best = ask_next.chosen(record, analysis)
+    best = confirmation.block_to_ask_about(record, analysis)
     document = asdict(record)
     if not record.varied:
         del document["varied"]
@@ -60,14 +59,14 @@ def to_json(record: SearchRecord) -> str:
                 "confirmed_difference": pair.effect.estimate,
                 "share": pair.share,
             }
-            for pair in kept(record)
+            for pair in confirmation.confirmed_differences(record)
         ],
         "next": None
         if best is None
         else {
             "block": best.entry.name,
-            "how": ask_next.how(record, best),
-            "space": ask_next.snippet(record, best.entry),
+            "how": confirmation.how_to_ask(record, best),
+            "space": confirmation.path_snippet(record, best.entry),
         },
     }
     return json_form.dump(document)
@@ -80,7 +79,8 @@ def from_json(text: str) -> SearchRecord:
         raise ValueError("not an object")
     document["definitions"] = {}  # there these are sentences, not a mapping
     for entry in _objects(document.get("entries")):
-        entry["values"] = [math.nan if value is None else value for value in entry.get("values") or ()]
+        values = entry.get("values") or []
+        entry["values"] = [math.nan if v is None else v for v in values] if isinstance(values, list) else values
     confirmed = document.get("confirmed")
     if isinstance(confirmed, dict):
         for arm in _objects(confirmed.get("arms")):
@@ -88,5 +88,5 @@ def from_json(text: str) -> SearchRecord:
     return TypeAdapter(SearchRecord).validate_python(document)
 
 
-def _objects(value: Any) -> list[dict[str, Any]]:
+def _objects(value: JsonValue) -> list[dict[str, JsonValue]]:
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

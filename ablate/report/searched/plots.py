@@ -7,19 +7,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from ablate.output.words import factor, spoken
 from ablate.report import wording
-from ablate.report.effect_columns import interval_kind
-from ablate.report.html.drawn import HEIGHT, INK
-from ablate.report.plot import Cell, Draw, Plot
+from ablate.report.effect_tables import interval_kind
+from ablate.report.plot import HEIGHT, INK, Cell, Draw, Plot
 from ablate.report.searched.analysis import SearchAnalysis
-from ablate.report.searched.axes import by_blocks, frame, labelled, scaled, told_apart
+from ablate.report.searched.answer import OUTCOMES
 from ablate.report.searched.confirmation import verdicts
-from ablate.report.searched.record import Objective, SearchRecord
+from ablate.report.searched.record import SearchObjective, SearchRecord
+from ablate.space.design import Goal
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +34,6 @@ FRESH = "at fresh seeds, and interval"
 
 
 def plots(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Plot]:
-    """Yield the plots; none if nothing can be compared."""
     if analysis.compared:
         yield _found_plot(record, analysis)
     if len(record.objectives) > 1 and analysis.curve:
@@ -46,8 +46,7 @@ def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
     With more than two, the first against each of the others, stacked.
     """
     draw: list[Draw] = [
-        lambda axes, y=other: _plane(axes, record, analysis, 0, y)  # type: ignore[misc]
-        for other in range(1, len(record.objectives))
+        partial(_plane, record=record, analysis=analysis, x=0, y=other) for other in range(1, len(record.objectives))
     ]
     name = "front" if draw else "values"
     names = [objective.metric for objective in record.objectives]
@@ -55,8 +54,8 @@ def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
     return Plot(
         name=name,
         id=name,
-        draw=tuple(draw) or (lambda axes: _over_time(axes, record, analysis),),
-        about=_about(record),
+        draw=tuple(draw) or (partial(_over_time, record=record, analysis=analysis),),
+        about=f"{_what(record)}. The tables Pareto front or Best and Every block trained have its numbers.",
         caption=" ".join(_caption(record)),
         headline=_what(record),
         height=HEIGHT,
@@ -76,14 +75,14 @@ def _found_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
 
 
 def _progress_plot(record: SearchRecord, analysis: SearchAnalysis) -> Plot:
-    """Return the hypervolume over the search; with one objective the other plot shows as much."""
+    """With one objective the other plot shows as much."""
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (entry.number, entry.name, value) for entry, value in zip(record.entries, analysis.curve, strict=False)
     )
     return Plot(
         name="hypervolume",
         id="progress",
-        draw=(lambda axes: _hypervolume(axes, analysis),),
+        draw=(partial(_hypervolume, analysis=analysis),),
         about="Hypervolume over the blocks in order of start. The table Progress has its numbers.",
         caption="The share of the box that is dominated, by blocks started.",
         height=2.5,
@@ -107,10 +106,6 @@ def _caption(record: SearchRecord) -> Iterator[str]:
         )
 
 
-def _about(record: SearchRecord) -> str:
-    return f"{_what(record)}. The tables Pareto front or Best and Every block trained have its numbers."
-
-
 def _what(record: SearchRecord) -> str:
     names = [spoken(objective.metric) for objective in record.objectives]
     of = f"{names[0]} over the search" if len(names) == 1 else f"{names[0]} against {' and '.join(names[1:])}"
@@ -118,14 +113,13 @@ def _what(record: SearchRecord) -> str:
 
 
 def _plane(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y: int) -> None:
-    """Draw two objectives against each other: finished blocks, the front, the reference, the values at fresh seeds."""
     values = {place: record.entries[place].values for place in analysis.compared}
     goals = record.objectives[x], record.objectives[y]
     fresh = _fresh(record)
     matter = [(value[x], value[y]) for place, value in values.items() if place in analysis.front or place == 0]
     matter += [(ends[x][0], ends[y][0]) for _, ends in fresh if x in ends and y in ends]
-    scaled(axes, "x", goals[0])
-    scaled(axes, "y", goals[1])
+    _scaled(axes, "x", goals[0])
+    _scaled(axes, "y", goals[1])
     left, right = frame([value[x] for value in values.values()], [at for at, _ in matter], goals[0])
     bottom, top = frame([value[y] for value in values.values()], [at for _, at in matter], goals[1])
     axes.set(xlim=(left, right), ylim=(bottom, top), xlabel=_axis_label(goals[0]), ylabel=_axis_label(goals[1]))
@@ -141,7 +135,7 @@ def _plane(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y
 
 
 def _draw_front(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: int, y: int) -> None:
-    """Draw the front; with two objectives also the line that bounds what it dominates."""
+    """With two objectives also the line that bounds what the front dominates."""
     blocks = sorted((record.entries[place] for place in analysis.front), key=lambda entry: entry.values[x])
     across, up = [entry.values[x] for entry in blocks], [entry.values[y] for entry in blocks]
     goals = record.objectives[x].goal, record.objectives[y].goal
@@ -149,7 +143,7 @@ def _draw_front(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, x: i
     if len(record.objectives) == 2:
         axes.step(across, up, where="post" if goals[0] == "min" else "pre", color=INK["front"], lw=1)
     named = [(entry.name, entry.values[x], entry.values[y]) for entry in blocks if entry.number > 0]
-    labelled(axes, named[:LABELS], *goals)
+    _labelled(axes, named[:LABELS], *goals)
 
 
 Ends = dict[int, tuple[float, float, float]]
@@ -157,7 +151,7 @@ Ends = dict[int, tuple[float, float, float]]
 
 
 def _fresh(record: SearchRecord) -> list[tuple[str, Ends]]:
-    """Return each chosen block at fresh seeds: the reference's mean there plus the paired difference from it."""
+    """The reference's mean there plus the paired difference from it, for each chosen block."""
     if record.confirmed is None:
         return []
     base = next((arm for arm in record.confirmed.arms if arm.name == record.confirmed.baseline), None)
@@ -197,7 +191,6 @@ def _draw_fresh(axes: Axes, record: SearchRecord, fresh: Sequence[tuple[str, End
 
 
 def _square(axes: Axes, across: tuple[float, float, float], up: tuple[float, float, float], label: str) -> None:
-    """Draw a value at fresh seeds, with its interval in both directions."""
     (x, left, right), (y, bottom, top) = across, up
     axes.errorbar(
         [x], [y], xerr=[[x - left], [right - x]], yerr=[[y - bottom], [top - y]], fmt="s", ms=5, mfc=INK["paper"],
@@ -215,21 +208,19 @@ def _fresh_reference(record: SearchRecord) -> dict[int, float]:
 
 
 def _margin(axes: Axes, record: SearchRecord, analysis: SearchAnalysis, beyond: int) -> None:
-    """Write above the frame what is not in it."""
-    axes.set_title(told_apart(record, analysis, beyond), fontsize=8, loc="right", color=INK["ink"])
+    axes.set_title(_told_apart(record, analysis, beyond), fontsize=8, loc="right", color=INK["ink"])
 
 
 def _over_time(axes: Axes, record: SearchRecord, analysis: SearchAnalysis) -> None:
-    """Draw one objective: each block's value by order of start, the best so far, the reference."""
     objective = record.objectives[0]
     values = [record.entries[place].values[0] for place in analysis.compared]
     fresh = [(name, ends[0]) for name, ends in _fresh(record) if 0 in ends]
-    scaled(axes, "y", objective)
+    _scaled(axes, "y", objective)
     must = [value for value in analysis.curve if value is not None] + [at for _, (at, _, _) in fresh]
     if 0 in analysis.compared:
         must.append(record.entries[0].values[0])
     axes.set_ylim(*frame(values, must, objective))
-    by_blocks(axes, len(record.entries))
+    _by_blocks(axes, len(record.entries))
     axes.set_ylabel(_axis_label(objective))
     bottom, top = sorted(axes.get_ylim())
     inside = [(place, value) for place, value in zip(analysis.compared, values, strict=True) if bottom <= value <= top]
@@ -253,12 +244,78 @@ def _hypervolume(axes: Axes, analysis: SearchAnalysis) -> None:
     places, values = zip(*known, strict=True)
     axes.step(places, values, where="post", color=INK["front"], lw=1.4)
     axes.set_ylim(0, max(0.05, 1.08 * float(np.max(values))))
-    by_blocks(axes, len(analysis.curve))
+    _by_blocks(axes, len(analysis.curve))
     axes.set_ylabel("hypervolume")
 
 
-def _axis_label(objective: Objective) -> str:
+def _axis_label(objective: SearchObjective) -> str:
     scale = ", log scale" if objective.log else ""
     # a long name takes two lines: beside the plot there is no room for one
     gap = "\n" if len(objective.metric) > LONG else " "
     return f"{spoken(objective.metric)}{gap}({'lower' if objective.goal == 'min' else 'higher'} is better{scale})"
+
+
+# Axes: of objectives, robust to outliers, and of blocks in the order of their start.
+
+SHOWN = 0.9
+"""An axis shows about this share of the blocks, and every one that matters; the plot says how many it does not show."""
+
+
+def _scaled(axes: Axes, which: Literal["x", "y"], objective: SearchObjective) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+
+    if objective.log:
+        (axes.set_xscale if which == "x" else axes.set_yscale)("log")
+    axis = axes.xaxis if which == "x" else axes.yaxis
+    if objective.log:
+        axis.set_minor_locator(NullLocator())
+    axis.set_major_locator(MaxNLocator(nbins=5))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:.4g}"))
+
+
+def _by_blocks(axes: Axes, count: int) -> None:
+    from matplotlib.ticker import MaxNLocator
+
+    axes.set(xlim=(-0.02 * count - 0.3, 1.02 * count - 0.7), xlabel="blocks, in order of start")
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=6, integer=True))
+
+
+def frame(values: Sequence[float], must: Sequence[float], objective: SearchObjective) -> tuple[float, float]:
+    """Return the ends of an axis: from the best value, with about `SHOWN` of the values and all of `must` inside."""
+    known = np.log(values) if objective.log else np.asarray(values, dtype=float)
+    needed = np.log(must) if objective.log else np.asarray(must, dtype=float)
+    if objective.goal == "min":
+        low, high = min(known.min(), *needed), max(np.quantile(known, SHOWN, method="lower"), *needed)
+    else:
+        low, high = min(np.quantile(known, 1 - SHOWN, method="higher"), *needed), max(known.max(), *needed)
+    pad = 0.07 * (high - low) or 0.05 * (abs(high) or 1.0)
+    low, high = float(low - pad), float(high + pad)
+    return (float(np.exp(low)), float(np.exp(high))) if objective.log else (low, high)
+
+
+def _labelled(axes: Axes, points: Sequence[tuple[str, float, float]], x: Goal, y: Goal, size: float = 8) -> None:
+    """Names stand on the better side; one that would cover another is left out."""
+    right, up = x == "max", y == "max"
+    taken: list[tuple[float, float, float]] = []
+    for name, across, high in points:
+        at_x, at_y = (float(c) * 72 / axes.figure.dpi for c in axes.transData.transform((across, high)))
+        width = 0.62 * size * len(name)
+        start = at_x if right else at_x - width
+        if any(
+            abs(at_y - other) < 1.15 * size and start < end and begin < start + width for begin, end, other in taken
+        ):
+            continue
+        taken.append((start, start + width, at_y))
+        axes.annotate(
+            name, (across, high), (4 if right else -4, 4 if up else -4), textcoords="offset points", fontsize=size,
+            ha="left" if right else "right", va="bottom" if up else "top", color=INK["front"],
+        )  # fmt: skip
+
+
+def _told_apart(record: SearchRecord, analysis: SearchAnalysis, beyond: int) -> str:
+    parts = [f"{n} {OUTCOMES.get(kind, kind)}" for kind, n in record.outcomes.most_common() if kind != "finished"]
+    if strange := len(analysis.incomparable):
+        parts.append(f"{strange} without a finite value")
+    if beyond:
+        parts.append(f"{beyond} outside the frame")
+    return f"not shown: {', '.join(parts)}" if parts else ""

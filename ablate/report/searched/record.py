@@ -11,8 +11,8 @@ from ablate.verdict.summary import Summary
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """A metric and its direction. On the log scale differences are ratios."""
+class SearchObjective:
+    """On the log scale differences are ratios."""
 
     metric: str
     goal: Goal
@@ -50,7 +50,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RungCorrelation:
+class RungAgreement:
     """Spearman's rank correlation of objective number `objective` between the steps `lower` and `upper`.
 
     Over the n blocks that reached both; None if it is not defined (fewer than three blocks, or all equal).
@@ -67,19 +67,19 @@ class RungCorrelation:
 class SearchRecord:
     """A search that is over, or (`partial`) in its current state.
 
-    `derivations` is how many the grammar has, and `varied` describes the values that are tried beside them. `budget` is
-    as requested (`60 trials`), `spent` what was spent of it.
-    `why_over` is `budget`, `exhausted`, or empty while it is not over. `proposed` counts proposals, `folded` duplicates
-    of earlier ones, `known` the blocks whose results the folder had from trials of other spaces, `known_failed` those
-    of them that had failed. `refused` counts by reason (a constraint, the sizes, an override, the start: see `history`)
-    what was drawn and not proposed, `vetoed` the same by veto, `passed_over` what was proposed but not trained because
-    of its rank by a zero-cost measure. `random_share` is the share of choices made without regard to any result,
-    `wholly_random` the share of proposals with only such choices, `repaired` counts proposals mutated until admitted.
+    `derivations` counts those of the grammar, `varied` describes the values that are tried beside them. `budget` is as
+    requested (`60 trials`), `spent` the part used, `why_over` is `budget`, `exhausted`, or empty while it is not over.
+    `proposed` counts proposals, `folded` duplicates of earlier ones, `known` the blocks whose results the folder had
+    from other spaces, `known_failed` those of them that had failed. `refused` counts draws that were not proposed by
+    reason (a constraint, the sizes, an override, the start: see `history`), `vetoed` the same by veto, `passed_over`
+    proposals not trained because of their rank by a zero-cost measure. `random_share` is the share of choices made
+    without regard to any result, `wholly_random` the share of proposals with only such choices, `repaired` counts those
+    mutated until admitted.
 
     `chosen` are names of entries, to be trained anew at `confirm_seeds`; `confirmed` judges them against the reference,
-    None until all of that is done. `definitions` says how metrics are computed that are judged but are no objective.
-    `again` is the command that repeats the search, or resumes it. `mixed` are the versions in which its trials differ,
-    in lines; `head` is that of its records.
+    None until all of that is done. `definitions` are those of judged metrics that are no objective. `again` is the
+    command that repeats the search, or resumes it. `mixed` are the versions in which its trials differ, `head` is that
+    of its records.
     """
 
     space: str
@@ -87,7 +87,7 @@ class SearchRecord:
     grammar: str
     derivations: int
     reference: str
-    objectives: tuple[Objective, ...]
+    objectives: tuple[SearchObjective, ...]
     sampler: str
     seed: int
     parallel: int
@@ -106,7 +106,7 @@ class SearchRecord:
     random_share: float
     wholly_random: float
     repaired: int
-    correlations: tuple[RungCorrelation, ...]
+    correlations: tuple[RungAgreement, ...]
     confirmed: Summary | None
     chosen: tuple[str, ...]
     confirm_seeds: tuple[int, ...]
@@ -125,12 +125,10 @@ class SearchRecord:
 
     @property
     def trained(self) -> tuple[Entry, ...]:
-        """The blocks that were proposed and trained: all but the reference."""
         return self.entries[1:]
 
     @property
     def outcomes(self) -> Counter[str]:
-        """The number of trained blocks by outcome."""
         return Counter(entry.outcome for entry in self.trained)
 
     @property
@@ -140,7 +138,6 @@ class SearchRecord:
         return tuple(entry for entry in self.trained if base and entry.versions not in ("", base))
 
     def entry(self, name: str) -> Entry:
-        """Return the entry of that name; KeyError if there is none."""
         for entry in self.entries:
             if entry.name == name:
                 return entry
@@ -148,5 +145,4 @@ class SearchRecord:
 
     @property
     def defined(self) -> dict[str, str]:
-        """The definition of every metric, by name."""
         return {**self.definitions, **{objective.metric: objective.definition for objective in self.objectives}}

@@ -1,4 +1,4 @@
-"""The tables of a search's results, as text: the same for the terminal, Markdown and the page."""
+"""The tables of a search's results: the same for the terminal, Markdown and the page."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 from ablate.output import words
-from ablate.report import wording
-from ablate.report.document import Candidate, FrontTable, Grid
+from ablate.report import effect_tables, wording
+from ablate.report.document import Candidate, Column, FrontTable, Grid, GroupedTable, RowGroup, Words
 from ablate.report.searched.analysis import SearchAnalysis, difference, edit_counts
 from ablate.report.searched.answer import OUTCOMES
-from ablate.report.searched.confirmation import kept
-from ablate.report.searched.record import Entry, Objective, SearchRecord
+from ablate.report.searched.confirmation import ConfirmedDifference, confirmed_differences
+from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
+from ablate.verdict.summary import Arm, Effect, Metric, Summary
 
 BEST = 10
 """Number of blocks shown if there is one objective, and so no front."""
@@ -31,19 +32,13 @@ def described(record: SearchRecord, analysis: SearchAnalysis) -> list[Entry]:
     return [*chosen, *(entry for entry in shown_blocks(record, analysis)[1:] if entry.name not in record.chosen)]
 
 
-def front_title(record: SearchRecord, analysis: SearchAnalysis) -> tuple[str, str]:
-    """Return the title and the note of the table of the best blocks."""
-    among = words.plural(len(analysis.compared), "block")
-    if len(record.objectives) == 1:
-        return "Best", f"by {record.objectives[0].metric}, of {among} that finished"
-    return "Pareto front", f"{len(analysis.front)} of {among} that finished, dominated by none"
-
-
 def front(
     record: SearchRecord, analysis: SearchAnalysis, blocks: Sequence[Entry] | None = None, remarks: tuple[str, ...] = ()
 ) -> FrontTable:
-    """Return a row for each of the `blocks`, by default `shown_blocks`: values, differences to the reference, size."""
-    title, note = front_title(record, analysis)
+    among = words.plural(len(analysis.compared), "block")
+    title, note = "Pareto front", f"{len(analysis.front)} of {among} that finished, dominated by none"
+    if len(record.objectives) == 1:
+        title, note = "Best", f"by {record.objectives[0].metric}, of {among} that finished"
     return FrontTable(
         title=title,
         note=note,
@@ -64,14 +59,12 @@ SIZE = ("parameters", "FLOPs")
 
 
 def standing(analysis: SearchAnalysis) -> str:
-    """Return the standing of the reference, with several objectives also whether it is on the front."""
     if len(analysis.better_in) == 1 or analysis.reference is None:
         return "reference"
     return f"reference, {'on the front' if 0 in analysis.front else 'dominated'}"
 
 
 def cells(entry: Entry, record: SearchRecord) -> list[tuple[str, str]]:
-    """Return for each objective the value, and its difference to the reference."""
     pairs = []
     for place, objective in enumerate(record.objectives):
         value = number(entry.values[place]) if place < len(entry.values) else "no value"
@@ -81,7 +74,6 @@ def cells(entry: Entry, record: SearchRecord) -> list[tuple[str, str]]:
 
 
 def size(entry: Entry, record: SearchRecord) -> tuple[str, str]:
-    """Return parameters and FLOPs: of the reference as they are, of others relative to those."""
     base = record.entries[0]
     if entry.number == 0:
         return f"{entry.parameters:,}", f"{entry.flops / 1e6:,.1f} M"
@@ -89,26 +81,23 @@ def size(entry: Entry, record: SearchRecord) -> tuple[str, str]:
 
 
 def number(value: float) -> str:
-    """Return four significant digits: without an interval it is unknown how many are meaningful."""
+    """Four significant digits: without an interval it is unknown how many are meaningful."""
     return f"{value:.0f}" if 10_000 <= abs(value) < 1e6 else f"{value:#.4g}".rstrip(".") if value else "0"
 
 
 def percent(share: float) -> str:
-    """Return a share in percent."""
     return f"{100 * share:.0f} %"
 
 
-def apart_in_words(apart: float, objective: Objective) -> str:
-    """Return a difference as `-0.0517`, or on the log scale `×0.542`."""
+def apart_in_words(apart: float, objective: SearchObjective) -> str:
     if objective.log:
         return f"×{words.significant(words.factor(apart))}"
     return ("+" if apart >= 0 else "-") + (words.significant(abs(apart)) if apart else "0")
 
 
-def left(record: SearchRecord) -> Grid:
-    """Return how much of the search's differences remained at fresh seeds."""
+def remaining(record: SearchRecord) -> Grid:
     rows = []
-    for pair in kept(record):
+    for pair in confirmed_differences(record):
         searched = "" if pair.searched is None else apart_in_words(pair.searched, pair.objective)
         confirmed = "no pair" if pair.effect.estimate is None else apart_in_words(pair.effect.estimate, pair.objective)
         share = "" if pair.share is None else percent(pair.share)
@@ -129,8 +118,47 @@ def left(record: SearchRecord) -> Grid:
     )
 
 
+def confirmation(record: SearchRecord, summary: Summary) -> GroupedTable:
+    effects = {(effect.after, effect.metric): effect for effect in summary.effects if effect.kind == "baseline"}
+    before = {(pair.name, pair.objective.metric): pair for pair in confirmed_differences(record)}
+    groups = []
+    for arm in summary.arms:
+        lines = [
+            _confirmed_row(arm, metric, effects.get((arm.variant, metric.name)), before.get((arm.name, metric.name)))
+            for metric in summary.metrics
+        ]
+        diverged = f"diverged {arm.diverged} of {arm.ended}" if arm.diverged else ""
+        groups.append(RowGroup(arm.name, diverged or "reference" * (arm.name == summary.baseline), tuple(lines)))
+    seeds = ", ".join(map(str, record.confirm_seeds))
+    return GroupedTable(
+        title="Confirmed",
+        note=f"at seeds {seeds} on the verdict split; the search has seen neither",
+        columns=(
+            Column("block", "name"),
+            *effect_tables.columns(("metric",), summary),
+            Column("search", "number", line=3),
+            Column("mean ± sd", line=1),
+            *effect_tables.columns(("difference",), summary, difference=2),
+            Column("kept", "number", line=3),
+            *effect_tables.columns(("n", "verdict"), summary),
+        ),
+        groups=tuple(groups),
+    )
+
+
+def _confirmed_row(
+    arm: Arm, metric: Metric, effect: Effect | None, before: ConfirmedDifference | None
+) -> tuple[Words, ...]:
+    level = arm.levels.get(metric.name)
+    searched = "" if before is None or before.searched is None else apart_in_words(before.searched, before.objective)
+    left = "" if before is None or before.share is None else percent(before.share)
+    difference = wording.difference(effect) if effect else ""
+    counted = wording.seeds_of(level.n if level else 0, effect)
+    verdict: tuple[Words, ...] = effect_tables.words(("verdict",), effect) if effect else ("",)
+    return metric.name, searched, wording.level(level, metric), difference, left, counted, *verdict
+
+
 def edits(record: SearchRecord, analysis: SearchAnalysis) -> Grid | None:
-    """Return the edits of `shown_blocks` beside those of all trained; None if there are none."""
     shown = shown_blocks(record, analysis)[1:]
     counts = [count for count in edit_counts(record, shown) if count.shown]
     if not counts:
@@ -158,7 +186,6 @@ def _of(part: int, whole: int) -> str:
 
 
 def everything(record: SearchRecord, analysis: SearchAnalysis) -> Grid:
-    """Return every block in order of start, marking the reference, the front, and blocks with other versions."""
     heading = ["no.", "block", "outcome", *(objective.metric for objective in record.objectives)]
     on_front, strangers = {record.entries[place].number for place in analysis.front}, record.strangers
     rows = []

@@ -1,11 +1,11 @@
-"""The page of a search as a document: the answer, the front, the confirmation, and the course of the search."""
+"""A search as a document, for the page and for the screen: the answer, the front, the confirmation, the course."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ablate.output.words import plural
-from ablate.report import footnotes, verdict_tables, wording
+from ablate.report import effect_tables, footnotes, wording
 from ablate.report.document import (
     BulletList,
     Figure,
@@ -20,21 +20,20 @@ from ablate.report.document import (
     TableOf,
     Verbatim,
 )
-from ablate.report.html.drawn import shown
-from ablate.report.searched import answer, ask_next, history, plots, rows
+from ablate.report.plot import svg_of
+from ablate.report.searched import answer, confirmation, history, plots, rows
 from ablate.report.searched.analysis import SearchAnalysis, analyse
-from ablate.report.searched.record import SearchRecord
+from ablate.report.searched.record import Entry, SearchObjective, SearchRecord
 from ablate.verdict.summary import Summary
 
 
 def page(record: SearchRecord) -> ReportDocument:
-    """Return the page. The same record gives the same document."""
-    analysis = analyse(record)
-    return ReportDocument(
-        title=record.question.strip() or record.space,
-        about=answer.headline(record),
-        parts=tuple(_parts(record, analysis)),
-    )
+    return _document(record, _parts(record, analyse(record)))
+
+
+def _document(record: SearchRecord, parts: Iterable[Part]) -> ReportDocument:
+    title = record.question.strip() or record.space
+    return ReportDocument(title=title, about=answer.headline(record), parts=tuple(parts))
 
 
 def _parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
@@ -44,7 +43,8 @@ def _parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
     if warned := answer.warnings(record, analysis):
         yield BulletList(tuple(warned), "beware")
     if analysis.compared:
-        yield _section(rows.front(record, analysis).grid, tuple(_figures(record, analysis)))
+        drawn = tuple(Figure(svg_of(plot), plot.caption) for plot in plots.plots(record, analysis))
+        yield _section(rows.front(record, analysis).grid, (Group(drawn),) if drawn else ())
         if blocks := tuple(_blocks(record, analysis)):
             yield Section(f"Their edits from {record.reference}", blocks)
     if confirmed := tuple(_confirmed(record)):
@@ -70,13 +70,7 @@ def _section(grid: Grid, before: tuple[Part, ...] = ()) -> Section:
     return Section(grid.title, (*before, TableOf(grid, titled=False)))
 
 
-def _figures(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
-    if drawn := tuple(Figure(shown(plot), plot.caption) for plot in plots.plots(record, analysis)):
-        yield Group(drawn)
-
-
 def _blocks(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
-    """Yield what each edit of the shown blocks changes, and the blocks in YAML."""
     for entry in rows.described(record, analysis):
         edits = tuple(f"`{edit}` {detail}" for edit, detail in zip(entry.edits, entry.details, strict=False))
         parts: tuple[Part, ...] = (BulletList(edits), Verbatim(f"{entry.name}: {entry.block}", "yaml"))
@@ -89,37 +83,35 @@ def _confirmed(record: SearchRecord) -> Iterator[Part]:
         return
     seeds = ", ".join(map(str, record.confirm_seeds))
     yield Prose(f"At seeds {seeds}, on the verdict split of the text: the search has seen neither.", "note")
-    if (left := rows.left(record)).rows:
+    if (left := rows.remaining(record)).rows:
         yield TableOf(left)
-    yield from map(TableOf, verdict_tables.tables_of(summary))
+    yield from map(TableOf, effect_tables.tables_of(summary))
     if notes := (*footnotes.peculiarities(summary), *footnotes.in_bits(summary), *summary.notes):
         yield BulletList(tuple(notes), "beware")
     yield Fold("What these numbers mean", (BulletList(tuple(footnotes.definitions(summary, record.defined))),))
 
 
-def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
+def _again(record: SearchRecord) -> Iterator[Part]:
     yield Prose(f"To {'resume' if record.partial else 'repeat'} this search:")
     yield Verbatim(record.again, "sh")
+
+
+def _next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
+    yield from _again(record)
     if record.head:
         yield Prose(f"Head of the records: {record.head}", "note")
-    chosen = ask_next.chosen(record, analysis)
+    chosen = confirmation.block_to_ask_about(record, analysis)
     if chosen is not None:
-        yield Prose(ask_next.how(record, chosen))
-        yield Verbatim(ask_next.snippet(record, chosen.entry), "yaml")
+        yield Prose(confirmation.how_to_ask(record, chosen))
+        yield Verbatim(confirmation.path_snippet(record, chosen.entry), "yaml")
 
 
 # The meaning of each number of a search.
 
 
 def definitions(record: SearchRecord) -> list[str]:
-    """Return a line for each objective, then one for each kind of number shown."""
     seeds = ", ".join(map(str, record.seeds))
-    lines = [
-        f"{objective.metric}: {objective.definition + '; ' if objective.definition else ''}"
-        f"{'lower' if objective.goal == 'min' else 'higher'} is better"
-        f"{', compared as a ratio' if objective.log else ''}"
-        for objective in record.objectives
-    ]
+    lines = list(map(_objective, record.objectives))
     several = len(record.seeds) > 1
     lines.append(
         f"value: {_mean(record) if several else 'at'} {plural(len(record.seeds), 'seed')} ({seeds}) at the end of "
@@ -158,6 +150,12 @@ def definitions(record: SearchRecord) -> list[str]:
     return lines
 
 
+def _objective(objective: SearchObjective) -> str:
+    definition = f"{objective.definition}; " if objective.definition else ""
+    better = f"{'lower' if objective.goal == 'min' else 'higher'} is better"
+    return f"{objective.metric}: {definition}{better}{', compared as a ratio' if objective.log else ''}"
+
+
 def _mean(record: SearchRecord) -> str:
     ratios = any(objective.log for objective in record.objectives)
     return "mean (geometric where it is a ratio) over" if ratios else "mean over"
@@ -169,13 +167,74 @@ _CONFIRMED = (
 )
 
 
+# The screen at the end of a search, in brief; it says how much of the page it leaves out.
+
+MOST = 6
+"""Maximum number of blocks of a front that the screen shows besides the reference; the page has all."""
+DESCRIBED = 4
+
+
+def search_screen(record: SearchRecord) -> ReportDocument:
+    return _document(record, _screen_parts(record, analyse(record)))
+
+
+def _screen_parts(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
+    if record.partial:
+        yield Prose(answer.unfinished(record), "warning")
+    yield BulletList(tuple(answer.answers(record, analysis)))
+    yield BulletList((*answer.warnings(record, analysis), *history.failures(record)), "beware")
+    if analysis.compared:
+        blocks = screen_blocks(record, analysis)
+        left_out = len(rows.shown_blocks(record, analysis)) - len(blocks)
+        yield rows.front(record, analysis, blocks, tuple(_more(left_out)))
+        yield from _screen_edits(record, analysis)
+    if record.confirmed is not None:
+        yield rows.confirmation(record, record.confirmed)
+        notes = (*footnotes.peculiarities(record.confirmed), *record.confirmed.notes)
+        yield BulletList(notes, "beware")
+    yield Section("Progress", (BulletList(tuple(history.counts(record, analysis))),))
+    yield Section("Next", tuple(_screen_next(record, analysis)))
+    yield BulletList(tuple(briefly(record)), "remarks")
+
+
+def screen_blocks(record: SearchRecord, analysis: SearchAnalysis, most: int = MOST) -> list[Entry]:
+    """Return the reference and `most` of `rows.shown_blocks`: the chosen first, then those that beat the reference.
+
+    Their order is that of `rows.shown_blocks`.
+    """
+    blocks = rows.shown_blocks(record, analysis)
+    beating = {record.entries[place].number for place in analysis.beating}
+    order = sorted(blocks[1:], key=lambda entry: (entry.name not in record.chosen, entry.number not in beating))
+    kept = {entry.number for entry in [*blocks[:1], *order[:most]]}
+    return [entry for entry in blocks if entry.number in kept]
+
+
+def _screen_edits(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Section]:
+    if blocks := rows.described(record, analysis):
+        folds = [Fold("" if entry.edits else "none", (), entry.name, entry.edits) for entry in blocks[:DESCRIBED]]
+        more = [Prose(line, "note") for line in _more(len(blocks) - DESCRIBED)]
+        note = f"from {record.reference}; what each changes is on the page"
+        yield Section("Edits", (*folds, *more), note=note)
+
+
+def _more(count: int) -> Iterator[str]:
+    if count > 0:
+        yield f"and {count} more on the page"
+
+
+def _screen_next(record: SearchRecord, analysis: SearchAnalysis) -> Iterator[Part]:
+    yield from _again(record)
+    chosen = confirmation.block_to_ask_about(record, analysis)
+    if chosen is not None:
+        yield Prose(confirmation.how_to_ask_briefly(record, chosen))
+        yield Verbatim("\n".join(confirmation.ASK_COMMANDS), "sh")
+
+
 def briefly(record: SearchRecord) -> list[str]:
-    """Return the minimum needed to read the terminal; the page has the rest."""
+    """The minimum needed to read the terminal; the page has the rest."""
     margins = {} if record.confirmed is None else {m.name: wording.margin(m) for m in record.confirmed.metrics}
     lines = [
-        f"{objective.metric}: {objective.definition + '; ' if objective.definition else ''}"
-        f"{'lower' if objective.goal == 'min' else 'higher'} is better"
-        f"{', compared as a ratio' if objective.log else ''}"
+        _objective(objective)
         + (f"; margin {margins[objective.metric] or 'none'}" if objective.metric in margins else "")
         for objective in record.objectives
     ]

@@ -43,11 +43,9 @@ class Objective(CrossEntropy):
     """[B, …] examples and their classes [B], or mixtures of two (see `train/loss.py`)."""
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
-        """Return examples and classes, as they are drawn."""
         return drawn
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
-        """Yield the cross-entropy, and what the recipe adds to it."""
         if isinstance(batch.targets, Tensor):
             yield from super().terms(output, batch, ahead)
             return

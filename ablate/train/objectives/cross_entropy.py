@@ -30,11 +30,9 @@ class CrossEntropy:
         self.settings, self.sizes, self.loss = settings, given.sizes, given.loss
 
     def targets(self, batch: Batch) -> Mapping[str, int]:
-        """Return the number of targets."""
         return {"": int((first(batch.targets) != NO_TARGET).sum())}
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
-        """Yield the cross-entropy, and what the recipe adds to it."""
         logits_NC, targets_N = self.predicted(output, batch)
         loss = cross_entropy(logits_NC, targets_N)
         yield Term("", loss)
@@ -42,14 +40,12 @@ class CrossEntropy:
             yield Term(place, added)
 
     def measures(self, output: Tensors, batch: Batch) -> Iterator[Tensor]:
-        """Yield the sums of the cross-entropy and, where it is measured, of right answers."""
         logits_NC, targets_N = self.predicted(output, batch)
         yield cross_entropy(logits_NC, targets_N, reduction="none").double().sum()
         if "eval_accuracy" in self.measured:
             yield (logits_NC.argmax(-1) == targets_N).double().sum()
 
     def predicted(self, output: Tensors, batch: Batch) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N"]]:
-        """Return the logits at the targets, and the targets."""
         logits_NC, targets_N = first(output).flatten(0, -2), first(batch.targets).flatten()
         there = targets_N != NO_TARGET
         return logits_NC[there], targets_N[there]

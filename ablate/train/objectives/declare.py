@@ -93,7 +93,7 @@ class Settings(Document):
         return sizes.seq_len
 
     def in_force(self, model: Model) -> str:
-        """Return what a model makes of the settings, in words, where that is not what they say; empty elsewhere."""
+        """The effective settings of a model, in words, where they are not those given; empty elsewhere."""
         return ""
 
     def unfit(self, model: Model, recipe: Recipe) -> Iterator[tuple[str, str, str]]:
@@ -103,7 +103,7 @@ class Settings(Document):
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What an objective is built for: the sizes of the model, its special tokens among them, and the recipe's loss."""
+    """The context of an objective: the sizes of the model, with its special tokens, and the recipe's loss."""
 
     sizes: Sizes
     loss: Loss
@@ -118,21 +118,15 @@ class Term(NamedTuple):
 
 
 class Objective(Protocol):
-    """What implements an objective."""
-
-    def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
-        """Make a batch of what was drawn."""
-        ...
+    def batch(self, drawn: Batch, uniform: Uniform) -> Batch: ...
 
     def targets(self, batch: Batch) -> Mapping[str, int]:
-        """Return how many targets a batch, or a part of one, has for each term: those of the loss under ''."""
+        """The number of targets of a batch, or a part of one, for each term: those of the loss under ''."""
         ...
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
-        """Yield the loss, then what is added to it; `ahead` are the logits of the blocks that predict further ahead.
-
-        A mean over no targets is 0.
-        """
+        """Yield the loss, then its added terms, each 0 over no targets; `ahead` are the logits for tokens further
+        ahead."""
         ...
 
     @property

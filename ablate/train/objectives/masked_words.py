@@ -31,8 +31,7 @@ from ablate.space.model import Model
 from ablate.space.recipe import Recipe, Special
 from ablate.train.objectives.declare import Settings, Share, implements, objective
 
-SHORTEST: Final = 5
-"""The tokens of the shortest sequence that has a pair."""
+SHORTEST: Final = 5  # the tokens of the shortest sequence that has a pair
 
 
 @objective(
@@ -58,7 +57,7 @@ class MaskedWords(Settings):
 
     @property
     def special(self) -> tuple[Special, ...]:
-        """`mask`; for pairs also what starts and fills up a sequence."""
+        """`mask`; for pairs also the start and the padding of a sequence."""
         return ("mask", "start", "padding") if self.next_sentence else ("mask",)
 
     @property
@@ -72,14 +71,14 @@ class MaskedWords(Settings):
         return 2 if self.next_sentence else 0
 
     def in_force(self, model: Model) -> str:
-        """Return the share of a whole sequence that is chosen, where rounding makes it another than was asked."""
+        """The share of a whole sequence that is chosen, where rounding makes it another than was asked."""
         words = model.context - (3 if self.next_sentence else 0)
         chosen = max(1, math.floor(words * self.share + 0.5))
         asked, given = (f"{100 * share:.3g} %" for share in (self.share, chosen / words))
         return "" if asked == given else f"{chosen} of {words} tokens of a sequence, {given} for the {asked} asked"
 
     def unfit(self, model: Model, recipe: Recipe) -> Iterator[tuple[str, str, str]]:
-        """Yield sequences too short for a pair, and batches in which no window is another's."""
+        """Sequences too short for a pair, and batches in which no window is another's."""
         if self.next_sentence and model.context < SHORTEST:
             reason = f"a pair has three tokens of its own, and {SHORTEST - 3} of text"
             yield "model.context", reason, f"set it to {SHORTEST} at least"
@@ -100,9 +99,7 @@ from ablate.train.objectives.cross_entropy import CrossEntropy
 from ablate.train.objectives.declare import Given, Term
 
 PAIRS = "next_sentence"
-"""The name of the targets that are pairs."""
-SHORT = 0.1
-"""The share of pairs that are shorter than the context, as in BERT."""
+SHORT = 0.1  # the share of pairs that are shorter than the context, as in BERT
 
 
 @implements(MaskedWords)
@@ -118,7 +115,6 @@ class Objective(CrossEntropy):
         self.text = np.setdiff1d(np.arange(sizes.vocab_size), self.no_text)
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
-        """Hide tokens of what was drawn, in pairs if the objective has them."""
         tokens = first(drawn.inputs).numpy()
         if not self.settings.next_sentence:
             return Batch(*map(torch.from_numpy, self._hidden(tokens, uniform)))
@@ -128,18 +124,16 @@ class Objective(CrossEntropy):
         return Batch(tuple(map(torch.from_numpy, inputs)), tuple(map(torch.from_numpy, wanted)))
 
     def targets(self, batch: Batch) -> Mapping[str, int]:
-        """Return the number of chosen tokens, and that of pairs."""
         pairs = {PAIRS: batch.examples} if self.settings.next_sentence else {}
         return {**super().targets(batch), **pairs}
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
-        """Yield the cross-entropy of the chosen tokens, what the recipe adds to it, and that of the pairs."""
         yield from super().terms(output, batch, ahead)
         if self.settings.next_sentence:
             yield Term(f"head.{PAIRS}", cross_entropy(output[1], batch.targets[1]), of=PAIRS)
 
     def _hidden(self, tokens: np.ndarray, uniform: Uniform) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tokens with some of them replaced, and these, NO_TARGET elsewhere."""
+        """The tokens with some of them replaced, and these, NO_TARGET elsewhere."""
         text = ~np.isin(tokens, self.no_text)
         order = np.argsort(np.argsort(np.where(text, uniform(*tokens.shape), 2.0), axis=1), axis=1)
         real = text.sum(axis=1)
@@ -153,7 +147,7 @@ class Objective(CrossEntropy):
         return hidden.astype(np.int64), np.where(chosen, tokens, NO_TARGET).astype(np.int64)
 
     def _paired(self, windows: np.ndarray, uniform: Uniform) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return windows made into pairs, the segments of their tokens, and whether the second part is another's."""
+        """Windows made into pairs, the segments of their tokens, and whether the second part is another's."""
         n_pairs, length = windows.shape
         numbers = uniform(n_pairs, 4)
         room = np.where(numbers[:, 0] < SHORT, 2 + np.floor(numbers[:, 1] * (length - 4)), length - 3).astype(np.int64)

@@ -43,15 +43,12 @@ class Objective(CrossEntropy):
     measured: Mapping[str, str] = {"eval_loss": ""}
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
-        """Return sequences and the same one token later, as they are drawn."""
         return drawn
 
     def targets(self, batch: Batch) -> Mapping[str, int]:
-        """Return the number of tokens: every one has a next."""
         return {"": first(batch.targets).numel()}
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
-        """Yield the cross-entropy, that of tokens further ahead, and what else the recipe adds."""
         loss, *others = super().terms(output, batch)
         yield loss
         for place, added in further_ahead(first(output), first(batch.targets), self.loss, ahead):
@@ -59,5 +56,4 @@ class Objective(CrossEntropy):
         yield from others
 
     def predicted(self, output: Tensors, batch: Batch) -> tuple[Float[Tensor, "N C"], Int[Tensor, "N"]]:
-        """Return all logits and targets."""
         return first(output).flatten(0, 1), first(batch.targets).flatten()

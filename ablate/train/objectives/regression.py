@@ -61,24 +61,20 @@ class Objective:
         self.settings = settings
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
-        """Return examples and classes, as they are drawn."""
         return drawn
 
     def targets(self, batch: Batch) -> Mapping[str, int]:
-        """Return the number of examples."""
         return {"": batch.examples}
 
     def terms(self, output: Tensors, batch: Batch, ahead: Sequence[Tensor] = ()) -> Iterator[Term]:
-        """Yield the mean of the squares."""
         yield Term("", each_mixed(batch.targets, lambda class_B: self._squares(output, class_B)).mean())
 
     def measures(self, output: Tensors, batch: Batch) -> Iterator[Tensor]:
-        """Yield the sums of the squares, and of right answers."""
         yield self._squares(output, first(batch.targets)).double().sum()
         yield (first(output).argmax(-1) == first(batch.targets)).double().sum()
 
     def _squares(self, output: Tensors, class_B: Int[Tensor, "B"]) -> Float[Tensor, "B"]:
-        """Return the loss of each example, in float32 at least."""
+        """The loss of each example, in float32 at least."""
         y_BC = first(output)
         y_BC = y_BC.to(torch.promote_types(y_BC.dtype, torch.float32))
         right_BC = torch.nn.functional.one_hot(class_B, y_BC.shape[-1]).to(y_BC.dtype)

@@ -28,7 +28,7 @@ class SequenceToSequence(Settings):
 
     @property
     def special(self) -> tuple[Special, ...]:
-        """What starts a target, and what fills up both."""
+        """The start of a target, and the padding of both."""
         return ("start", "padding")
 
 

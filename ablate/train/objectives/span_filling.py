@@ -43,7 +43,7 @@ class SpanFilling(Settings):
 
     @property
     def special(self) -> tuple[Special, ...]:
-        """What starts a target, and what fills it up."""
+        """The start of a target, and its padding."""
         return ("start", "padding")
 
     @property
@@ -52,21 +52,20 @@ class SpanFilling(Settings):
         return self.spans
 
     def hidden(self, length: int) -> tuple[int, int]:
-        """Return how many of so many tokens are hidden, and in how many spans."""
+        """The number of hidden tokens among so many, and that of their spans."""
         tokens = min(max(int(length * self.share + 0.5), 1), length - 1)
         return tokens, min(max(int(tokens / self.span + 0.5), 1), tokens, length - tokens)
 
     def lengths(self, length: int) -> tuple[int, int]:
-        """Return the lengths of the source and the target of so many tokens of text."""
         tokens, spans = self.hidden(length)
         return length - tokens + spans + 1, tokens + spans + 1
 
     def window(self, sizes: Sizes) -> int:
-        """Return how many tokens of text a source and its target have room for; 0 if they have none."""
+        """The most tokens of text whose source and target have room; 0 if none have."""
         return self._longest(sizes.source_len or 0, sizes.seq_len)
 
     def unfit(self, model: Model, recipe: Recipe) -> Iterator[tuple[str, str, str]]:
-        """Yield lengths without room for a span, and more spans than there are tokens for."""
+        """Lengths without room for a span, and more spans than there are tokens for."""
         length = self._longest(model.source or 0, model.context)
         if model.source is not None and not length:
             yield "model.context", "a span and its neighbours", "set model.context and model.source to 3 at least"
@@ -100,7 +99,6 @@ class Objective(CrossEntropy):
     """A source [B, S] with its spans hidden and the target [B, T] one token earlier, and the target."""
 
     def batch(self, drawn: Batch, uniform: Uniform) -> Batch:
-        """Hide spans of what was drawn."""
         windows, settings, sizes = first(drawn.inputs).numpy(), self.settings, self.sizes
         n_windows, length = windows.shape
         tokens, spans = settings.hidden(length)
@@ -114,7 +112,6 @@ class Objective(CrossEntropy):
         return teacher_forced(torch.from_numpy(source), torch.from_numpy(target), lengths, sizes)
 
     def _parted(self, window: Tokens, shown: Tokens, hidden: Tokens) -> tuple[Tokens, Tokens]:
-        """Return the source and the target of a text whose parts, shown and hidden, have these lengths."""
         assert self.sizes.sentinels is not None
         ends = np.stack([shown, hidden], axis=1).ravel().cumsum()
         parts = np.split(window, ends[:-1])
@@ -128,6 +125,6 @@ class Objective(CrossEntropy):
 
 
 def _cut(total: int, parts: int, numbers: npt.NDArray[np.float64]) -> Tokens:
-    """Return the lengths of parts of `total`, each at least 1, every way as likely; `numbers` are as many as tokens."""
+    """The lengths of parts of `total`, each at least 1, every way as likely; `numbers` are as many as tokens."""
     ends = np.sort(np.argsort(numbers[: total - 1])[: parts - 1]) + 1
     return np.diff(ends, prepend=0, append=total).astype(np.int64)

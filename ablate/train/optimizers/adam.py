@@ -28,7 +28,6 @@ from torch import optim
 
 @implements(Adam)
 def build(parameters: list[Trained], settings: Adam) -> optim.Optimizer:
-    """Build PyTorch's Adam."""
     tensors = [each.tensor for each in parameters]
     fused = all(tensor.is_floating_point() and tensor.device.type in ("cpu", "cuda") for tensor in tensors)
     common = {"lr": settings.lr, "betas": settings.betas, "eps": settings.eps}

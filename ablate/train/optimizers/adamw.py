@@ -48,7 +48,6 @@ from ablate.train.optimizers.by_parameter import ByParameter
 
 @implements(AdamW)
 def build(parameters: list[Trained], settings: AdamW) -> optim.Optimizer:
-    """Build PyTorch's AdamW, or one with another order of operations."""
     eps_first, decay_last = settings.eps_when == "before_correction", settings.decay_when == "after_update"
     common: dict[str, Any] = {"lr": settings.lr, "betas": settings.betas, "eps": settings.eps}
     if eps_first or decay_last:
@@ -57,7 +56,7 @@ def build(parameters: list[Trained], settings: AdamW) -> optim.Optimizer:
 
 
 def fusible(parameters: Iterable[Trained]) -> bool:
-    """Return whether PyTorch has fused Adam kernels for all parameters: real numbers on a CPU or with CUDA."""
+    """PyTorch has fused Adam kernels for real numbers on a CPU or with CUDA."""
     tensors = [each.tensor for each in parameters]
     return all(tensor.is_floating_point() and tensor.device.type in ("cpu", "cuda") for tensor in tensors)
 
@@ -80,7 +79,6 @@ class OrderedAdamW(ByParameter):
         self.eps_first, self.decay_last = eps_first, decay_last
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Apply the equations of this file, one rule for each group."""
         if not state:
             state.update(updates=0, mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
         state["updates"] += 1

@@ -17,7 +17,7 @@ class ByParameter(optim.Optimizer):
 
     @torch.no_grad()
     def step(self, closure: Callable[[], float] | None = None) -> None:  # type: ignore[override]
-        """Update every parameter that has a gradient. There is no `closure`: the gradients are those already there."""
+        """There is no `closure`: the gradients are those already there."""
         for group in self.param_groups:
             for parameter in group["params"]:
                 if parameter.grad is not None:
@@ -29,10 +29,7 @@ class ByParameter(optim.Optimizer):
 
 
 def adam_direction(gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> Tensor:
-    """Compute (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps), with m, v and t in `state`: what Adam multiplies by -η.
-
-    Kingma & Ba 2015, arXiv:1412.6980, Alg. 1.
-    """
+    """(m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + eps), with m, v and t in `state`: arXiv:1412.6980, Alg. 1."""
     if not state:
         state.update(updates=0, mean=torch.zeros_like(gradient), square=torch.zeros_like(gradient))
     state["updates"] += 1

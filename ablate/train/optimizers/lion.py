@@ -30,15 +30,11 @@ from ablate.train.optimizers.by_parameter import ByParameter
 
 @implements(Lion)
 def build(parameters: list[Trained], settings: Lion) -> optim.Optimizer:
-    """Build Lion over all parameters."""
     return SignOfMomentum(groups(parameters), {"lr": settings.lr, "betas": settings.betas})
 
 
 class SignOfMomentum(ByParameter):
-    """The update of Algorithm 2."""
-
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Apply the equations of this file."""
         if not state:
             state["mean"] = torch.zeros_like(parameter)
         (beta_1, beta_2), rate, mean = group["betas"], group["lr"], state["mean"]

@@ -60,13 +60,12 @@ class Muon(Settings):
 
     @property
     def others(self) -> Rate:
-        """The rate of AdamW."""
         if self.adamw_lr is None or isinstance(self.adamw_lr, str):
             return Rate(self.lr, "lr", "AdamW")
         return Rate(self.adamw_lr, "adamw_lr", "AdamW")
 
     def effective(self, steps: int) -> Self:
-        """Return them with AdamW's rate as a number, and without Nesterov's look ahead where there is no momentum."""
+        """AdamW's rate becomes a number, and Nesterov's look ahead goes where there is no momentum."""
         plain = {"adamw_lr": self.others.lr, "nesterov": self.nesterov and self.momentum > 0}
         return super().effective(steps).model_copy(update=plain)
 
@@ -78,7 +77,6 @@ from ablate.train.optimizers.by_parameter import ByParameter, adam_direction
 
 @implements(Muon)
 def build(parameters: list[Trained], settings: Muon) -> optim.Optimizer:
-    """Build Muon over the matrices and AdamW over the rest."""
     matrices = [each for each in parameters if is_matrix(each)]
     others = [each for each in parameters if not is_matrix(each)]
     others = [replace(each, name="adamw", peak=settings.others.lr) if each.name == OTHERS else each for each in others]
@@ -94,15 +92,11 @@ def build(parameters: list[Trained], settings: Muon) -> optim.Optimizer:
 
 
 def is_matrix(parameter: Trained) -> bool:
-    """Return whether a parameter is updated by Muon."""
     return parameter.kind == "weights" and parameter.matrix
 
 
 class MuonAdamW(ByParameter):
-    """Each group by Muon or by AdamW."""
-
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Apply the equations of this file."""
         if group["by"] == "adamw":
             direction, size = adam_direction(gradient, state, group), 1.0
         else:
@@ -115,7 +109,7 @@ class MuonAdamW(ByParameter):
 
 
 def orthogonalised(matrix: Tensor, iterations: int) -> Tensor:
-    """Orthogonalise, [m, n] -> [m, n]: the same singular vectors, with singular values near 1."""
+    """[m, n] -> [m, n]: the same singular vectors, with singular values near 1."""
     a, b, c = COEFFICIENTS
     tall = matrix.shape[0] > matrix.shape[1]
     x: Tensor = matrix.T if tall else matrix
@@ -127,6 +121,6 @@ def orthogonalised(matrix: Tensor, iterations: int) -> Tensor:
 
 
 def scale(weight: Tensor, rule: str) -> float:
-    """Return the factor of an update, for a weight of m outputs and n inputs."""
+    """The factor of an update, for a weight of m outputs and n inputs."""
     outputs, inputs = weight.shape
     return 0.2 * math.sqrt(max(outputs, inputs)) if rule == "match_rms_adamw" else math.sqrt(max(1, outputs / inputs))

@@ -39,7 +39,6 @@ from torch import optim
 
 @implements(SGD)
 def build(parameters: list[Trained], settings: SGD) -> optim.Optimizer:
-    """Build PyTorch's SGD."""
     return optim.SGD(
         groups(parameters),
         lr=settings.lr,

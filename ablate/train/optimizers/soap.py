@@ -51,7 +51,7 @@ class SOAP(Settings):
     max_precond_dim: Count
 
     def effective(self, steps: int) -> Self:
-        """Return them with one frequency for all at which no basis is refreshed before the last step."""
+        """One frequency stands for all at which no basis is refreshed before the last step."""
         plain = super().effective(steps)
         return plain.model_copy(update={"precondition_frequency": min(self.precondition_frequency, max(1, steps - 1))})
 
@@ -65,13 +65,10 @@ from ablate.train.optimizers.by_parameter import ByParameter, adam_direction
 TIE = 1e-5
 """τ: eigenvalues below this share of |L| are one, so that rounding does not choose among their eigenvectors."""
 ROTATED = ("weights", "embedding", "head", "positions")
-"""The kinds of parameters that are updated in an eigenbasis."""
 
 
 @implements(SOAP)
 def build(parameters: list[Trained], settings: SOAP) -> optim.Optimizer:
-    """Build SOAP over the matrices and Adam over the rest."""
-
     def rotated(each: Trained) -> bool:
         return each.kind in ROTATED and each.matrix and min(each.tensor.shape) <= settings.max_precond_dim
 
@@ -90,7 +87,6 @@ class AdamInEigenbasis(ByParameter):
     """Algorithm 3 for the groups that are `rotated`, Adam for the others."""
 
     def update(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Apply the equations of this file."""
         if group["rotated"] and not state:
             self._begin(gradient, state, group)
             return
@@ -99,7 +95,6 @@ class AdamInEigenbasis(ByParameter):
         parameter.mul_(1 - group["lr"] * group["weight_decay"]).sub_(direction, alpha=group["lr"])
 
     def _begin(self, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        """Initialise L, R and their eigenvectors from a first gradient."""
         begun: dict[str, Any] = {"updates": 0, "mean": torch.zeros_like(gradient), "square": torch.zeros_like(gradient)}
         for side, product in _products(gradient.double(), group["largest"]):
             begun[side] = ((1 - group["betas"][1]) * product).to(gradient.dtype)
@@ -130,13 +125,12 @@ class AdamInEigenbasis(ByParameter):
 
 
 def _products(gradient: Tensor, largest: int) -> list[tuple[str, Tensor]]:
-    """Compute G Gᵀ and Gᵀ G for the sides that are not too large."""
     sides = (("left", gradient), ("right", gradient.T))
     return [(side, matrix @ matrix.T) for side, matrix in sides if matrix.shape[0] <= largest]
 
 
 def _eigenvectors(square: Tensor) -> Tensor:
-    """Compute the eigenvectors of L, the largest values first; in the space of all values below τ |L| those of D."""
+    """The eigenvectors of L, the largest values first; in the space of all values below τ |L| those of D."""
     values, vectors = torch.linalg.eigh(square)
     small = values <= TIE * square.norm()
     units = torch.linspace(1, 2, len(square), dtype=square.dtype, device=square.device)
@@ -158,6 +152,5 @@ def _refreshed(square: Tensor, basis: Tensor) -> Tensor:
 
 
 def _rotated(matrix: Tensor, left: Tensor | None, right: Tensor | None) -> Tensor:
-    """Compute Q_Lᵀ X Q_R as a new tensor."""
     turned = matrix.clone() if left is None else left.T @ matrix
     return turned if right is None else turned @ right

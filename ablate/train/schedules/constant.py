@@ -13,5 +13,4 @@ class Constant(Document):
     """No settings."""
 
     def share(self, at: Behind) -> float:
-        """Return the peak."""
         return 1.0

@@ -15,5 +15,4 @@ class Cosine(Document):
     """No settings."""
 
     def share(self, at: Behind) -> float:
-        """Return half a cosine, without restarts."""
         return at.floor + (1 - at.floor) * (1 + math.cos(math.pi * at.progress)) / 2

@@ -18,6 +18,5 @@ class InverseSqrt(Document):
     """No settings."""
 
     def share(self, at: Behind) -> float:
-        """Return sqrt(T / (T + done)), at least the floor."""
         before = max(at.before, 1)
         return max(at.floor, math.sqrt(before / (before + at.done)))

@@ -15,5 +15,4 @@ class Linear(Document):
     """No settings."""
 
     def share(self, at: Behind) -> float:
-        """Return the rate on the straight line."""
         return 1 - (1 - at.floor) * at.progress

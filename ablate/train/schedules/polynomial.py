@@ -17,6 +17,5 @@ class Polynomial(Document):
     power: Positive
 
     def share(self, at: Behind) -> float:
-        """Return the power of the remaining share, scaled between floor and peak."""
         left: float = (1 - at.progress) ** self.power
         return at.floor + (1 - at.floor) * left

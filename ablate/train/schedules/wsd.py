@@ -29,7 +29,6 @@ class WSD(Document):
     shape: Literal["linear", "sqrt", "cosine"]
 
     def share(self, at: Behind) -> float:
-        """Return the peak, or its decay at the end."""
         start = max(at.steps - max(round(self.over * at.total), 1), 0)
         q = max(at.done - start, 0) / max(at.steps - start, 1)
         match self.shape:

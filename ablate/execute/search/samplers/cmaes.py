@@ -46,16 +46,12 @@ from ablate.space.design import Goal
 
 MIDDLE, WIDTH = 0.5, 0.3
 """Mean and standard deviation of a coordinate before anything is told: nearly those of a uniform draw."""
-ASKS = 100
-"""The number of draws from the distribution before the last one is repaired."""
+ASKS = 100  # the number of draws from the distribution before the last one is repaired
 
 
 @dataclass(frozen=True)
 class CmaProposer:
-    """A proposer by CMA-ES; it only caches the choices of derivations.
-
-    Raises InputError if the grammar has no ordered numbers.
-    """
+    """It only caches the choices of derivations. InputError if the grammar has no ordered numbers."""
 
     ground: DerivationSource
     seed: int
@@ -70,7 +66,6 @@ class CmaProposer:
             )
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Draw from the distribution given by these results, with a generator seeded by (seed, k)."""
         rng = generator(self.seed, k)
         losses = told(history, self.goals)
         results = [(result.index, loss[0]) for result, loss in zip(history, losses, strict=True) if loss is not None]
@@ -97,12 +92,10 @@ class CmaProposer:
         )
 
     def _coordinates(self, results: Sequence[tuple[int, float]]) -> dict[str, int]:
-        """Return the choices of ordered numbers that results made, each with how many numbers it has."""
         made = (taken.choice for index, _ in results for taken in self._choices(index))
         return {choice.name: len(choice.words) for choice in made if choice.ordered}
 
     def _adapted(self, results: Sequence[tuple[int, float]], coordinates: Mapping[str, int]) -> cmaes.CMA | None:
-        """Return the distribution after all full generations are told; None if there is none yet."""
         if not coordinates:
             return None
         n = len(coordinates)
@@ -116,7 +109,7 @@ class CmaProposer:
         return adapted if adapted.generation else None
 
     def _point(self, adapted: cmaes.CMA, coordinates: Mapping[str, int], number: int, index: int) -> np.ndarray:
-        """Return the point of result `number`: random inside its cells, drawn in coordinates that it did not choose."""
+        """The point of result `number`: random inside its cells, drawn in coordinates that it did not choose."""
         digest = hashlib.sha256(f"told {self.seed} {number} {index}".encode()).digest()
         rng = random.Random(digest)
         adapted.reseed_rng(int.from_bytes(digest[:4]))
@@ -128,8 +121,6 @@ class CmaProposer:
         return within_reach(adapted, point)
 
     def _decided(self, guided: Mapping[str, int], rng: random.Random) -> int:
-        """Return the derivation with these answers and all others drawn."""
-
         def chooser(choice: OpenChoice) -> int:
             return guided[choice.name] if choice.name in guided else _uniform(choice, rng)
 
@@ -143,7 +134,6 @@ class CmaProposer:
 
 @implements(CmaEs)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: CmaEs) -> CmaProposer:
-    """Build CMA-ES on the ordered numbers of a ground."""
     return CmaProposer(ground, seed, goals)
 
 
@@ -158,13 +148,11 @@ def within_reach(adapted: cmaes.CMA, point: np.ndarray) -> np.ndarray:
 
 
 def _uniform(choice: OpenChoice, rng: random.Random) -> int:
-    """Draw an alternative, each with the probability of its share of the derivations."""
     k = rng.randrange(sum(choice.counts))
     return next(place for place, end in enumerate(accumulate(choice.counts)) if k < end)
 
 
 def _drawn(adapted: cmaes.CMA | None, coordinates: Mapping[str, int], rng: random.Random) -> dict[str, int]:
-    """Draw positions from the distribution; empty if there is no distribution yet."""
     if adapted is None:
         return {}
     adapted.reseed_rng(rng.getrandbits(32))

@@ -36,18 +36,13 @@ Child: TypeAlias = tuple[int, int]
 POPULATION = 10
 CROSSED = 0.5
 """The share of children that take a subtree from a second parent; the others, and half of these, are mutated."""
-FRESH = 100
-"""The number of attempts at a child that is not known already before a known one is accepted."""
+FRESH = 100  # the number of attempts at a child that is not known already before a known one is accepted
 
 
 @dataclass(frozen=True)
 class EvolutionProposer:
-    """A proposer by evolution: uniform draws until `population` derivations have results, then children of the best.
-
-    The best are those of the first fronts, the least crowded ones of the last. A parent is the better of two drawn
-    uniformly. A child that has a result already is drawn again. Choices that a mutation has changed are made without
-    regard to the results: `Proposal.random` counts them.
-    """
+    """Uniform draws until `population` derivations have results, then children of the best. A child that has a result
+    already is drawn again. `Proposal.random` counts the choices that a mutation has changed."""
 
     ground: DerivationSource
     seed: int
@@ -55,7 +50,6 @@ class EvolutionProposer:
     population: int = POPULATION
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Return a child of the best results in `history`; a uniform draw while there are too few."""
         rng = generator(self.seed, k)
         losses = {result.index: loss for result, loss in zip(history, told(history, self.goals), strict=True) if loss}
         if len(losses) < self.population:
@@ -94,10 +88,8 @@ class EvolutionProposer:
 
 @implements(Evolution)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Evolution) -> EvolutionProposer:
-    """Build evolution with a population of `POPULATION` derivations."""
     return EvolutionProposer(ground, seed, goals)
 
 
 def _tournament(best: Sequence[int], rng: random.Random) -> int:
-    """Draw two uniformly from a list ordered best first, and return the better one."""
     return best[min(rng.randrange(len(best)), rng.randrange(len(best)))]

@@ -29,10 +29,8 @@ from ablate.space.design import Goal
 
 @implements(Gp)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Gp) -> SampledProposer:
-    """Build a proposer by Optuna's Gaussian process."""
     return SampledProposer(ground, seed, goals, seeded, STARTUP)
 
 
 def seeded(seed: int) -> BaseSampler:
-    """Return Optuna's sampler with this seed."""
     return GPSampler(seed=seed, n_startup_trials=STARTUP, warn_independent_sampling=False)

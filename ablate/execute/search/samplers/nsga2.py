@@ -26,10 +26,9 @@ from ablate.space.design import Goal
 
 @implements(Nsga2)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Nsga2) -> SampledProposer:
-    """Build a proposer by Optuna's NSGA-II, which draws at random until one generation has values."""
+    """Optuna's NSGA-II draws at random until one generation has values."""
     return SampledProposer(ground, seed, goals, seeded, POPULATION)
 
 
 def seeded(seed: int) -> BaseSampler:
-    """Return Optuna's sampler with this seed."""
     return NSGAIISampler(seed=seed, population_size=POPULATION)

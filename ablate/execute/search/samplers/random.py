@@ -29,17 +29,13 @@ from ablate.space.design import Goal
 
 @dataclass(frozen=True)
 class RandomProposer:
-    """A proposer by uniform draws from the admitted derivations."""
-
     ground: DerivationSource
     seed: int
 
     def propose(self, k: int, history: Sequence[Result]) -> Proposal:
-        """Draw uniformly, without regard to the history."""
         return uniform(self.ground, generator(self.seed, k))
 
 
 @implements(Random)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Random) -> RandomProposer:
-    """Build uniform draws, which are the same for any objectives."""
     return RandomProposer(ground, seed)

@@ -37,10 +37,8 @@ ASKS = 20
 
 @implements(Tpe)
 def proposer(ground: DerivationSource, seed: int, goals: tuple[Goal, ...], settings: Tpe) -> SampledProposer:
-    """Build a proposer by Optuna's TPE."""
     return SampledProposer(ground, seed, goals, seeded, STARTUP, grouped=True, refusals=True, asks=ASKS)
 
 
 def seeded(seed: int) -> BaseSampler:
-    """Return Optuna's sampler with this seed."""
     return TPESampler(seed=seed, n_startup_trials=STARTUP, multivariate=True, group=True, constant_liar=False)

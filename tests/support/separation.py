@@ -63,7 +63,7 @@ def separation(scores: Sequence[float], failed: Sequence[bool], confidence: floa
 
 
 def _psi(larger: Floats, smaller: Floats) -> Floats:
-    """Return ψ of each pair, [m, n]."""
+    """ψ of each pair, [m, n]."""
     return np.asarray((larger[:, None] > smaller) + 0.5 * (larger[:, None] == smaller))
 
 
