@@ -20,14 +20,7 @@ from ablate.data.record_stream import VERSION as OF_RECORDS
 from ablate.data.record_stream import RecordCodec, Records, report_on, require_records
 from ablate.data.sources import SPLITS, CorpusError, Split, TextSource
 from ablate.data.standardisation import Standard, standard_of, whitening_notes
-from ablate.data.tokenizer import (
-    Tokenizer,
-    Tokens,
-    describe_tokenizer,
-    tokenizer_from,
-    train_tokenizer,
-    vocab_size_of,
-)
+from ablate.data.tokenizer import Tokenizer, Tokens, describe_tokenizer, tokenizer_from, train_tokenizer, vocab_size_of
 from ablate.errors import RefusedError
 from ablate.space.data import CorpusSettings, CorpusSpec, Data, Layout
 

@@ -16,17 +16,7 @@ from typing import overload
 from ablate.block.catalogue import Branches, Catalogue, InSlot, Sequenced, Several
 from ablate.block.expression import Node, Sequence, Series, Value
 from ablate.grammar.choices import hole_fields
-from ablate.grammar.derivation import (
-    Alternatives,
-    Bound,
-    FixedValue,
-    Let,
-    Named,
-    Product,
-    SharedDraw,
-    Template,
-    fill,
-)
+from ablate.grammar.derivation import Alternatives, Bound, FixedValue, Let, Named, Product, SharedDraw, Template, fill
 from ablate.grammar.grammar import Grammar
 
 EXACT_UP_TO = 10**6

@@ -14,15 +14,7 @@ from functools import lru_cache
 from ablate.block.architecture import CLASSIFIERS, Architecture, encoder_block
 from ablate.block.catalogue import Catalogue, Flag, additions_at_default, identity_fields, without_added
 from ablate.block.expression import Block, Gain, Node, Sequence, walk
-from ablate.block.normal_form import (
-    Canonical,
-    canonical,
-    digest,
-    effective,
-    effective_component,
-    normalise,
-    resolve,
-)
+from ablate.block.normal_form import Canonical, canonical, digest, effective, effective_component, normalise, resolve
 from ablate.block.sizes import Sizes
 from ablate.extension.declaration import PACKAGE
 from ablate.plan.plan import Trial

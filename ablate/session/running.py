@@ -38,15 +38,7 @@ from ablate.session import judging, stages
 from ablate.session.accounts import account_of
 from ablate.session.earlier_runs import documents, page_of
 from ablate.session.mirroring import EndsTold, Mirroring
-from ablate.session.planning import (
-    RESULTS,
-    PathLike,
-    Planned,
-    meanings_in,
-    mixed_versions,
-    plan_from,
-    plan_space,
-)
+from ablate.session.planning import RESULTS, PathLike, Planned, meanings_in, mixed_versions, plan_from, plan_space
 from ablate.session.reporting import gather, unequal_of
 from ablate.session.run_result import Run
 from ablate.session.stages import adapts, counts, has_time_budget, unfold

@@ -32,17 +32,7 @@ from ablate.space.judge import JudgeReader, Measure
 from ablate.space.layers import Origins, replaced, without
 from ablate.space.metrics import OF_AVERAGE
 from ablate.space.recipe import Recipe
-from ablate.space.vary import (
-    NEXT,
-    SIZES,
-    VARY,
-    LadderSizes,
-    LawKind,
-    Vary,
-    fill_end,
-    read_sizes,
-    read_vary,
-)
+from ablate.space.vary import NEXT, SIZES, VARY, LadderSizes, LawKind, Vary, fill_end, read_sizes, read_vary
 
 Objectives: TypeAlias = Literal["one", "several"]
 """How many objectives a sampler supports in one search."""

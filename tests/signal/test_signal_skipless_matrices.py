@@ -11,12 +11,7 @@ import pytest
 
 from ablate.errors import InputError
 from ablate.signal.skipless import exponential_step, uniform_step
-from ablate.signal.skipless_matrices import (
-    exponential_factor,
-    exponential_matrix,
-    row_scale_and_bias,
-    uniform_matrix,
-)
+from ablate.signal.skipless_matrices import exponential_factor, exponential_matrix, row_scale_and_bias, uniform_matrix
 
 
 def exponential(length, decay):

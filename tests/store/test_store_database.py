@@ -9,18 +9,7 @@ import time
 
 import duckdb
 import pytest
-from store_fixtures import (
-    DOCUMENTS,
-    VERSIONS,
-    contents,
-    course,
-    diverged,
-    fill,
-    number,
-    opened,
-    plan,
-    trial,
-)
+from store_fixtures import DOCUMENTS, VERSIONS, contents, course, diverged, fill, number, opened, plan, trial
 
 from ablate.store import projection
 from ablate.train.events import Outcome, Row

@@ -16,15 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import ClassVar
 
-from ablate.data.corpora.declare import (
-    CorpusError,
-    CorpusFault,
-    Settings,
-    Skipped,
-    Text,
-    corpus,
-    implements,
-)
+from ablate.data.corpora.declare import CorpusError, CorpusFault, Settings, Skipped, Text, corpus, implements
 from ablate.data.sources import FoundFile, look_at, stamp_of
 
 NOT_THE_LIBRARY = frozenset({"site-packages", "dist-packages", "__pycache__"})

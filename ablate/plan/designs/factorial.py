@@ -55,13 +55,7 @@ from ablate.plan.designs.design_matrix import (
     siblings,
     terms_of,
 )
-from ablate.plan.designs.layout import (
-    Contrast,
-    DesignLayout,
-    TreatmentDifference,
-    note_single_edit,
-    place_in_design,
-)
+from ablate.plan.designs.layout import Contrast, DesignLayout, TreatmentDifference, note_single_edit, place_in_design
 from ablate.plan.models import Models
 from ablate.plan.plan import Alias, Factors, VariedFactor
 from ablate.source.problems import Problems

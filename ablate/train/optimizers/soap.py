@@ -29,16 +29,7 @@ from __future__ import annotations
 import math
 from typing import Any, Self
 
-from ablate.train.optimizers.declare import (
-    Betas,
-    Count,
-    Positive,
-    Settings,
-    Trained,
-    groups,
-    implements,
-    optimizer,
-)
+from ablate.train.optimizers.declare import Betas, Count, Positive, Settings, Trained, groups, implements, optimizer
 
 
 @optimizer("soap", source="Vyas et al. 2024, arXiv:2409.11321", version=2)
